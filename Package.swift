@@ -4,19 +4,19 @@ import PackageDescription
 // Sources and tests are in folders by layer. A layer uses those listed before it: System, Wire, Engine, Peers, Broker.
 // Client uses System, Wire and Streams; Streams uses Wire and Replay; Tools measure and simulate, and may use all.
 //
-// `make build` passes --explicit-target-dependency-import-check error: an import that is not declared here does not
-// compile.
+// `make build` passes --explicit-target-dependency-import-check error: importing a module that is not declared here is
+// an error.
 
 let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 
-// On the path of every read and write, a third of the instructions were the run-time's checks for overlapping access to
-// the fields of objects that one thread alone ever sees. Unoptimised builds, as `make swift-test` makes them, check.
+// On the path of every read and write, a third of the instructions were run-time exclusivity checks for fields of
+// objects that only one thread ever uses. Debug builds, such as those of `make swift-test`, keep the checks.
 let hot: [SwiftSetting] =
     strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
 let warnings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]
 
-/// The targets of a layer, each in the folder of its name, `Sources/LAYER/TARGET`.
+/// The targets of a layer. Each is in its own folder, `Sources/LAYER/TARGET`.
 struct Layer {
     var name: String
 
@@ -31,12 +31,12 @@ struct Layer {
             name: target, dependencies: dependencies, path: "Sources/\(name)/\(target)", swiftSettings: strict)
     }
 
-    /// A module in C, of the project's own.
+    /// A C module of this project.
     func c(_ target: String, exclude: [String] = [], _ settings: [CSetting] = warnings) -> Target {
         .target(name: target, path: "Sources/\(name)/\(target)", exclude: exclude, cSettings: settings)
     }
 
-    /// A library of the system.
+    /// A system library.
     func library(_ target: String, _ pkgConfig: String?, _ package: String) -> Target {
         .systemLibrary(
             name: target, path: "Sources/\(name)/\(target)", pkgConfig: pkgConfig, providers: [.apt([package])])
@@ -50,7 +50,7 @@ struct Layer {
     }
 }
 
-// What the machine and the C libraries give
+// The operating system and C libraries
 
 let system = Layer(name: "System")
 let systemTargets = [
@@ -74,7 +74,7 @@ let systemTargets = [
 let wire = Layer(name: "Wire")
 let wireTargets = [
     wire.module("ForebayWire", ["Bytes"]),
-    wire.module("RSocket", ["Bytes"]),
+    wire.module("RSocket", ["Bytes", "ForebayWire"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
@@ -85,8 +85,8 @@ let wireTargets = [
 let engine = Layer(name: "Engine")
 let engineTargets = [
     engine.module("Replay", ["ForebayWire"]),
-    // Engine and peers are one module, as an object's field costs 16 to 22 ns across modules. `make lint` keeps them
-    // apart.
+    // Engine and peers are one module, because accessing an object's field across modules costs 16 to 22 ns. `make
+    // lint` keeps them apart.
     .target(
         name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], path: "Sources",
         exclude: ["System", "Wire", "Engine/Replay", "Broker", "Streams", "Client", "Tools"],
@@ -97,7 +97,7 @@ let engineTargets = [
         ["ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"]),
 ]
 
-// What makes a process of it
+// The broker as a process
 
 let broker = Layer(name: "Broker")
 let brokerTargets = [
@@ -130,7 +130,7 @@ let streamsTargets = [
     streams.tests(of: "Streams", ["StreamsCore", "StreamsTestSupport"]),
 ]
 
-// Connections, the library and the command line
+// Connections, the client library and the command line
 
 let client = Layer(name: "Client")
 let clientTargets = [
@@ -166,14 +166,14 @@ let toolsTargets = [
     tools.tests(of: "Simulator", exclude: ["seeds.txt"]),
 ]
 
-// Examples, and what tests have in common
+// Examples and test support
 
 func example(_ name: String, _ folder: String, _ dependencies: [Target.Dependency] = ["Forebay", "Streams"]) -> Target {
     .executableTarget(name: name, dependencies: dependencies, path: folder, swiftSettings: strict)
 }
 
-// The fuzzers. Ordinary builds make tests of them, which replay the inputs that are kept. With FOREBAY_FUZZ set they
-// are a program instead, driven by libFuzzer: `make fuzz` builds it.
+// The fuzzers. In ordinary builds they are tests that replay the stored inputs. With FOREBAY_FUZZ set they are a
+// program driven by libFuzzer, which `make fuzz` builds.
 let fuzzed: [Target.Dependency] = [
     "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "RSocket", "Server",
 ]

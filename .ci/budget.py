@@ -1,14 +1,14 @@
-"""Counts what the engine costs, without a clock, and compares it with the figures kept in Tests/Budget/figures.txt.
+"""Counts the engine's instructions and allocations, and compares them with those recorded in Tests/Budget/figures.txt.
 
-Each scenario of Tests/Budget is run by itself under callgrind, which counts the instructions of its measured part; the
-program itself counts allocations. The same build gives the same count every time: hashes have a fixed seed, and memcpy
-and its relatives do without what only some processors have (and without `rep movsb`, whose every byte callgrind counts
-as an instruction). So a difference is a difference of the code, of the compiler or of glibc.
+Each scenario of Tests/Budget is run separately under callgrind, which counts the instructions of its measured part; the
+program itself counts allocations. The same build always gives the same counts: hashes have a fixed seed, and memcpy and
+similar functions do not use features that only some processors have (nor `rep movsb`, of which callgrind counts every
+byte as an instruction). So any difference comes from the code, the compiler or glibc.
 
-What operations cost beside crowds of all kinds is counted as well: see costs.py.
+The cost of operations with crowds of all kinds is measured as well: see costs.py.
 
-Fails when a figure is above what is on record by more than a tolerance, and also when it is far below, so that what
-was gained is recorded and kept. Skips, telling why, only where nothing can be counted.
+Fails if a figure exceeds the record by more than a tolerance, and also if it is far below, so that improvements are
+recorded. Skipped, with a message, only if counting is not possible.
 
     python3 .ci/budget.py [--record] [--junit FILE]      after `make build`
 """
@@ -34,7 +34,7 @@ RECORD = "make budget RECORD=1"
 
 ABOVE = 0.05
 BELOW = 0.15
-# Of allocations, which are often close to none: for each 1,000 units.
+# For allocations, of which there are often almost none: for each 1,000 units.
 ALLOCATIONS_SLACK = 0.1
 SECONDS = 60
 
@@ -48,13 +48,13 @@ ENVIRONMENT = {
 
 
 class Fault(Exception):
-    """Nothing was counted; the text says why."""
+    """Counting failed; the text gives the reason."""
 
 
 @dataclass
 class Figure:
     unit: str
-    # For each unit, and for each 1,000 units.
+    # For each unit, and for each 1,000 units, respectively.
     instructions: float
     allocations: float
 
@@ -65,21 +65,21 @@ def run(command: list[str], seconds: int = SECONDS) -> str:
             command, env=ENVIRONMENT, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        raise Fault(f"{' '.join(command)} was not done after {seconds} s.") from None
+        raise Fault(f"{' '.join(command)} did not finish within {seconds} s.") from None
     if done.returncode != 0:
         raise Fault(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
 def obstacle() -> str | None:
-    """Why nothing can be counted on this machine."""
+    """The reason if counting is not possible on this machine."""
     machine = recorded_tools().rpartition(" on ")[2]
     if machine and machine != platform.machine():
-        return f"the figures are those of {machine}, and this machine is {platform.machine()}"
+        return f"the figures were recorded on {machine}, and this machine is {platform.machine()}"
     try:
         run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"])
     except (OSError, Fault) as error:
-        return f"valgrind does not run here: {error}"
+        return f"valgrind does not work here: {error}"
     return None
 
 
@@ -95,25 +95,25 @@ def count(program: Path, name: str, unit: str) -> Figure:
 
 
 def prepare() -> Path:
-    """The program as valgrind can read it."""
+    """The program in a form that valgrind can read."""
     if not PROGRAM.exists():
-        raise Fault(f"{PROGRAM.relative_to(ROOT)} is missing; run make build before.")
+        raise Fault(f"{PROGRAM.relative_to(ROOT)} is missing; run make build first.")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    # valgrind gives up on the debugging information of a newer compiler; the names of functions stay.
+    # valgrind cannot read a newer compiler's debug information; function names are kept.
     program = FOLDER / "Budget"
     run(["objcopy", "--strip-debug", str(PROGRAM), str(program)])
     return program
 
 
 def measure(pool: ThreadPoolExecutor, program: Path):
-    """All scenarios; returns what tells their figures when they are done."""
+    """Starts all scenarios. Returns a function that waits for their figures."""
     scenarios = [line.split("\t")[:2] for line in run([str(program)]).splitlines()]
     counts = [pool.submit(count, program, name, unit) for name, unit in scenarios]
     return lambda: {name: counted.result() for (name, _), counted in zip(scenarios, counts)}
 
 
 def measure_costs(pool: ThreadPoolExecutor, program: Path, names: costs.Names):
-    """The same of what operations cost beside crowds, and what could not be counted."""
+    """Like `measure`, for the cost of operations with crowds. The result also lists what could not be counted."""
     counts = {cell: pool.submit(costs.count, run, program, FOLDER, *cell) for cell in names.cells()}
 
     def result():
@@ -122,14 +122,14 @@ def measure_costs(pool: ThreadPoolExecutor, program: Path, names: costs.Names):
             try:
                 done.append((crowd, size, counted.result()))
             except Fault as fault:
-                faults.append(f"beside {size:,} of {crowd} nothing was counted: {fault}")
+                faults.append(f"nothing was counted with {size:,} {crowd}: {fault}")
         return *costs.gather(done), faults
 
     return result
 
 
 def read() -> dict[str, Figure]:
-    """The figures on record."""
+    """The recorded figures."""
     figures = {}
     for line in FIGURES.read_text().splitlines() if FIGURES.exists() else []:
         if line and not line.startswith("#"):
@@ -139,7 +139,7 @@ def read() -> dict[str, Figure]:
 
 
 def tools() -> str:
-    """What the counts depend on beside the code."""
+    """What the counts depend on besides the code."""
     told = subprocess.run(["swift", "--version"], capture_output=True, text=True).stdout
     swift = re.search(r"Swift version [\d.]+", told)
     return f"{swift[0] if swift else 'unknown Swift'}, glibc {platform.libc_ver()[1]}, on {platform.machine()}"
@@ -153,8 +153,8 @@ def recorded_tools() -> str:
 
 def write(figures: dict[str, Figure]) -> None:
     lines = [
-        "# What the engine costs: instructions for each unit, and allocations for each 1,000 units.",
-        f"# Written by `{RECORD}`, which .ci/budget.py carries out; compared by `make test`.",
+        "# The engine's cost: instructions for each unit, and allocations for each 1,000 units.",
+        f"# Written by `{RECORD}` (.ci/budget.py); checked by `make test`.",
         f"# Recorded with {tools()}",
         "#",
         f"# {'scenario':16} {'unit':10} {'instructions':>14} {'allocations':>13}",
@@ -164,27 +164,27 @@ def write(figures: dict[str, Figure]) -> None:
 
 
 def compare(name: str, figure: Figure | None, kept: Figure | None) -> str | None:
-    """What is wrong with a scenario's figures, in sentences."""
+    """The problems with a scenario's figures, in sentences."""
     if figure is None:
-        return f"{name} is on record and no scenario has that name; forget it with {RECORD}."
+        return f"{name} is on record, but no scenario has that name; remove it with {RECORD}."
     if kept is None or kept.unit != figure.unit:
         return f"{name} has no figures on record; record them with {RECORD}."
     faults = []
     for what, now, then, slack in (
-        (f"instructions a {figure.unit}", figure.instructions, kept.instructions, 0),
-        (f"allocations for 1,000 × {figure.unit}", figure.allocations, kept.allocations, ALLOCATIONS_SLACK),
+        (f"instructions per {figure.unit}", figure.instructions, kept.instructions, 0),
+        (f"allocations per 1,000 × {figure.unit}", figure.allocations, kept.allocations, ALLOCATIONS_SLACK),
     ):
-        change = f"{name}: {now:,.2f} {what}, where {then:,.2f} are on record"
+        change = f"{name}: {now:,.2f} {what}, but {then:,.2f} are on record"
         if then > 0:
             change += f" ({now / then - 1:+.1%})"
         if now > then * (1 + ABOVE) + slack:
             faults.append(
-                f"{change}; {ABOVE:.0%} more are let pass. See where they go: callgrind_annotate --inclusive=yes "
-                f".build/budget/{name}.out | swift demangle. If they are worth it, record them with {RECORD} and say "
-                "in the commit why."
+                f"{change}; the tolerance is {ABOVE:.0%}. To find the cause: callgrind_annotate --inclusive=yes "
+                f".build/budget/{name}.out | swift demangle. If the increase is justified, record it with {RECORD} "
+                "and explain it in the commit message."
             )
         elif now < then * (1 - BELOW) - slack:
-            faults.append(f"{change}. Well done; record it with {RECORD}, or it may be lost again unnoticed.")
+            faults.append(f"{change}. Record this improvement with {RECORD}, so that it is not lost unnoticed.")
     return " ".join(faults) or None
 
 
@@ -206,7 +206,7 @@ def table(figures: dict[str, Figure], kept: dict[str, Figure]) -> None:
 
 
 def report(file: Path | None, cases: dict[str, str | None], tag: str) -> None:
-    """Writes one test case for each entry, those with a text being failed or skipped (`tag`)."""
+    """Writes one test case for each entry. Those with a text are failed or skipped (`tag`)."""
     if file is None:
         return
     suite = ElementTree.Element("testsuite", name="budget", tests=str(len(cases)))
@@ -218,18 +218,18 @@ def report(file: Path | None, cases: dict[str, str | None], tag: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Counts instructions and allocations of the engine.")
-    parser.add_argument("--record", action="store_true", help="keep the figures instead of comparing them")
+    parser = argparse.ArgumentParser(description="Counts the engine's instructions and allocations.")
+    parser.add_argument("--record", action="store_true", help="record the figures instead of comparing them")
     parser.add_argument("--junit", type=Path, help="where to write a test report")
     options = parser.parse_args()
     if reason := None if options.record else obstacle():
-        print(f"budget: skipped, as {reason}.")
+        print(f"budget: skipped: {reason}.")
         report(options.junit, {"budget": reason}, "skipped")
         return 0
     try:
         program = prepare()
         names = costs.Names(run([str(program), "costs"]))
-        # As many at a time as there are processors.
+        # One at a time for each processor.
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = [measure_costs(pool, program, names), measure(pool, program)]
             (beside, shared, uncounted), figures = [result() for result in results]
@@ -249,7 +249,7 @@ def main() -> int:
     faults["costs"] = " ".join(growing) or None
     report(options.junit, faults, "failure")
     wrong = [text for name, text in faults.items() if text and name != "costs"] + growing
-    print(f"budget: {len(beside)} operations beside crowds, {len(growing)} faults")
+    print(f"budget: {len(beside)} operations with crowds, {len(growing)} problems")
     if wrong and recorded_tools() not in ("", tools()):
         wrong.append(f"the figures were recorded with {recorded_tools()}; this is {tools()}.")
     for text in wrong:

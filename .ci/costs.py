@@ -1,9 +1,9 @@
-"""What the engine's operations cost beside 1,000, 10,000 and 100,000 of whatever their cost could depend on.
+"""Measures the engine's operations with 1,000, 10,000 and 100,000 of anything that could affect their cost.
 
-Tests/Budget makes a crowd of one kind ready, and does each operation a few times; only that is counted. The cost must
-not grow with the crowd: that of 100,000 may be a quarter more than that of 1,000, and a little, which is room for what
-grows by the logarithm, and for tables of other sizes. The figures themselves are kept in Tests/Budget/costs.txt, and as
-a table for people in Bench/costs.md.
+Tests/Budget sets up a crowd of one kind and runs each operation a few times; only the operations are counted. The cost
+must not grow with the crowd: with 100,000 it may exceed the cost with 1,000 by a quarter plus a constant, which allows
+for logarithmic growth and for tables of other sizes. The figures are recorded in Tests/Budget/costs.txt, and as a
+readable table in Bench/costs.md.
 """
 
 import re
@@ -15,20 +15,20 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "Tests/Budget/costs.txt"
 DOCUMENT = ROOT / "Bench/costs.md"
 SIZES = [1_000, 10_000, 100_000]
-# By which an operation may cost more beside a larger crowd, or than it did when it was recorded: a part, and so many
-# instructions.
+# How much an operation's cost may exceed that with the smallest crowd, or the recorded cost: a fraction, and a number
+# of instructions.
 PART = 0.25
 SLACK = 2_000
-# Of one crowd, which takes some 20 alone.
+# Time limit for one crowd, which takes about 20 s if nothing else runs.
 SECONDS = 240
 DUMP = re.compile(r"^desc: Trigger: Client Request: (\S+)$.*?^totals: (\d+)$", re.MULTILINE | re.DOTALL)
 
-# By crowd, operation and size: instructions of one, or of one for each of the crowd.
+# Instructions by crowd, operation and size: for one operation, or for each member of the crowd.
 Costs = dict[tuple[str, str], dict[int, float]]
 
 
 class Names:
-    """What there is to count, as the program tells it, with titles for people."""
+    """The crowds and operations listed by the program, with readable titles."""
 
     def __init__(self, listing: str):
         self.crowds, self.operations = {}, {}
@@ -37,12 +37,12 @@ class Names:
             (self.crowds if kind == "crowd" else self.operations)[name] = title
 
     def cells(self):
-        """The largest first, so that none of them is left alone at the end."""
+        """The largest first, so that none of them runs alone at the end."""
         return [(crowd, size) for size in reversed(SIZES) for crowd in self.crowds]
 
 
 def count(run, program: Path, folder: Path, crowd: str, size: int) -> dict[str, tuple[float, int]]:
-    """The operations beside one crowd: instructions, and for how many units those are. `run` runs a command."""
+    """Counts the operations with one crowd: instructions per unit, and the number of units. `run` runs a command."""
     out = folder / f"costs-{crowd}-{size}.out"
     for old in folder.glob(out.name + "*"):
         old.unlink()
@@ -53,13 +53,13 @@ def count(run, program: Path, folder: Path, crowd: str, size: int) -> dict[str, 
     for dump in folder.glob(out.name + ".*"):
         if match := DUMP.search(dump.read_text()):
             counted[match[1]].append(int(match[2]))
-    # All quarters of the second count: things may be due in one of them.
+    # All four ticks of the second count, because work may be due in any of them.
     mean = {"tick": statistics.fmean}
     return {name: (mean.get(name, min)(each) / int(units[name]), int(units[name])) for name, each in counted.items()}
 
 
 def gather(cells) -> tuple[Costs, dict[tuple[str, str], int]]:
-    """`cells` yields crowd, size, and what `count` returned. The second are units of one."""
+    """`cells` yields crowd, size, and the result of `count`. The second result says which costs are for each member."""
     costs, shared = defaultdict(dict), {}
     for crowd, size, counted in cells:
         for operation, (cost, units) in counted.items():
@@ -68,30 +68,30 @@ def gather(cells) -> tuple[Costs, dict[tuple[str, str], int]]:
     return costs, shared
 
 
-# Where something is due for each of the crowd in the second that is counted, once: the reservations of channels end,
-# and the connections that subscribers came on have just been used. That is the cost of events, in slices of a tick.
+# Crowds for which the measured second contains one event for each member: the reservations of channels end, and the
+# subscribers' connections have just been used. That is the cost of the events, in slices of a tick.
 GROWING = {(crowd, "tick") for crowd in ("channels", "waiting", "subscribers", "block", "full")}
 
 
 def complaints(costs: Costs, shared, kept: Costs, record: str):
-    """What is wrong with which crowd and operation."""
+    """Yields a sentence for each violation."""
     for cell in {**costs, **kept}:
         crowd, operation = cell
         name, now, then = f"{crowd}, {operation}", costs.get(cell), kept.get(cell)
         if not now:
-            yield f"{name} is on record and is counted no more; forget it with {record}."
+            yield f"{name} is on record but is not counted any more; remove it with {record}."
             continue
         slack = 0 if shared[cell] else SLACK
         first = now.get(SIZES[0])
         for size in () if cell in GROWING else SIZES[1:]:
             if first is not None and size in now and now[size] > first * (1 + PART) + slack:
-                yield (f"{name}: {now[size]:,.0f} instructions beside {size:,}, where it is {first:,.0f} beside "
-                       f"{SIZES[0]:,}; it must not grow. See where they go: callgrind_annotate --inclusive=yes "
+                yield (f"{name}: {now[size]:,.0f} instructions with {size:,}, but {first:,.0f} with {SIZES[0]:,}; the "
+                       f"cost must not grow. To find the cause: callgrind_annotate --inclusive=yes "
                        f".build/budget/costs-{crowd}-{size}.out.N | swift demangle.")
         for size in SIZES if then else []:
             if size in now and size in then and now[size] > then[size] * (1 + PART) + slack:
-                yield (f"{name}: {now[size]:,.0f} instructions beside {size:,}, where {then[size]:,.0f} are on "
-                       f"record; if they are worth it, record them with {record}.")
+                yield (f"{name}: {now[size]:,.0f} instructions with {size:,}, but {then[size]:,.0f} are on record; if "
+                       f"the increase is justified, record it with {record}.")
         if not then:
             yield f"{name} is not on record; record it with {record}."
 
@@ -107,8 +107,8 @@ def read() -> Costs:
 
 def write(names: Names, costs: Costs, shared, record: str, tools: str) -> None:
     lines = [
-        "# What operations cost beside a crowd of 1,000, 10,000 and 100,000: instructions.",
-        f"# Written by `{record}`, which .ci/costs.py carries out; compared by `make test`.",
+        "# The cost of operations with crowds of 1,000, 10,000 and 100,000, in instructions.",
+        f"# Written by `{record}` (.ci/costs.py); checked by `make test`.",
         f"# Recorded with {tools}",
         "#",
         f"# {'crowd':14} {'operation':14}" + "".join(f"{size:13}" for size in SIZES),
@@ -131,17 +131,17 @@ def thousands(cost: float | None) -> str:
 def document(names: Names, costs: Costs, shared, record: str) -> str:
     heads = [names.operations[operation] for operation in names.operations]
     lines = [
-        "# What an operation costs beside many others",
+        "# The cost of an operation in a crowd",
         "",
-        f"Written by `{record}`: thousands of instructions of the engine, without the kernel. Each operation is done",
-        "beside 1,000, 10,000 and 100,000 of one kind. `make test` fails where it costs more than a quarter above what",
-        "it costs beside 1,000.",
+        f"Written by `{record}`: thousands of instructions of the engine, without the kernel. Each operation is",
+        "measured with 1,000, 10,000 and 100,000 objects of one kind. `make test` fails if the cost with a larger",
+        "number exceeds the cost with 1,000 by more than a quarter.",
         "",
-        "What a message costs that all of them receive, or that each of them has to count, is told for each of them",
-        "(*each*). A tick is the mean of the four in a second in which nothing is due. A dash: it could not be counted",
-        "in time.",
+        "The cost of a message that all of them receive, or that each of them must count, is given for each of them",
+        "(*each*). A tick is the mean of the four ticks in a second in which nothing is due. A dash means that the",
+        "operation could not be measured in time.",
         "",
-        "| beside | " + " | ".join(heads) + " |",
+        "| with | " + " | ".join(heads) + " |",
         "|---|" + "---:|" * len(heads),
     ]
     for crowd, title in names.crowds.items():

@@ -1,9 +1,8 @@
-"""Runs the Swift tests, counting the lines that they reach, and tells it for each module. `make coverage` calls it.
+"""Runs the Swift tests and prints the line coverage of each module. Called by `make coverage`.
 
     coverage.py [--filter TESTS] [--missing MODULE]
 
-With --missing, the lines of that module that no test reaches are listed too. Only the Swift tests count: what the tests
-of the wire reach in the broker is not added.
+With --missing, the uncovered lines of that module are listed too. Only the Swift tests count, not the wire tests.
 """
 
 import argparse
@@ -27,7 +26,7 @@ PROFILE = SCRATCH / "debug/codecov/default.profdata"
 def tests(chosen: str | None) -> bool:
     environment = os.environ | {"SWIFT_BACKTRACE": "enable=no"}
     run = ["swift", "test", "--skip-build", "--disable-xctest", *FLAGS, *(["--filter", chosen] if chosen else [])]
-    # Counting costs time and memory of its own.
+    # Measuring coverage takes time and memory, too.
     run += ["--skip", "Allocation"]
     return all(
         subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
@@ -35,7 +34,7 @@ def tests(chosen: str | None) -> bool:
 
 
 def exported() -> list[dict]:
-    # It stands beside the compiler, whose format of profiles it knows.
+    # The one next to the compiler understands the compiler's profile format.
     tool = Path(shutil.which("swift")).resolve().parent / "llvm-cov"
     program = next((SCRATCH / "debug").glob("*PackageTests.xctest"))
     output = subprocess.run(
@@ -45,7 +44,7 @@ def exported() -> list[dict]:
 
 
 def missing(file: dict) -> list[str]:
-    """The line ranges that begin with a count of 0, as `12` or `12-14`."""
+    """The line ranges with a count of 0, as `12` or `12-14`."""
     found = []
     segments = file["segments"]
     for (line, _, count, counted, *_), after in zip(segments, segments[1:]):
@@ -57,8 +56,8 @@ def missing(file: dict) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--filter", help="only these tests")
-    parser.add_argument("--missing", help="list this module's lines that were not reached")
+    parser.add_argument("--filter", help="run only these tests")
+    parser.add_argument("--missing", help="list the uncovered lines of this module")
     options = parser.parse_args()
     PROFILE.unlink(missing_ok=True)
     passed = tests(options.filter)
@@ -71,8 +70,8 @@ def main() -> int:
         sums[path.parts[1]][0] += lines["covered"]
         sums[path.parts[1]][1] += lines["count"]
         if path.parts[1] == options.missing and lines["covered"] < lines["count"]:
-            print(f"{path}: {lines['covered']} of {lines['count']} lines; not {', '.join(missing(file))}")
-    print(f"{'module':14}{'lines':>8}{'reached':>9}{'':>8}")
+            print(f"{path}: {lines['covered']} of {lines['count']} lines; missing {', '.join(missing(file))}")
+    print(f"{'module':14}{'lines':>8}{'covered':>9}{'':>8}")
     for module, (covered, count) in sorted(sums.items()):
         print(f"{module:14}{count:8,}{covered:9,}{covered / count:8.1%}")
     return 0 if passed else 1

@@ -1,10 +1,10 @@
-"""Writes Sources/Wire/HTTP2/GRPC/Descriptors.swift, the descriptors that the broker's server reflection gives.
+"""Generates Sources/Wire/HTTP2/GRPC/Descriptors.swift, the descriptors for the broker's server reflection.
 
-forebay's comes from Protocol/forebay/v1/forebay.proto by protoc; those of health and reflection from the Python
-packages of gRPC, which carry them. Run it after each change of the .proto file:
+forebay's is compiled from Protocol/forebay/v1/forebay.proto by protoc; those of health and reflection are taken from
+gRPC's Python packages. Run this after each change of the .proto file:
 
-    .venv/bin/python .ci/descriptors.py            # writes
-    .venv/bin/python .ci/descriptors.py --check    # tells whether what is there is what would be written
+    .venv/bin/python .ci/descriptors.py            # writes the file
+    .venv/bin/python .ci/descriptors.py --check    # checks that the file is up to date
 """
 
 import re
@@ -26,7 +26,7 @@ HEAD = '''\
 // The FileDescriptorProto of each service's file, in hexadecimal, for server reflection.
 
 enum Descriptors {
-    /// The bytes that hexadecimal digits, in lower case, and line ends between them stand for.
+    /// Decodes lowercase hexadecimal digits; line breaks are ignored.
     static func bytes(_ text: StaticString) -> [UInt8] {
         var bytes: [UInt8] = []
         var high: UInt8?
@@ -53,13 +53,13 @@ def forebay() -> bytes:
             ["protoc", f"-I{ROOT / 'Protocol'}", f"--descriptor_set_out={out}", "forebay/v1/forebay.proto"]
         )
         if code:
-            raise SystemExit("protoc refuses Protocol/forebay/v1/forebay.proto")
+            raise SystemExit("protoc cannot compile Protocol/forebay/v1/forebay.proto")
         files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
         return files[0].SerializeToString(deterministic=True)
 
 
 def packaged(module, package: str) -> bytes:
-    """A file that a package carries, put into the protobuf package that is asked for and without language options."""
+    """A file from a Python package, moved to the given protobuf package and without language options."""
     file = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     old, file.package = file.package, package
     file.name = package.replace(".", "/") + "/" + file.name.rsplit("/", 1)[1]
@@ -104,7 +104,7 @@ def main() -> int:
         return 0
     if TARGET.exists() and TARGET.read_text() == wanted:
         return 0
-    print(f"{TARGET.relative_to(ROOT)} is not what the .proto file gives: run .ci/descriptors.py", file=sys.stderr)
+    print(f"{TARGET.relative_to(ROOT)} is out of date: run .ci/descriptors.py", file=sys.stderr)
     return 1
 
 

@@ -1,12 +1,12 @@
-"""The code in the documentation: compiles it, runs it, and compares what it prints with what the documents say.
+"""Compiles and runs the code in the documentation, and compares its output with that given in the documents.
 
 A program is
-- the ```swift blocks of a document, one behind the other; what it prints is the ```text blocks. A block that declares a
-  type or an extension stands outside of the function that the others are the body of; one with an `@main` type is the
-  whole program;
-- a code file of a tutorial, with an `@main` type; what it prints stands at its end, in comments behind `// Prints:`.
+- the ```swift blocks of a document, one after another; the ```text blocks are the expected output. The blocks form the
+  body of a function, except that a block that declares a type or an extension is placed outside of it. A block with an
+  `@main` type is a complete program;
+- a code file of a tutorial, with an `@main` type; the expected output is in comments at its end, after `// Prints:`.
 
-All of them are compiled to one executable, against modules that were built before, and run against a broker that was.
+All of them are compiled to one executable with modules that are already built, and run with a broker that is, too.
 """
 
 import os
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 BROKER = "rsocket://127.0.0.1:7690"
-# What a program that uses the libraries links.
+# The modules to link.
 MODULES = (
     "Bytes", "ForebayWire", "Replay", "StreamsCore", "Streams", "StreamsTestSupport", "RSocket", "HTTP2", "CLinux",
     "EventLoop", "TLS", "Client", "Forebay",
@@ -40,7 +40,7 @@ def target() -> str:
 
 
 def search_paths(build: Path) -> list[str]:
-    """What the compiler needs to find the modules and the C modules below them."""
+    """The compiler flags for finding the modules and the C modules that they use."""
     root = Path(__file__).resolve().parent.parent
     linux = build / "CLinux.build/module.modulemap"
     if not linux.exists():
@@ -64,7 +64,7 @@ def blocks(text: str):
 
 
 def document(path: Path, name: str) -> Program | None:
-    """The program that a document's blocks make."""
+    """The program made of a document's blocks."""
     program = Program(name, path)
     outside, body = [], []
     for language, first, lines in blocks(path.read_text()):
@@ -84,7 +84,7 @@ def document(path: Path, name: str) -> Program | None:
 
 
 def code_file(path: Path, name: str) -> Program:
-    """The program that a tutorial's code file is."""
+    """The program in a tutorial's code file."""
     lines = path.read_text().split("\n")
     program = Program(name, path, whole(path, name, 1, lines))
     if "// Prints:" in lines:
@@ -94,7 +94,7 @@ def code_file(path: Path, name: str) -> Program:
 
 
 def whole(path: Path, name: str, first: int, lines: list[str]) -> list[str]:
-    """A program with an `@main` type, as one of many."""
+    """Wraps a program with an `@main` type, so that it can be combined with others."""
     code = without_imports(located(path, first, ["" if line == "@main" else line for line in lines]))
     entry = MAIN.search("\n".join(lines))[1]
     main = f"static func main() async throws {{ try await {entry}.main() }}"
@@ -102,7 +102,7 @@ def whole(path: Path, name: str, first: int, lines: list[str]) -> list[str]:
 
 
 def located(path: Path, first: int, lines: list[str]) -> list[str]:
-    """With the place that errors are told for."""
+    """Adds the source location for error messages."""
     return [f'#sourceLocation(file: "{path}", line: {first})', *lines, "#sourceLocation()"]
 
 
@@ -125,7 +125,7 @@ def programs(root: Path) -> list[Program]:
 
 
 def objects_of(folder: Path) -> list[Path]:
-    """A module's objects, without those that sources left behind which are no more."""
+    """A module's object files, without leftovers of removed sources."""
     listed = folder / "sources"
     names = {Path(line).name + ".o" for line in listed.read_text().split()} if listed.exists() else None
     return [file for file in sorted(folder.rglob("*.o"))
@@ -165,7 +165,7 @@ def start_broker(build: Path) -> tuple[subprocess.Popen, str]:
 
 
 def run_one(program: Program, work: Path) -> str | None:
-    """Runs a program. Returns what is wrong with it."""
+    """Runs a program. Returns the problem, if any."""
     try:
         done = subprocess.run(
             [work / "programs", program.name], text=True, capture_output=True, timeout=SECONDS,
@@ -182,7 +182,7 @@ def run_one(program: Program, work: Path) -> str | None:
 
 
 def check(root: Path, build: Path, work: Path) -> int:
-    """Compiles and runs all the code there is. Returns how many programs fail."""
+    """Compiles and runs all programs. Returns the number of failures."""
     found = programs(root)
     broker, url = start_broker(build)
     try:

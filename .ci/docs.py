@@ -1,13 +1,13 @@
-"""Builds the documentation of the libraries as one site that can be looked at without a server's help.
+"""Builds the documentation of the libraries as one static site.
 
     python3 .ci/docs.py [--build .build/debug] [--out .build/docs]
 
-- Every public declaration has a comment. One that meets a requirement of a protocol inherits the requirement's.
-- Every code block of the articles, and every code file of the tutorials, compiles and prints what it says it prints
+- Every public declaration must have a comment. One that implements a protocol requirement inherits its comment.
+- Every code block of the articles, and every code file of the tutorials, must compile and print the documented output
   (doc_code.py).
-- A link to nothing, or anything else that docc warns of, is an error.
+- A broken link, or any other warning of docc, is an error.
 
-The symbols of StreamsCore are shown as those of Streams, which is what programs import.
+The symbols of StreamsCore are shown as part of Streams, which is the module that programs import.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from pathlib import Path
 import doc_code
 
 ROOT = Path(__file__).resolve().parent.parent
-# The module that is imported, the modules that are shown as it, and the archives that it links to.
+# The library that programs import, the modules that are shown as part of it, and the archives that it links to.
 LIBRARIES = {
     "Streams": (("StreamsCore", "Streams"), ()),
     "StreamsTestSupport": (("StreamsTestSupport",), ("Streams",)),
     "Forebay": (("Forebay",), ("Streams",)),
 }
 SHOWN_AS = {module: library for library, (modules, _) in LIBRARIES.items() for module in modules}
-# What the compiler writes by itself.
+# Marks declarations that the compiler generates.
 SYNTHESIZED = "::SYNTHESIZED::"
 OPERATOR = re.compile(r".*See `(\w+\.\w+)")
 
@@ -54,7 +54,7 @@ def extract(build: Path, module: str, blocks: bool, out: Path):
 
 
 def renamed(value):
-    """A part of a symbol graph in which modules have the names under which they are imported."""
+    """A part of a symbol graph, with modules renamed to the library that programs import."""
     if isinstance(value, dict):
         return {key: renamed(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def renamed(value):
 
 
 def graphs(build: Path, library: str, work: Path) -> list[dict]:
-    """The symbol graphs of a library: one of its own symbols, and one for each foreign module that it extends."""
+    """The symbol graphs of a library: one for its own symbols, and one for each foreign module that it extends."""
     modules, _ = LIBRARIES[library]
     own, foreign = None, {}
     for module in modules:
@@ -72,7 +72,7 @@ def graphs(build: Path, library: str, work: Path) -> list[dict]:
             extract(build, module, blocks, folder)
             for file in sorted(folder.glob("*.symbols.json")):
                 extended = file.name.removesuffix(".symbols.json").partition("@")[2]
-                # What extends a module that is shown as the same library is a member like any other.
+                # Extensions of modules that belong to the same library are ordinary members.
                 inside = not extended or SHOWN_AS.get(extended) == library
                 if inside == blocks:
                     continue
@@ -95,10 +95,10 @@ def graphs(build: Path, library: str, work: Path) -> list[dict]:
 
 
 def explain_by_operator(graph: dict):
-    """Gives members of the types that operators make the comment that the operator has for them.
+    """Adds comments to members of the types that operators return, derived from the operator.
 
-    Such a type's own comment says "See `Publisher.OPERATOR`." What it was made of is what the operator was given; and
-    an operator that it has again, as `merge(with:)` has more publishers to take, does what it does for any publisher.
+    Such a type's own comment says "See `Publisher.OPERATOR`." Its properties are the operator's arguments. An operator
+    that it redeclares, like `merge(with:)` for more publishers, behaves as it does for any publisher.
     """
     types = {
         symbol["identifier"]["precise"]: match[1]
@@ -121,18 +121,18 @@ def explain_by_operator(graph: dict):
         again = symbol["pathComponents"][-1].partition("(")[0]
         match symbol["kind"]["identifier"]:
             case "swift.property":
-                text = f"As it was given to `{operator}`."
+                text = f"The value that was passed to `{operator}`."
             case "swift.init":
-                text = f"What `{operator}` makes."
+                text = f"Creates the publisher that `{operator}` returns."
             case "swift.method" if again in operators:
-                text = f"As `Publisher.{again}`, in one step with this one."
+                text = f"Like `Publisher.{again}`, fused with this operator."
             case _:
                 continue
         symbol["docComment"] = {"lines": [{"text": text}]}
 
 
 def undocumented(graph: dict):
-    """Yields FILE:LINE: what, for each public declaration without a comment."""
+    """Yields FILE:LINE: MESSAGE for each public declaration without a comment."""
     for symbol in graph["symbols"]:
         if "docComment" in symbol or SYNTHESIZED in symbol["identifier"]["precise"] or "location" not in symbol:
             continue
@@ -144,7 +144,7 @@ def undocumented(graph: dict):
 
 
 def convert(library: str, work: Path) -> Path:
-    """Makes a library's archive, of its catalog and its symbols."""
+    """Creates a library's archive from its catalog and its symbols."""
     archive = work / f"{library}.doccarchive"
     dependencies = [part for name in LIBRARIES[library][1] for part in ("--dependency", work / f"{name}.doccarchive")]
     run(
@@ -160,8 +160,8 @@ def convert(library: str, work: Path) -> Path:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--build", type=Path, default=ROOT / ".build/debug", help="where the libraries are built")
-    parser.add_argument("--out", type=Path, default=ROOT / ".build/docs", help="where the site goes")
+    parser.add_argument("--build", type=Path, default=ROOT / ".build/debug", help="the build folder of the libraries")
+    parser.add_argument("--out", type=Path, default=ROOT / ".build/docs", help="the output folder")
     arguments = parser.parse_args()
     build, site = arguments.build.resolve(), arguments.out.resolve()
     work = site.with_name(site.name + "-work")
@@ -179,7 +179,7 @@ def main():
         "--synthesized-landing-page-kind", "Package",
     )
     shutil.rmtree(work)
-    print(f"docs: {len(missing)} declarations without a comment, {failures} programs that fail")
+    print(f"docs: {len(missing)} declarations without a comment, {failures} failing programs")
     sys.exit(1 if missing or failures else 0)
 
 

@@ -1,13 +1,13 @@
-"""Plants faults in the broker's sources, one at a time, and tells which tests catch each. `make faults` calls it.
+"""Plants faults in the broker's sources, one at a time, and reports which tests catch each. Called by `make faults`.
 
-    faults.py [--only PATTERN] [--new]   plants faults (those of that name, those not caught yet), writes the table
-    faults.py --simulator [--only PATTERN] [--new]   runs the simulator alone (of those that it has not noticed yet)
-    faults.py --check                    builds nothing: is every fault in its place in the sources, and caught?
+    faults.py [--only PATTERN] [--new]   plants faults (matching PATTERN, not caught yet) and writes the table
+    faults.py --simulator [--only PATTERN] [--new]   runs only the simulator (--new: faults not detected by it yet)
+    faults.py --check                    builds nothing: checks that every fault matches the sources and is caught
 
-The faults stand in Tests/Faults/*.toml. They are planted in a copy of the tree, .build/faults/tree, which has a build
-folder of its own, so that each costs one incremental build. The tests that a fault names are run first; those of its
-module, of Core and over the wire only where these let it pass. Whatever tests say, the simulator is then given a row of
-seeds, if it drives the module. What came of each stands in Tests/Faults/results.md.
+The faults are listed in Tests/Faults/*.toml. They are planted in a copy of the tree, .build/faults/tree, which has its
+own build folder, so that each costs one incremental build. The tests that a fault names are run first; those of its
+module and of Core are run only if these do not catch it. Whatever the tests find, the simulator then runs a number of
+seeds if it exercises the module. The results are in Tests/Faults/results.md.
 """
 
 import argparse
@@ -30,29 +30,29 @@ from fault_table import breaches, load, table, verdicts
 WORK = ROOT / ".build/faults"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
-# What passed without a fault, by a digest of the sources and tests, and how long that took.
+# Tests that passed without a fault, by a digest of the sources and tests, and how long they took.
 BASELINE = WORK / "baseline.json"
 
 SWIFT_FLAGS = ["--scratch-path", str(BUILD), "--explicit-target-dependency-import-check", "error"]
-# Suites that take long.
+# Slow suites.
 SLOW = {"PropertyTests", "LedgerTests", "FuzzTests"}
 BUILD_LIMIT = 1800
-# The tests that a fault names may take this many times what those of all chosen faults together took without any, and
-# so many seconds at least. More is a hang, which counts as caught. All others may take REST_LIMIT seconds.
+# The time limit for the tests that a fault names: PATIENCE times what those of all chosen faults took without any
+# fault, and at least LEAST seconds. More is a hang, which counts as caught. Other tests may take REST_LIMIT seconds.
 PATIENCE, LEAST = 2, 60
 REST_LIMIT = 600
-# Seconds that tests go on for once one has failed: it has caught the fault, and others may tell more of it.
+# Seconds for which tests continue after the first failure, because others may give more information.
 MORE = 3
-# A fault that allocates without end is to end its test, not the machine. Bytes of address space.
+# Limit for the address space, in bytes: a fault that allocates endlessly must stop its test, not the machine.
 MEMORY = 8 << 30
-# Characters of what the simulator says that the table shows.
+# Characters of the simulator's message that the table shows.
 SENTENCE = 110
 
 
 # The copy
 
 def synchronise() -> None:
-    """Makes the copy like the tree. What is the same is not touched, so that it is not built again."""
+    """Updates the copy from the tree. Unchanged files are not touched, so that they are not rebuilt."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     wanted = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
@@ -60,7 +60,7 @@ def synchronise() -> None:
         target = TREE / name
         content = (ROOT / name).read_bytes()
         if name == "Package.swift":
-            # Tests that no fault needs are not built, nor what they alone depend on.
+            # Tests that no fault needs are not built, nor are their dependencies.
             needed = ", ".join(f'"{name}"' for name in sorted(set(sum(MODULES.values(), []))))
             content += f"\npackage.targets.removeAll {{ $0.isTest && ![{needed}].contains($0.name) }}\n".encode()
         if target.exists() and target.read_bytes() == content:
@@ -76,8 +76,8 @@ def synchronise() -> None:
 def run(
     command: list[str], limit: float, log: Path, enough: bytes | None = None, work: float | None = None,
 ) -> tuple[int | None, str]:
-    """The command's exit code, nil if it was not done in time, and what it printed. Once it has printed `enough` it is
-    given little more time. `work` limits the processor's time, which other programs do not change."""
+    """Returns the command's exit code (None if it timed out) and its output. Once it has printed `enough`, it gets only
+    a little more time. `work` limits the processor time, which does not depend on other programs."""
     environment = os.environ | {
         "SWIFT_BACKTRACE": "enable=no", "FOREBAYD": str(BUILD / "debug/forebayd"),
         "FOREBAY": str(BUILD / "debug/forebay"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -98,7 +98,7 @@ def run(
                 if enough and enough in log.read_bytes():
                     deadline, enough = min(deadline, time.monotonic() + MORE), None
         finally:
-            # Also what it started and left behind.
+            # Including processes that it started and left running.
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -108,35 +108,35 @@ def run(
 
 
 def build(product: str = "forebayPackageTests") -> str | None:
-    """Builds the tests or another product; what was wrong if that failed."""
+    """Builds the tests or another product. Returns the error if that failed."""
     code, text = run(["swift", "build", "--product", product, *SWIFT_FLAGS], BUILD_LIMIT, WORK / "build.log")
     if code == 0:
         return None
     errors = [line for line in text.splitlines() if "error:" in line]
-    return errors[0] if errors else f"it was not built: see {WORK / 'build.log'}"
+    return errors[0] if errors else f"the build failed: see {WORK / 'build.log'}"
 
 
 # The tests
 
 def swift_tests(names: list[str], limit: float) -> list[str]:
-    """Runs Swift tests and returns which failed."""
-    # As `swift test` starts it, without planning a build each time.
+    """Runs Swift tests and returns those that failed."""
+    # Started like `swift test` does, but without planning a build each time.
     code, text = run(
         [str(BUILD / "debug/forebayPackageTests.xctest"), "--testing-library", "swift-testing", "--filter",
          f"(^|[./])({'|'.join(names)})([./(]|$)"],
         limit, WORK / "test.log", enough=b" recorded an issue ")
     if code == 0:
         if not re.search(r"Test run with [1-9]", text):
-            raise Trouble(f"No test is called {' or '.join(names)}.")
+            raise Trouble(f"No test is named {' or '.join(names)}.")
         return []
-    # By the file and the function that the issue is told of.
+    # Named by the file and the function for which the issue is reported.
     failed = re.findall(r"Test `?(\w[\w ,-]*?)`?\(.* recorded an issue.*? at (\w+)\.swift:", text)
     if failed:
         return sorted({f"{file}.{name}" for name, file in failed})
-    # Those under way when it ended; without the suites' names, which the output does not tell.
+    # The tests running when it ended, without the names of suites, which the output does not contain.
     begun = re.findall(r"Test (\w+)\(.*started\.$", text, re.M)
     ended = set(re.findall(r"Test (\w+)\(.*(?:passed|failed) after", text))
-    how = "not done in time" if code is None else "crash"
+    how = "timeout" if code is None else "crash"
     return [f"{how}: {name}" for name in sorted({name for name in begun if name not in ended})] or [how]
 
 
@@ -149,34 +149,34 @@ def wire_tests(expression: str, limit: float) -> list[str]:
     if code == 0:
         return []
     if code == 5:
-        raise Trouble(f"No wire test is called {expression}.")
+        raise Trouble(f"No wire test matches {expression}.")
     failed = failures(report, lambda case: f"{case.get('classname').split('.')[-1]}.{case.get('name')}") \
         if report.exists() and code == 1 else []
     return list(dict.fromkeys(re.sub(r"\[.*", "", name) for name in failed)) or [
-        "not done in time: wire tests" if code is None else "the broker does not start"]
+        "timeout: wire tests" if code is None else "the broker does not start"]
 
 
 def failures(report: Path, name) -> list[str]:
     try:
         cases = list(ElementTree.parse(report).getroot().iter("testcase"))
     except ElementTree.ParseError:
-        # The process ended while it wrote this.
+        # The process was killed while writing the report.
         return []
     return [name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
 
 
 def simulator(seeds: int, limit: float) -> list[str]:
-    """Runs so many seeds, and returns the first that failed, with what it said."""
+    """Runs a number of seeds, and returns the first that failed, with its message."""
     code, text = run(
         [str(BUILD / "debug/forebay-sim"), "--from", "0", "--seeds", str(seeds), "--hash"], 10 * limit,
         WORK / "simulator.log", work=limit)
     if code == 0:
         return []
     if told := re.search(r"^seed (\d+) failed at step \d+: (.*)", text, re.M):
-        # Without what stands in brackets: the options of a subscription.
+        # Without the subscription options in parentheses.
         return [f"seed {told[1]}: " + re.sub(r" \([^()]*\)", "", told[2]).replace("|", "/")]
     passed = len(re.findall(r"^\d+ [0-9a-f]{16}$", text, re.M))
-    return [f"seed {passed}: {'it comes to no end' if code is None else 'the engine stops the process'}"]
+    return [f"seed {passed}: {'it does not terminate' if code is None else 'the engine crashes'}"]
 
 
 def digest_of_copy() -> str:
@@ -189,8 +189,8 @@ def digest_of_copy() -> str:
 
 
 def expect_to_pass(runner, choice) -> float:
-    """Runs tests without a fault, which are to pass then, and returns how long that took. What has passed with the same
-    sources before is not run again."""
+    """Runs tests without a fault, which must pass, and returns how long that took. Tests that have passed with the same
+    sources are not run again."""
     known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     key = f"{digest_of_copy()} {runner.__name__} {choice}"
     if key in known:
@@ -202,12 +202,12 @@ def expect_to_pass(runner, choice) -> float:
             known[key] = time.monotonic() - began
             BASELINE.write_text(json.dumps(known, indent=1))
             return known[key]
-        # A machine under load may have a test fail once.
-    raise Trouble(f"Without any fault these fail: {', '.join(failed[:5])}.")
+        # A test may fail once on a busy machine.
+    raise Trouble(f"These tests fail without any fault: {', '.join(failed[:5])}.")
 
 
 def named(fault: Fault, quick: bool = False) -> list[list[str]]:
-    """The tests that a fault names, the quick ones first, or alone."""
+    """The tests that a fault names: the quick ones first, or only those."""
     choices = [[name for name in fault.tests if (name in SLOW) == slow] for slow in (False, True)[:1 if quick else 2]]
     return [choice for choice in choices if choice]
 
@@ -217,7 +217,7 @@ def rest(fault: Fault) -> list[str]:
 
 
 def try_tests(fault: Fault, limits: dict, quick: bool) -> tuple[list[str] | None, bool]:
-    """Which tests catch the fault that stands in the copy, nil if that is not known; and whether others were run than
+    """Returns the tests that catch the planted fault, None if they were not run; and whether other tests were run than
     those that it names."""
     for tests in named(fault, quick):
         if caught := swift_tests(tests, limits[swift_tests]):
@@ -233,7 +233,7 @@ def try_tests(fault: Fault, limits: dict, quick: bool) -> tuple[list[str] | None
 
 
 class Broken(Exception):
-    """A fault that the compiler refuses."""
+    """A fault that does not compile."""
 
 
 def need(product: str = "forebayPackageTests") -> None:
@@ -242,8 +242,8 @@ def need(product: str = "forebayPackageTests") -> None:
 
 
 def attempt(fault: Fault, before: Verdict | None, limits: dict, options) -> tuple[Verdict | None, bool]:
-    """Plants the fault and looks for what catches it. What was not looked for stays as it was before. Nil if it is not
-    known whether tests do; and whether others were run than those that it names."""
+    """Plants the fault and runs the tests and the simulator. Results of what was not run are kept from `before`.
+    Returns the verdict, and whether other tests were run than those that the fault names."""
     source = TREE / fault.file
     text = source.read_text()
     source.write_text(text.replace(fault.right, fault.wrong))
@@ -268,7 +268,7 @@ def attempt(fault: Fault, before: Verdict | None, limits: dict, options) -> tupl
         source.write_text(text)
 
 
-# What came of it
+# The results
 
 def summary(caught: list[str]) -> str:
     shown = ", ".join(f"`{name}`" for name in caught[:3])
@@ -280,7 +280,7 @@ def shortened(sentence: str) -> str:
 
 
 def prepare(chosen: list[Fault], options) -> dict:
-    """Builds the copy, and finds out how long what is to be run takes without a fault."""
+    """Builds the copy, and measures how long the tests take without a fault."""
     WORK.mkdir(parents=True, exist_ok=True)
     synchronise()
     limits = {}
@@ -288,7 +288,7 @@ def prepare(chosen: list[Fault], options) -> dict:
     def measure(runner, choice, *products: str) -> None:
         for product in products:
             if wrong := build(product):
-                raise Trouble(f"Without any fault {product} is not built: {wrong}")
+                raise Trouble(f"{product} does not build without any fault: {wrong}")
         if choice:
             limits[runner] = max(LEAST, PATIENCE * expect_to_pass(runner, choice))
 
@@ -316,7 +316,7 @@ def plant(faults: list[Fault], chosen: list[Fault], known: dict[str, Verdict], o
         told = f"{verdict.caught}; simulator: {verdict.simulator or '–'}" if verdict else "no verdict"
         print(f"{place}/{len(chosen)} {fault.name} ({time.monotonic() - began:.0f} s): {told}", flush=True)
     RESULTS.write_text(table(faults, known))
-    # What caught a fault beyond the tests that it names has to pass without it, too.
+    # Other tests that caught a fault must pass without it, too.
     if further and not build():
         expect_to_pass(swift_tests, sorted(further))
 
@@ -339,27 +339,27 @@ def is_done(verdict: Verdict, options) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true", help="only check list and table against the sources")
-    parser.add_argument("--only", default="", help="the faults whose names match this regular expression")
-    parser.add_argument("--new", action="store_true", help="those alone that were not caught yet as they stand")
-    parser.add_argument("--quick", action="store_true", help="run the quick tests alone that the faults name")
-    parser.add_argument("--simulator", action="store_true", help="run the simulator alone")
+    parser.add_argument("--check", action="store_true", help="only check the list and the table against the sources")
+    parser.add_argument("--only", default="", help="only faults whose names match this regular expression")
+    parser.add_argument("--new", action="store_true", help="only faults not caught yet in their current form")
+    parser.add_argument("--quick", action="store_true", help="run only the quick tests that the faults name")
+    parser.add_argument("--simulator", action="store_true", help="run only the simulator")
     options = parser.parse_args()
-    # So that the copy is put right on the way out.
+    # So that the copy is restored on exit.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         faults = load()
         if options.check:
             found = list(breaches(faults))
-            print("\n".join([*found, f"faults: {len(faults)} in the list, {len(found)} to be looked at"]))
+            print("\n".join([*found, f"faults: {len(faults)} in the list, {len(found)} problems"]))
             return 1 if found else 0
         known = verdicts()
         chosen = choose(faults, known, options)
         plant(faults, chosen, known, options)
         done = sum(is_done(known.get(fault.digest, Verdict()), options) for fault in chosen)
-        # Those that the simulator cannot notice say why.
+        # Faults with `unseen` cannot be detected by the simulator.
         owed = sum(not options.simulator or not fault.unseen for fault in chosen)
-        print(f"{len(chosen)} faults planted, {done} of {owed} caught; the table stands in {RESULTS.relative_to(ROOT)}")
+        print(f"{len(chosen)} faults planted, {done} of {owed} caught; see {RESULTS.relative_to(ROOT)}")
         return 0 if done == owed else 1
     except Trouble as trouble:
         print(trouble, file=sys.stderr)

@@ -1,15 +1,14 @@
-"""Runs the fuzzers of Tests/Fuzz: builds them, runs each for a time on all cores, and tells what came of it.
+"""Builds the fuzzers of Tests/Fuzz, runs each for some time on all cores, and reports the results.
 
     .ci/fuzz.py --seconds 60 [--still 20] [--target NAME] [--jobs 4] [--keep] [--scout]
     .ci/fuzz.py --runs 500
 
-What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
-of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
-where the tests run it from then on. With --still a target's run ends once its coverage (edges) has not grown for so
-many seconds, and the last column tells those whose coverage never stood still for so long; meanwhile, what a target's
-fuzzer says stands in .build/fuzz/TARGET.log. With --runs each does so many executions, which are the same every
-time. With --scout they run without the address sanitizer, some four times as fast: what they reach is there for those
-with it to begin from.
+libFuzzer saves interesting inputs in .build/fuzz/corpus, from which the next run continues. With --keep, the smallest
+subset with the same coverage replaces Tests/Fuzz/corpus. Failing inputs are saved in Tests/Fuzz/regressions, where the
+tests run them from then on. With --still, a target's run ends when its coverage (edges) has not grown for that many
+seconds; the last column marks targets whose coverage kept growing. The output of a target's fuzzer is in
+.build/fuzz/TARGET.log. With --runs, each target does that many executions, the same every time. With --scout, the
+fuzzers run without the address sanitizer, about four times as fast, and the runs with it start from the inputs found.
 """
 
 import argparse
@@ -29,9 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "Tests/Fuzz"
 SCRATCH = ROOT / ".build/fuzz"
 CORPUS = SCRATCH / "corpus"
-# No input takes as long as this, or as much, on a machine that has other things to do as well.
+# No input takes this much time or memory, even on a busy machine.
 LIMITS = ["-timeout=60", "-report_slow_units=60", "-rss_limit_mb=3000"]
-# Scripts end after a number of steps; what comes behind them would be mutated for nothing.
+# Scripts end after a number of steps; mutating the rest of an input would be useless.
 SCRIPTS = {"engine", "http2", "http1"}
 FIGURES = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
 
@@ -59,13 +58,13 @@ def program(is_scout: bool) -> str:
 
 
 def build(is_scout: bool) -> bool:
-    """Optimised, with the checks of the product; the modules' insides are open to targets."""
+    """Builds optimized code with the product's checks. Targets can access internal declarations."""
     began = time.monotonic()
     command = [
         *("swift", "build", "-c", "release", "--product", "fuzz", "--scratch-path", str(scratch(is_scout))),
-        # Not --sanitize twice: the compiler obeys the last one, and which that is changes from build to build.
+        # Not --sanitize twice: the compiler uses the last one, and their order varies between builds.
         *("-Xswiftc", "-sanitize=fuzzer" if is_scout else "-sanitize=fuzzer,address", "-Xswiftc", "-enable-testing"),
-        # Of overlapping access.
+        # Checks for overlapping access.
         *("-Xswiftc", f"-enforce-exclusivity={'unchecked' if is_scout else 'checked'}"),
         *("--explicit-target-dependency-import-check", "error"),
     ]
@@ -78,7 +77,7 @@ def build(is_scout: bool) -> bool:
 
 
 class Run:
-    """One target's run, followed line by line to learn when coverage last grew."""
+    """One target's run. Its output is read line by line to find out when coverage last grew."""
 
     def __init__(self, target: str, options: argparse.Namespace):
         self.target, self.seconds, self.runs, self.still = target, options.seconds, options.runs, options.still
@@ -90,7 +89,7 @@ class Run:
         self.found: list[Path] = []
 
     def follow(self) -> "Run":
-        # Where libFuzzer writes what it finds, and reads what it found before: nothing, to do the same each time.
+        # The folder in which libFuzzer saves inputs and from which it continues; empty for repeatable runs.
         work = SCRATCH / "runs" if self.runs else CORPUS
         work, kept, regressions = (folder / self.target for folder in (work, FUZZ / "corpus", FUZZ / "regressions"))
         if self.runs:
@@ -107,7 +106,7 @@ class Run:
         process = subprocess.Popen(
             [*command, str(work), str(kept), str(regressions)],
             env=environment(self.target), cwd=SCRATCH, stderr=subprocess.PIPE, text=True, errors="replace")
-        # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
+        # It ends by itself, unless an input makes it hang where its own alarm has no effect.
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
         threading.Thread(target=self.watch, args=[process], daemon=True).start()
@@ -133,7 +132,7 @@ class Run:
     def watch(self, process: subprocess.Popen) -> None:
         while self.still and not self.over.wait(1):
             if time.monotonic() - self.grew > self.still:
-                # It ends as if its time were over.
+                # It ends as if its time had elapsed.
                 os.kill(process.pid, signal.SIGUSR1)
                 return
 
@@ -150,12 +149,12 @@ class Run:
         still = self.ended - self.grew
         return (
             f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.processor:8.0f}{self.edges:8,}"
-            f"{self.features:9,}{still:8.0f}  {'FOUND' if self.failure else 'grows' if still < self.still else ''}"
+            f"{self.features:9,}{still:8.0f}  {'FAILED' if self.failure else 'growing' if still < self.still else ''}"
         )
 
 
 def keep(target: str) -> None:
-    """Takes over the least of what was found that reaches every edge that all of it reaches."""
+    """Keeps the smallest set of inputs that covers the same edges as all of them."""
     work, kept = CORPUS / target, FUZZ / "corpus" / target
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         command = [program(False), "-set_cover_merge=1", "-use_counters=0", *limits(target)]
@@ -165,7 +164,7 @@ def keep(target: str) -> None:
         for file in kept.iterdir():
             file.unlink()
         for file in files:
-            # Named by what is in it, as libFuzzer does; the first letters tell it well enough.
+            # Named by its hash, as libFuzzer does; a prefix is sufficient.
             shutil.copy(file, kept / file.name[:12])
         size = sum(file.stat().st_size for file in kept.iterdir())
         print(f"{target}: {len(files)} inputs kept, {size:,} bytes", flush=True)
@@ -173,22 +172,22 @@ def keep(target: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--still", type=int, default=0, help="end a target's run when it has found nothing for so long")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="as many targets at a time")
-    parser.add_argument("--runs", type=int, default=0, help="so many executions of each target, always the same ones")
-    parser.add_argument("--target", action="append", default=[], help="this one alone; may be given several times")
-    parser.add_argument("--keep", action="store_true", help="then take what reaches more into Tests/Fuzz/corpus")
-    parser.add_argument("--scout", action="store_true", help="without the address sanitizer, for speed")
+    parser.add_argument("--seconds", type=int, default=60, help="time for each target")
+    parser.add_argument("--still", type=int, default=0, help="end a run after so many seconds without progress")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many targets to run at a time")
+    parser.add_argument("--runs", type=int, default=0, help="executions of each target, always the same ones")
+    parser.add_argument("--target", action="append", default=[], help="run only this target; can be repeated")
+    parser.add_argument("--keep", action="store_true", help="then update Tests/Fuzz/corpus with the inputs found")
+    parser.add_argument("--scout", action="store_true", help="run without the address sanitizer, which is faster")
     parser.add_argument("--build", action="store_true", help="only build")
     options = parser.parse_args()
     names = [name for given in options.target for name in given.split(",") if name] or targets()
     unknown = set(names) - set(targets())
     if unknown:
-        print(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(targets())}")
+        print(f"unknown target: {', '.join(sorted(unknown))}; the targets are {', '.join(targets())}")
         return 2
     if options.keep and options.scout:
-        print("what to keep is for the address sanitizer to say: leave out --keep or --scout")
+        print("--keep requires the address sanitizer: remove --keep or --scout")
         return 2
     if not build(options.scout):
         return 1
@@ -206,7 +205,7 @@ def main() -> int:
         for file in run.found:
             file = file.relative_to(ROOT)
             print(
-                f"kept as {file}. To run it again:\n"
+                f"saved as {file}. To run it again:\n"
                 f"  FUZZ_TARGET={run.target} .build/fuzz/release/fuzz {file}\n"
                 f"  make swift-test FILTER=FuzzTests")
     if options.keep:

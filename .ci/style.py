@@ -1,9 +1,10 @@
-"""Checks the rules of style that `swift format` does not know. Prints one line for each breach, as FILE:LINE: what.
+"""Checks the style rules that `swift format` does not cover. Prints one line for each breach, as FILE:LINE: MESSAGE.
 
 - a source file has at most 400 lines, a line at most 120 columns, a function at most 70 lines;
-- a source file opens with a comment that says what it is for;
-- the targets that must stay small and pure do not import Foundation;
-- what only a bug of our own may cause is a `precondition`: `fatalError` and `try!` do not stand in the sources.
+- a source file begins with a comment that says what it is for;
+- targets that must stay small do not import Foundation;
+- the engine does not depend on protocols;
+- internal errors are checked with `precondition`; `fatalError` and `try!` are not allowed in the sources.
 """
 
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 FILE_LINES = 400
 COLUMNS = 120
 FUNCTION_LINES = 70
-# Where a protocol is named. Messages lie in the log as RSocket frames them, which is a fact of the log alone.
+# Uses of a protocol. Only the log may use one, because messages in it are framed for RSocket.
 PROTOCOL = re.compile(
     r"^import (HTTP2|RSocket)\b|\b(connection|stream|subscriber|publisher|listing)\.(http|rsocket|exchange)\b")
 WITHOUT_FOUNDATION = set(
@@ -28,7 +29,7 @@ FORBIDDEN = re.compile(r"\b(?:fatalError\(|try!)")
 
 
 def function_lengths(lines: list[str]):
-    """Yields (first line, length) of every Swift function. Formatted code ends one at the brace of its own indent."""
+    """Yields (first line, length) of every Swift function. In formatted code, its closing brace has the same indent."""
     for first, line in enumerate(lines):
         match = FUNCTION.match(line)
         if not match or line.rstrip().endswith("}"):
@@ -40,12 +41,12 @@ def function_lengths(lines: list[str]):
                 yield first + 1, last - first + 1
                 break
             if text.strip() and len(text) - len(text.lstrip()) < len(match.group(1)):
-                break  # the enclosing scope ended: a requirement of a protocol, without a body
+                break  # the enclosing scope ended: a protocol requirement without a body
 
 
 def swift_breaches(path: Path, lines: list[str]):
     if path.name != "Package.swift" and not (lines and lines[0].startswith("//")):
-        yield 1, "the file does not open with a comment that says what it is for"
+        yield 1, "the file does not begin with a comment that says what it is for"
     for first, length in function_lengths(lines):
         if length > FUNCTION_LINES:
             yield first, f"the function has {length} lines, {FUNCTION_LINES} are allowed"
@@ -53,11 +54,11 @@ def swift_breaches(path: Path, lines: list[str]):
         return
     for number, line in enumerate(lines, 1):
         if (path.parts[1] == "Peers" or path.parts[2] in WITHOUT_FOUNDATION) and FOUNDATION.match(line):
-            yield number, f"{path.parts[2]} does without Foundation"
+            yield number, f"{path.parts[2]} must not import Foundation"
         if path.parts[1] == "Engine" and "Log" not in path.parts and PROTOCOL.search(line):
-            yield number, "the engine names no protocol: what is about one belongs in Sources/Peers"
+            yield number, "the engine must not depend on a protocol: move this to Sources/Peers"
         if FORBIDDEN.search(line.split("//")[0]):
-            yield number, "throw a typed error, or state with a precondition what must hold"
+            yield number, "throw a typed error or use a precondition instead"
 
 
 def breaches(path: Path, lines: list[str]):

@@ -1,6 +1,6 @@
-"""Adds up the test reports (JUnit XML) of one `make test`: what failed by name, and a line of totals for each and all.
+"""Summarizes the test reports (JUnit XML) of a `make test`: the failed tests, and totals for each suite and overall.
 
-Fails if a report is missing, holds no test, or tells of a failure: a suite that did not run has not passed.
+Fails if a report is missing, contains no tests or contains a failure: a suite that did not run has not passed.
 """
 
 import sys
@@ -9,20 +9,20 @@ from pathlib import Path
 
 SUITES = {"Swift tests": "swift.xml", "Swift tests, client": "swift-client.xml", "budget": "budget.xml",
           "wire tests": "wire.xml", "wire tests, TLS": "wire-tls.xml"}
-# Of what a failed test says: the end of a log may be all that there is to find it by.
+# Lines shown of a failed test's output: the end of a log may be the only clue.
 LINES = 6
 
 
 def count(root: ElementTree.Element, failed: int) -> tuple[int, int, int]:
-    """How many tests passed, failed and were skipped."""
-    # Not the number of cases: one that was tried again is there twice, without a failure the first time.
+    """The numbers of passed, failed and skipped tests."""
+    # Not the number of cases: one that was retried is listed twice, without a failure the first time.
     tests = sum(int(suite.get("tests", 0)) for suite in root.iter("testsuite"))
     skipped = sum(case.find("skipped") is not None for case in root.iter("testcase"))
     return tests - failed - skipped, failed, skipped
 
 
 def failures(root: ElementTree.Element) -> list[str]:
-    """Each failed test's name, and below it the beginning of what it said."""
+    """The name of each failed test, followed by the beginning of its output."""
     found = []
     for case in root.iter("testcase"):
         told = [element for kind in ("failure", "error") for element in case.findall(kind)]
@@ -42,7 +42,7 @@ def main(folder: Path) -> int:
         failed = failures(root)
         counts = count(root, len(failed))
         if sum(counts) == 0:
-            print(f"{name}: FAILED: no test was run")
+            print(f"{name}: FAILED: no tests were run")
             complete = False
             continue
         for failure in failed:

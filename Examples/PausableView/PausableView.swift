@@ -1,5 +1,5 @@
-// PausableView: shows a live feed until return is pressed, and goes on when it is pressed again. While it pauses it
-// asks for nothing; when it goes on it shows what is new, not what it missed.
+// PausableView: shows a live feed until you press Return, and continues when you press it again. While paused it
+// requests nothing; when it continues it shows new messages, not those it missed.
 //
 //     swift run pausable-view [URL] [TOPIC]
 

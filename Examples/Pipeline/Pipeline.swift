@@ -1,10 +1,10 @@
-// Pipeline: two processes and a broker between them. The producer makes a number only when the consumer, on the other
-// side, has room for it: pause the consumer with Ctrl-Z, and the producer pauses.
+// Pipeline: two processes and a broker between them. The producer makes a number only when the consumer at the other
+// end has room for it: pause the consumer with Ctrl-Z, and the producer pauses.
 //
 //     swift run pipeline consume 10 [URL]    ten numbers a second
-//     swift run pipeline produce [URL]       as many as are wanted
+//     swift run pipeline produce [URL]       as many as requested
 //
-// Start the consumer first: the topic has room for as much as its subscription can hold.
+// Start the consumer first: the topic has room for what its subscription can hold.
 
 import Forebay
 import Foundation

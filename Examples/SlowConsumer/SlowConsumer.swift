@@ -1,5 +1,5 @@
-// SlowConsumer: takes one message a second, whatever comes. The broker keeps the last ten for it; what it misses costs
-// nobody else anything, and is told.
+// SlowConsumer: takes one message a second, however many arrive. The broker keeps the latest ten for it. Messages that
+// it misses are reported to it, and do not affect other clients.
 //
 //     swift run slow-consumer [URL] [TOPIC]
 

@@ -1,5 +1,5 @@
-// Ticker: publishes the time ten times a second. While the topic has no room, because a subscription with `.block` is
-// full, it does not tick.
+// Ticker: publishes the time ten times a second. It pauses while the topic has no room because a subscription with
+// `.block` is full.
 //
 //     swift run ticker [URL] [TOPIC]
 

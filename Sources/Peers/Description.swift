@@ -1,10 +1,10 @@
-// Description: what control calls answer and lists tell – the broker, a topic, a subscription, a connection – once for
-// all protocols. It is made where the thing lives and travels between shards as it is.
+// Description: what control calls and lists return about the broker, a topic, a subscription or a connection, for all
+// protocols. It is made on the shard that owns the object and sent between shards unchanged.
 
 import HTTP2
 import Replay
 
-/// The whole picture as JSON, and beside it the fields that gRPC has by themselves.
+/// The full description as JSON, plus the fields that gRPC carries separately.
 enum Description: Sendable {
     case broker(InfoResponse)
     case topic(TopicRow)
@@ -31,7 +31,7 @@ final class Descriptions: ShardPart {
         super.init(context)
     }
 
-    /// - Parameter principal: who asks.
+    /// - Parameter principal: the user that asks.
     func describeBroker(for principal: Principal, now: Instant) -> Description {
         var object = JSONObject()
         object.add("name", "forebay")
@@ -96,16 +96,16 @@ final class Descriptions: ShardPart {
 }
 
 extension Connection {
-    /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
+    /// The connection's user; over HTTP, the one that authenticated last. Nil if none has.
     var owner: Principal? { http?.users.login?.principal ?? principal }
     var user: String? { owner?.user }
 
-    /// Topics that are listed of those that it publishes to, at most.
+    /// The most topics listed among those that a connection publishes to.
     static let listedTopics = 8
-    /// Channels that are looked at for them: a list of many connections must not take long.
+    /// The most channels searched for them, so that a list of many connections stays fast.
     static let listedChannels = 64
 
-    /// Topics that it publishes to: those of its channels, then those of its latest single messages.
+    /// Topics that the connection publishes to: those of its channels, then those of its latest single publishes.
     var publishTopics: (names: [String], hasMore: Bool) {
         var topics = (names: [String](), hasMore: streams.channels.count > Connection.listedChannels)
         func add(_ name: String) {
@@ -121,7 +121,7 @@ extension Connection {
         return topics
     }
 
-    /// What it speaks, as far as that is known; `http` has not shown yet which version.
+    /// The protocol spoken, if known; with `http` the version is not known yet.
     enum Spoken: String { case rsocket, http2, http1, http }
 
     var spoken: Spoken {
@@ -129,7 +129,7 @@ extension Connection {
         return http.session != nil ? .http2 : http.http1 != nil ? .http1 : .http
     }
 
-    /// Bytes that RSocket's positions count as received.
+    /// Bytes received, as counted by RSocket's positions.
     var received: UInt64 { rsocket.received }
 }
 

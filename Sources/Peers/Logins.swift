@@ -1,6 +1,5 @@
-// Logins: how a connection, or a request over HTTP, comes to its principal. What is slow about it – the hash of a
-// password, the signature of a token – is the driver's: the engine asks by an effect, and whoever asked to be let in
-// waits for the answer.
+// Logins: how a connection or an HTTP request gets its principal. The driver does the slow part, such as hashing a
+// password or verifying a token's signature: the engine requests it with an effect, and the login waits for the result.
 //
 //     no credentials ──────────────────────────▶ the user of the client certificate, or anonymous, or refused
 //     credentials ──Effects.logins──▶ waiting ──authenticated──▶ a user, or refused
@@ -42,17 +41,18 @@ final class Logins: ShardPart {
     }
 
     func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
-        connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, refusal.message), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, refusal), now: now)
     }
 
-    /// A login came to nothing.
+    /// Records a failed login.
     func refused(_ connection: Connection, _ refusal: Refusal, _ claim: LoginClaim) {
         counters.count(refusal.isSlowing ? .slowed : .refused)
         effects.log.append(
             .loginRefused(refusal.message, claim, over: connection.http == nil ? "rsocket" : "http", connection.peer))
     }
 
-    /// Nothing was said of who it is. That is no login; unless there is a certificate, by which nobody is known.
+    /// The client sent no credentials. That does not count as a login, unless it has a certificate that matches no
+    /// user.
     func missing(_ connection: Connection) -> Refusal {
         let refusal = LoginOutcome.neededRefusal
         if connection.certificate == nil { counters.count(.missing) } else { refused(connection, refusal, .unknown) }
@@ -68,13 +68,13 @@ final class Logins: ShardPart {
         return peers.lastTicket
     }
 
-    // The answer
+    // The result
 
-    /// Credentials that `Effects.logins` named were looked at.
+    /// The driver has checked credentials from `Effects.logins`.
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
         guard let connection = connections.find(ticket.connection) else { return }
         var result = outcome.result
-        // There may have been a reload since.
+        // The users may have been reloaded since the request.
         if case .success(let principal) = result {
             result = authorization.access.current(principal).map { .success($0) } ?? LoginOutcome.wrong.result
         }

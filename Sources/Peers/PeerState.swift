@@ -1,5 +1,5 @@
-// PeerState: what the connections of a shard share for speaking their protocols – the answers of plain HTTP, and memory
-// that messages and frames are put together in.
+// PeerState: what the connections of a shard share to speak their protocols: plain HTTP's responses, and buffers in
+// which messages and frames are built.
 
 import Bytes
 import HTTP2
@@ -8,14 +8,14 @@ import RSocket
 final class PeerState: ShardPart {
     private(set) var plainProtocol: PlainProtocol
     var answerHeads = AnswerHeads()
-    /// The number of the latest login that the driver was asked to look at.
+    /// The number of the latest login handed to the driver.
     var lastTicket: UInt64 = 0
-    /// Where recent single publishes went.
+    /// The targets of recent single publishes.
     var publishTargets = PublishTargets()
-    /// For frames that are put together before they are queued.
+    /// For frames that are built before they are queued.
     var scratch = ByteBuffer(minimumCapacity: 512)
     var carriedMetadata = ByteBuffer()
-    /// The message of a gRPC call at work; kept for its array of headers.
+    /// The message of the current gRPC call; kept for its array of headers.
     var published = PublishedMessage()
 
     override init(_ context: ShardContext) {
@@ -29,14 +29,14 @@ final class PeerState: ShardPart {
         PlainProtocol(limits: limits.ofPlain, cors: limits.http.cors, hosts: limits.http.hosts)
     }
 
-    /// Where a single publish over HTTP goes, whose topic may be published to.
+    /// The target of a single publish over HTTP, to a topic that the client may publish to.
     func target(named name: String, of connection: Connection) -> PublishTarget {
         let target = self.target(named: name)
         if !connection.login.allowedTargets.contains(target) { connection.login.allowedTargets.insert(target) }
         return target
     }
 
-    /// By the name of a topic, which as a route names itself.
+    /// Looks up a topic by its name, which is also its route.
     private func target(named name: String) -> PublishTarget {
         var route = name
         return route.withUTF8 { bytes in

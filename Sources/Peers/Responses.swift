@@ -1,8 +1,8 @@
-// Responses: what the engine tells a peer, in the words of the peer's protocol. Everything that stands in a
-// connection's output, but for messages and their delivery, is written here.
+// Responses: encodes what the engine sends to a peer, in the peer's protocol. Everything in a connection's output
+// except messages and their delivery is written here.
 //
-// Answers to what the peer did go ahead of messages; the end of a subscription or a list goes behind the messages or
-// rows that were handed over before it.
+// Responses to the peer's requests go ahead of messages. The end of a subscription or list goes after the messages or
+// rows already handed over for it.
 
 import Bytes
 import HTTP2
@@ -23,7 +23,7 @@ final class Responses: ShardPart {
 
     // To a connection
 
-    /// The connection is over for this reason; it is closed once that is written.
+    /// Ends the connection with this error; it is closed once that is written.
     func sayFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
             http.transport.goAway(error.message)
@@ -34,7 +34,7 @@ final class Responses: ShardPart {
         }
     }
 
-    /// Are you there?
+    /// Asks the peer whether it is still there.
     func sayProbe(on connection: Connection) {
         if let http = connection.http {
             http.transport.ping(moment.monotonic)
@@ -49,12 +49,12 @@ final class Responses: ShardPart {
         connections.flush(connection)
     }
 
-    /// As far as where the broker has what a peer sent that may resume; 0 for all others.
+    /// The position up to which the broker has received a resumable peer's output; 0 for all other peers.
     func position(of connection: Connection) -> UInt64 {
         connection.session == nil ? 0 : connection.rsocket.received
     }
 
-    /// A request on `stream` is refused, or a stream fails that is not being sent messages or rows.
+    /// Refuses a request on `stream`, or fails a stream that carries neither messages nor rows.
     func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             if let exchange = http.exchange(of: stream) { httpResponses.finish(exchange, refusal) }
@@ -63,13 +63,13 @@ final class Responses: ShardPart {
         connection.output.control {
             FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        count(refusal.kind)
+        count(refusal.word)
         connections.flush(connection)
     }
 
     // To a publisher
 
-    /// `n` more messages may be sent.
+    /// Grants `n` more messages.
     func sayGranted(_ n: UInt64, to publisher: Publisher) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
@@ -83,7 +83,7 @@ final class Responses: ShardPart {
         connections.flush(publisher.connection)
     }
 
-    /// A channel's messages up to `sequence` are accepted, `accepted` in all. `complete`: and that is all.
+    /// Acknowledges a channel's messages up to `sequence`, `accepted` in all. `complete` ends the channel.
     func sayAcknowledged(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
@@ -99,14 +99,15 @@ final class Responses: ShardPart {
             metadata: peers.scratch.readable)
     }
 
-    /// All of a channel is accepted, which it is told without a sequence: it gave no credit for one.
+    /// Completes a channel whose messages have all been accepted. No sequence is sent: the client gave no credit for
+    /// one.
     func sayFinished(to publisher: Publisher) {
         if let exchange = publisher.exchange { return httpResponses.finish(exchange, .ok) }
         publisher.connection.output.control { Responses.complete(publisher.stream, metadata: nil, into: &$0) }
         connections.flush(publisher.connection)
     }
 
-    /// A single publish has its place.
+    /// Acknowledges a single publish.
     func sayPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
@@ -139,7 +140,7 @@ final class Responses: ShardPart {
 
     // To a subscriber
 
-    /// The subscription is in effect, which RSocket has no word for.
+    /// The subscription is in effect. RSocket has no frame for that.
     func sayJoined(to subscriber: Subscriber) {
         guard let exchange = subscriber.exchange else { return }
         if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscriber) }
@@ -172,16 +173,16 @@ final class Responses: ShardPart {
         }
     }
 
-    /// A subscription or a list failed: that stands behind what it was sent.
+    /// Fails a subscription or a list, after everything already handed over for it.
     func sayFailed(_ refusal: Refusal, to stream: BoundStream) {
         if let exchange = stream.exchange { return httpResponses.finish(exchange, refusal) }
         queueEnd(on: stream.connection) {
             FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        count(refusal.kind)
+        count(refusal.word)
     }
 
-    // To who asked for a list, or made a control call
+    // To the requester of a list or a control call
 
     func sayRow(_ row: Description, to listing: Listing) {
         if let exchange = listing.exchange { return httpResponses.say(exchange) { row.append(to: &$0) } }
@@ -195,17 +196,17 @@ final class Responses: ShardPart {
         }
     }
 
-    /// The list is at its end.
+    /// The list is complete.
     func sayCompleted(to listing: Listing) {
         if let exchange = listing.exchange { return httpResponses.finish(exchange, .ok) }
         queueEnd(on: listing.connection) { Responses.complete(listing.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
-    /// - Parameter description: nil where it is enough that it was done.
+    /// - Parameter description: nil if the call returns nothing but success.
     func sayAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
-            // Over plain HTTP the only call is for credit, which is given or not.
+            // Over plain HTTP the only call requests credit, which either succeeds or fails.
             if let plain = exchange.plain {
                 return httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
             }
@@ -223,7 +224,7 @@ final class Responses: ShardPart {
         connections.flush(call.connection)
     }
 
-    // Within
+    // Helpers
 
     /// COMPLETE without a message.
     private static func complete(_ stream: UInt32, metadata: UnsafeRawBufferPointer?, into out: inout ByteBuffer) {
@@ -232,7 +233,7 @@ final class Responses: ShardPart {
             data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &out)
     }
 
-    /// Puts frames behind the messages that are queued.
+    /// Appends frames after the queued messages.
     private func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
         peers.scratch.removeAll()
         write(&peers.scratch)
@@ -240,7 +241,7 @@ final class Responses: ShardPart {
         connections.flush(connection)
     }
 
-    /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
+    /// Like `queue`, but for the end of a stream, which counts towards the control output that the peer must read.
     private func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
         peers.scratch.removeAll()
         write(&peers.scratch)

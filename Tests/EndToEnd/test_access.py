@@ -163,7 +163,7 @@ def test_each_permission_over_rsocket(start, tmp_path, hashed, user):
         isAllowed = user == f"only-{needed}" if needed else user not in ("only-block", "nobody")
         assert (refusal is None) == isAllowed, (name, refusal)
         if refusal:
-            assert refusal.startswith(f"0x202 User '{user}' may not "), refusal
+            assert refusal.startswith(f"0x202 forbidden: User '{user}' may not "), refusal
     # A fire-and-forget publish is dropped silently.
     before = root.control("$SYS.topic.info", name="t.a")["published"]
     peer.fire("t.a", b"fired")

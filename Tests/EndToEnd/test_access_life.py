@@ -53,14 +53,14 @@ def test_what_is_withdrawn_ends_and_nothing_else(start, tmp_path, hashed):
         write(tmp_path, settings(dict(subscribe=["a"], publish=["a"])))
         reload(broker)
         end = lost.event()
-        assert (end.code, end.text.startswith("User 'alice' may not subscribe to 'b'")) == (raw.REJECTED, True)
+        assert (end.code, end.text.startswith("forbidden: User 'alice' may not subscribe to 'b'")) == (raw.REJECTED, True)
         assert gone.event().code == raw.REJECTED
         with pytest.raises(grpc.RpcError) as error:
             next(call)
         assert error.value.code() == grpc.StatusCode.PERMISSION_DENIED
     # Clients of a removed user are disconnected and cannot log in again.
     refusal = carol.frame(0)
-    assert (refusal.code, refusal.text) == (0x101, "The user is no longer known here.")
+    assert (refusal.code, refusal.text) == (0x101, "unauthenticated: The user was removed from this broker.")
     with pytest.raises(Rejected):
         rsocket(broker, bearer("carol"))
     bob.publish("a", b"1")

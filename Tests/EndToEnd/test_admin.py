@@ -103,7 +103,7 @@ def test_topics_are_ended(admin, topic):
     assert failed["state"] == "failed" and failed["error"] == 'gone "away"'
     assert admin(f"api/v1/topics/{topic}c", "DELETE").json()["name"] == topic + "c"
     admin.problem(admin(f"api/v1/topics/{topic}c"), 404, "not-found")
-    admin.problem(admin.post(f"api/v1/topics/{topic}/complete"), 409, "topic-ended")
+    admin.problem(admin.post(f"api/v1/topics/{topic}/complete"), 409, "ended")
 
 
 def test_a_subscription_and_a_connection_are_cut_off(admin, topic):
@@ -119,7 +119,7 @@ def test_a_subscription_and_a_connection_are_cut_off(admin, topic):
     assert admin(f"api/v1/connections/{row['connection']}", "DELETE").json()["id"] == row["connection"]
     until(lambda: len(admin.json("api/v1/connections")["items"]) == 1, "the connection is gone")
     assert other.control("$SYS.info")["name"] == "forebay"
-    assert admin.metrics()['forebay_requests_refused_total{reason="cut-off"}'] == 2
+    assert admin.metrics()['forebay_requests_refused_total{reason="closed-by-operator"}'] == 2
 
 
 def test_a_browser_is_told_what_pages_may_not(admin, topic):

@@ -75,7 +75,7 @@ def test_the_log_tells_who_cut_off_whom(guarded, topic, way):
 
     whom = dict(topic=topic, connection=row["connection"], peer=row["peer"], user="blocker")
     close("subscription", str(row["id"]))
-    assert subscription.end().text == "An operator ended this subscription."
+    assert subscription.end().text == "closed-by-operator: An operator ended this subscription."
     line = once(guarded, "subscription cut off", subscription=row["id"])
     assert (line["level"], line["by"]) == ("info", "root") and line["by-peer"].startswith("127.0.0.1:")
     assert whom.items() <= line.items() and line["by-peer"] != line["peer"]
@@ -84,12 +84,12 @@ def test_the_log_tells_who_cut_off_whom(guarded, topic, way):
         event = json.loads(events.take(1)[0].data)
         if event["event"] == "unsubscribed" and event["subscription"] == row["id"]:
             reason = event["reason"]
-    assert reason == "An operator ended this subscription."
+    assert reason == "closed-by-operator: An operator ended this subscription."
     del whom["topic"]
     close("connection", row["connection"])
     line = once(guarded, "connection cut off", connection=row["connection"])
     assert line["by"] == "root" and whom.items() <= line.items()
-    assert peer.frame(0).text == "An operator closed this connection."
+    assert peer.frame(0).text == "closed-by-operator: An operator closed this connection."
     watcher.close()
 
 

@@ -291,7 +291,7 @@ def test_an_ended_topic(web, a, topic):
     web.publish(topic, b"1")
     a.control("$SYS.topic.complete", name=topic)
     answer = web.send(web.topic(topic), body=b"2")
-    assert (answer.status, answer.problem) == (409, "topic-ended")
+    assert (answer.status, answer.problem) == (409, "ended")
 
 
 def test_a_publish_waits_for_room(web, a, topic):

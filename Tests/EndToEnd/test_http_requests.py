@@ -44,7 +44,7 @@ def test_publish_of_too_much(curl, b, topic):
 def test_publish_to_what_has_ended(curl, b, topic):
     b.numbers(topic, 1, 1)
     b.control("$SYS.topic.complete", name=topic)
-    curl.publish(topic, b"x").problem(409, "topic-ended")
+    curl.publish(topic, b"x").problem(409, "ended")
 
 
 def test_publish_waits_for_room(curl, a, topic):

@@ -162,9 +162,9 @@ def test_what_a_token_opened_ends_with_it(broker):
             for _ in calls.pubsub.Subscribe(endless(opening), metadata=calls.metadata, timeout=30):
                 pass
         assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
-        assert error.value.details().startswith("The token has expired")
+        assert error.value.details().startswith("unauthenticated: The token has expired")
     end = peer.frame(0)
-    assert (end.code, end.text) == (0x101, "The token has expired; get a new one.")
+    assert (end.code, end.text) == (0x101, "unauthenticated: The token has expired; get a new one.")
     events = []
     while event := stream.event(DEADLINE):
         events.append(event)

@@ -172,7 +172,7 @@ def test_connections_of_a_user(limited, users):
     with pytest.raises(access.Rejected, match="User 'alice' has 2 connections"):
         this.peer(ALICE)
     status, problem = this.post("t", user="alice")
-    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    assert (status, problem["type"]) == (429, "/problems/limit")
     this.peer(BOB)
     assert this.post("t", user="bob")[0] == 200
     assert this.reached() == {"connections-per-user": 2}
@@ -227,7 +227,7 @@ def test_topics(limited, users):
     with pytest.raises(StreamError, match="User 'alice' was the first to use 2 topics"):
         alice.publish("c", b"x")
     status, problem = this.post("c", user="alice")
-    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    assert (status, problem["type"]) == (429, "/problems/limit")
     assert bob.publish("c", b"x") == [1] and alice.publish("c", b"x") == [2]
     assert this.reached() == {"topics-per-user": 2}
     this.told("topics-per-user", "User 'alice' was the first to use 2 topics")
@@ -337,7 +337,7 @@ def test_bytes_a_second(limited, users):
     # A message larger than the whole allowance is accepted in the end, and charged then.
     assert alice.offer("u", bytes(100_000)).sequence() == 1
     status, problem = this.post("t", user="alice")
-    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    assert (status, problem["type"]) == (429, "/problems/limit")
     assert {"publish-bytes", "park-time"} <= this.reached().keys()
 
 

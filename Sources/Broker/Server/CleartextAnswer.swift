@@ -2,6 +2,7 @@
 
 import Bytes
 import Core
+import ForebayWire
 import HTTP2
 
 enum CleartextAnswer {
@@ -39,7 +40,9 @@ enum CleartextAnswer {
     static func rejectedSetup(_ text: String) -> [UInt8] { error(3, text) }
 
     /// ERROR[UNSUPPORTED_SETUP]: another port, or another URL, is what the client needs.
-    private static func unsupportedSetup(_ text: String) -> [UInt8] { error(2, text) }
+    private static func unsupportedSetup(_ sentence: String) -> [UInt8] {
+        error(2, ErrorWord.unsupported.text(sentence))
+    }
 
     private static func error(_ code: UInt8, _ text: String) -> [UInt8] {
         let text = Array(text.utf8)
@@ -65,8 +68,9 @@ enum CleartextAnswer {
         return http1(phrase, headers, Array(content.readable))
     }
 
-    private static func badRequest(_ text: String) -> [UInt8] {
-        http1("400 Bad Request", ["content-type: text/plain"], Array("\(text)\n".utf8))
+    private static func badRequest(_ sentence: String) -> [UInt8] {
+        let text = ErrorWord.unsupported.text(sentence)
+        return http1("400 Bad Request", ["content-type: text/plain"], Array("\(text)\n".utf8))
     }
 
     private static func http1(_ status: String, _ headers: [String], _ content: [UInt8]) -> [UInt8] {

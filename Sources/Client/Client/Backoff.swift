@@ -1,6 +1,6 @@
 // Backoff: how long to wait before the next attempt to connect.
 
-/// Exponential, with jitter: the n-th wait is drawn from the upper half of `first · 2ⁿ`, but never above `longest`.
+/// Exponential backoff with jitter: the n-th wait is drawn from the upper half of `first · 2ⁿ`, capped at `longest`.
 public struct Backoff: Sendable {
     private let first: UInt64
     private let longest: UInt64
@@ -9,27 +9,27 @@ public struct Backoff: Sendable {
     public private(set) var failures = 0
 
     /// - Parameters:
-    ///   - first: nanoseconds of the longest first wait, at least a millisecond.
-    ///   - longest: nanoseconds that no wait is longer than.
-    ///   - attempts: that may fail in a row; nil is any number.
+    ///   - first: the longest first wait in nanoseconds, at least a millisecond.
+    ///   - longest: the longest wait in nanoseconds.
+    ///   - attempts: the number of consecutive failures allowed; nil is unlimited.
     public init(first: UInt64, longest: UInt64, attempts: Int? = nil) {
         self.first = max(first, 1_000_000)
         self.longest = max(longest, self.first)
         self.attempts = attempts
     }
 
-    /// The connection was there: begin anew.
+    /// The connection was established: start over.
     public mutating func reset() { failures = 0 }
 
     /// The connection was lost, or an attempt failed.
-    /// - Returns: nanoseconds to wait; nil when there are no attempts left.
+    /// - Returns: nanoseconds to wait; nil if no attempts are left.
     public mutating func next(using random: inout some RandomNumberGenerator) -> UInt64? {
         if let attempts, failures >= attempts { return nil }
-        // Beyond 63 doublings there is nothing that `longest` would not have cut.
+        // More doublings would be capped by `longest` anyway.
         let (doubled, isOver) = first.multipliedReportingOverflow(by: 1 << UInt64(min(failures, 62)))
         let ceiling = isOver ? longest : min(doubled, longest)
         failures += 1
-        // Any of 0 to half the ceiling, by the upper word of the product, which needs no second number.
+        // Draw from 0 to half the ceiling, using the upper word of the product, which needs no second random number.
         let half = ceiling - ceiling / 2
         return ceiling / 2 + random.next().multipliedFullWidth(by: half &+ 1).high
     }

@@ -1,4 +1,4 @@
-// BrokerAddress: where a broker is and what to speak there, read from a URL such as rsocket://127.0.0.1:7690.
+// BrokerAddress: where a broker is and which protocol to use, parsed from a URL such as rsocket://127.0.0.1:7690.
 
 import Bytes
 import TLS
@@ -8,10 +8,10 @@ public struct BrokerAddress: Equatable, Sendable {
     public enum Transport: String, Sendable {
         /// RSocket over TCP.
         case rsocket
-        /// gRPC over HTTP/2, by prior knowledge.
+        /// gRPC over HTTP/2 with prior knowledge.
         case http
 
-        /// Where brokers listen for it by default.
+        /// The port on which brokers listen by default.
         public var defaultPort: UInt16 { self == .rsocket ? 7690 : 7691 }
     }
 
@@ -19,9 +19,9 @@ public struct BrokerAddress: Equatable, Sendable {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     public var host: String
     public var port: UInt16
-    /// How the broker is trusted over TLS; nil is in the clear.
+    /// How the broker is verified over TLS; nil means no TLS.
     public var tls: TLSClientSettings?
-    /// Who the client says it is; nil says nothing.
+    /// The client's credentials, if any.
     public var credentials: Credentials?
 
     public init(host: String, port: UInt16? = nil, transport: Transport = .rsocket) {
@@ -32,10 +32,10 @@ public struct BrokerAddress: Equatable, Sendable {
 
     private static let example = "give one like rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
 
-    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. With
-    /// `rsockets` and `https` it is over TLS, and whom the system trusts is trusted. IPv6 addresses stand in brackets.
-    /// `USER:PASSWORD@` may stand before the host, percent-encoded.
-    /// - Throws: `.badURL` with a sentence for a scheme that this version does not speak, or a bad host or port.
+    /// Parses `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` means the former. `rsockets`
+    /// and `https` use TLS with the system's trusted certificates. IPv6 addresses are in brackets. A percent-encoded
+    /// `USER:PASSWORD@` may precede the host.
+    /// - Throws: `.badURL` with a sentence for an unsupported scheme, or an invalid host or port.
     public init(url: String) throws(ClientError) {
         var rest = Substring(url)
         transport = .rsocket
@@ -59,7 +59,7 @@ public struct BrokerAddress: Equatable, Sendable {
             credentials = try Self.credentials(rest[..<at])
             rest = rest[rest.index(after: at)...]
         }
-        // Not with a password in it.
+        // Do not show a password.
         let shown = credentials == nil ? Substring(url) : rest
         let bad = ClientError(.badURL, "The URL '\(shown)' does not name a host and port: \(Self.example)")
         var host = rest

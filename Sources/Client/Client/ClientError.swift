@@ -1,36 +1,38 @@
-// ClientError: what can go wrong between a client and a broker, and whether the stream or the connection dies of it.
+// ClientError: what can go wrong between a client and a broker, and whether it ends the stream or the connection.
 
-/// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
+import ForebayWire
+
+/// An error with a sentence that tells the person what happened and, if possible, what to do.
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
-        // The stream alone dies.
+        // Errors that end only the stream.
         /// A failed topic, an overflow: ERROR[APPLICATION_ERROR], or ABORTED and RESOURCE_EXHAUSTED of gRPC.
         case applicationError
-        /// Not allowed, ended topic, over a limit: ERROR[REJECTED], or most of gRPC's statuses.
+        /// Not allowed, topic has ended, or a limit exceeded: ERROR[REJECTED], or most of gRPC's statuses.
         case rejected
-        /// The broker is shutting down: ERROR[REJECTED] that begins so, or UNAVAILABLE. Connect again later.
+        /// The broker is shutting down: ERROR[REJECTED] with that text, or UNAVAILABLE. Connect again later.
         case unavailable
         /// ERROR[CANCELED], CANCELLED.
         case canceled
-        /// A bad name or option: ERROR[INVALID], INVALID_ARGUMENT.
+        /// An invalid name or option: ERROR[INVALID], INVALID_ARGUMENT.
         case invalid
         /// An ERROR with a code that the protocol profile does not use.
         case otherStreamError(UInt32)
         /// A message larger than this client's limit on reassembly.
         case messageTooLarge
-        /// A gRPC status that the protocol profile does not use, by its name.
+        /// A gRPC status that the protocol profile does not use, by name.
         case otherStatus(String)
         /// The broker sent more messages on a stream than were requested.
         case overdelivered
-        /// The broker's answer on a stream makes no sense.
+        /// The broker's answer on a stream is malformed.
         case badAnswer
 
-        // The connection dies.
-        /// The address does not name a broker that this version can talk to.
+        // Errors that end the connection.
+        /// The address does not name a broker that this version supports.
         case badURL
-        /// The credentials are such that no broker takes them.
+        /// No broker would accept the credentials.
         case badCredentials
-        /// The name was not found, or nobody answered there.
+        /// The name was not found, or nothing answered there.
         case notConnected
         /// A file with certificates or a key cannot be used.
         case badFile
@@ -38,15 +40,15 @@ public struct ClientError: Error, Equatable, Sendable {
         case untrusted
         /// The broker's certificate is for another host.
         case wrongHost
-        /// The broker's certificate has ended, or is not valid yet.
+        /// The broker's certificate has expired or is not valid yet.
         case outdated
-        /// The broker refused the set-up.
+        /// The broker rejected SETUP.
         case setupRejected
-        /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.
+        /// The broker ended the connection with a reason: ERROR[CONNECTION_ERROR], ERROR[CONNECTION_CLOSE] or GOAWAY.
         case connectionError
-        /// What arrived is not RSocket, or not HTTP/2 with gRPC, or not allowed in it.
+        /// What arrived is not RSocket, or not HTTP/2 with gRPC, or violates the protocol.
         case protocolViolation
-        /// The connection ended without a word.
+        /// The connection ended without a reason.
         case lost
         /// Nothing arrived for the connection's lifetime.
         case silent
@@ -60,7 +62,10 @@ public struct ClientError: Error, Equatable, Sendable {
         self.message = message
     }
 
-    /// The connection dies of it, not one stream alone.
+    /// The word that the broker's error text begins with; nil if it is not the broker's.
+    public var word: ErrorWord? { isReportedByBroker ? ErrorWord(beginning: message) : nil }
+
+    /// It ends the connection, not only one stream.
     public var endsConnection: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
@@ -70,14 +75,13 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 
-    /// The broker does not take the credentials, or wants some. To try them again would be one more attempt to guess a
-    /// password.
+    /// The broker rejects the credentials or requires some. Retrying with the same ones would count as another attempt
+    /// to guess a password.
     public var refusesCredentials: Bool {
-        code == .setupRejected
-            && ["The credentials", "The token", "This broker needs credentials"].contains { message.hasPrefix($0) }
+        code == .setupRejected && word == .unauthenticated
     }
 
-    /// The broker said so itself; otherwise this side, or the network, came to it.
+    /// The broker reported the error itself; otherwise this side or the network detected it.
     public var isReportedByBroker: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
@@ -89,7 +93,7 @@ public struct ClientError: Error, Equatable, Sendable {
 }
 
 extension ClientError.Code {
-    /// A word for programs.
+    /// A name for use by programs.
     public var name: String {
         switch self {
         case .applicationError: "application-error"
@@ -117,10 +121,10 @@ extension ClientError.Code {
         }
     }
 
-    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes"), and of its text, where that decides.
+    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes"), and of its text if that decides.
     init(stream code: UInt32, _ text: String) {
         switch code {
-        case 0x202 where text.hasPrefix("The broker is shutting down"): self = .unavailable
+        case 0x202 where [.draining, .unavailable].contains(ErrorWord(beginning: text)): self = .unavailable
         case 0x201: self = .applicationError
         case 0x202: self = .rejected
         case 0x203: self = .canceled
@@ -131,7 +135,7 @@ extension ClientError.Code {
 }
 
 extension ClientError {
-    /// What answers speaks HTTP/1.1 where something else was expected. Brokers then say what to do, in a line.
+    /// The peer speaks HTTP/1.1 where another protocol was expected. Brokers then say what to do, in one line.
     init(http1 answer: UnsafeRawBufferPointer, insteadOf expected: String) {
         let text = String(decoding: answer.prefix(1024), as: UTF8.self)
         var message = "What answers speaks HTTP/1.1, not \(expected): is it the right port?"

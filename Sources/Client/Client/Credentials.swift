@@ -1,23 +1,23 @@
-// Credentials: who a client says it is, over RSocket in SETUP, and over gRPC with every call.
+// Credentials: a client's identity, sent in SETUP over RSocket and with every call over gRPC.
 
 import Bytes
 import RSocket
 
-/// A secret, which has no description.
+/// A secret, whose descriptions reveal nothing.
 public enum Credentials: Equatable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// The name has at most 128 bytes and no colon, the password at most 511.
     case password(user: String, password: String)
-    /// A token of the broker's configuration, or a JWT: ASCII without spaces.
+    /// A token from the broker's configuration, or a JWT: ASCII without spaces.
     case token(String)
 
     public var description: String { "(secret)" }
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// Bytes that a token may have; the broker takes no longer ones.
+    /// Maximum bytes of a token; the broker rejects longer ones.
     static let longestToken = 8 << 10
 
-    /// - Throws: `.badCredentials` with a sentence, when no broker would take them.
+    /// - Throws: `.badCredentials` with a sentence, if no broker would accept them.
     func check() throws(ClientError) {
         switch self {
         case .password(let user, let password):
@@ -40,7 +40,7 @@ public enum Credentials: Equatable, Sendable, CustomStringConvertible, CustomDeb
         }
     }
 
-    /// As an entry of SETUP's metadata.
+    /// Appends an entry of SETUP's metadata.
     func append(into out: inout ByteBuffer) {
         switch self {
         case .password(let user, let password):

@@ -1,11 +1,11 @@
-// Handshake: how a client comes to TLS on a socket that is connected, and its failures as sentences.
+// Handshake: a client's TLS handshake on a connected socket, and its errors as sentences.
 
 import EventLoop
 import Glibc
 import TLS
 
 enum Handshake {
-    /// Reads the files.
+    /// Reads the certificate and key files.
     static func context(_ settings: TLSClientSettings) throws(ClientError) -> TLSContext {
         do throws(TLSError) {
             return try TLSContext(settings)
@@ -14,7 +14,7 @@ enum Handshake {
         }
     }
 
-    /// Waits until the handshake is done, the socket not being this function's to close.
+    /// Blocks until the handshake is done. It does not close the socket.
     static func run(
         _ socket: Int32, _ context: TLSContext, _ address: BrokerAddress, until deadline: UInt64
     ) throws(ClientError) -> TLSStream {
@@ -47,7 +47,7 @@ enum Handshake {
             throw ClientError(.notConnected, "\(address) did not answer TLS's handshake in time: does it speak TLS?")
         }
         var request = pollfd(fd: socket, events: Int16(events), revents: 0)
-        // Whatever it tells, the handshake finds out, and the loop about the time.
+        // The result is not needed: the handshake finds errors, and the loop checks the time.
         _ = poll(&request, 1, Int32((deadline - now + 999_999) / 1_000_000))
     }
 
@@ -55,7 +55,7 @@ enum Handshake {
         ClientError(.protocolViolation, "What listens at \(address) does not speak HTTP/2: is it a broker's port?")
     }
 
-    /// What TLS failed of, while it was agreed on or later.
+    /// The error for a TLS failure, during the handshake or later.
     static func sentence(_ stream: TLSStream, _ address: BrokerAddress, hasBegun: Bool) -> ClientError {
         switch stream.cause {
         case .distrusted(let why):

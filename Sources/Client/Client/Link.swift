@@ -1,32 +1,32 @@
-// Link: a connection with its socket. It never waits but while it connects and finishes: who owns it does, by whatever
-// means it has.
+// Link: a connection with its socket. It blocks only while it connects and finishes; otherwise its owner waits, by
+// whatever means it has.
 
 import Bytes
 import EventLoop
 import Glibc
 import TLS
 
-/// A connected client without a loop around it.
+/// A connected client without an event loop.
 public struct Link: ~Copyable {
     public let connection: any ClientConnection
     public let address: BrokerAddress
     /// This side's address, as the broker lists it.
     public let localAddress: String
-    /// The socket, to be waited for and nothing else; it is closed with the link.
+    /// The socket, only for waiting; it is closed together with the link.
     public let socket: Int32
-    /// The broker will send nothing more: the socket need not be waited for to read.
+    /// The broker will send nothing more: do not wait for the socket to become readable.
     public private(set) var hasEnded = false
     private var cannotWrite = false
-    /// What the socket is read and written by, if not in the clear.
+    /// TLS for the socket, if used.
     private let tls: TLSStream?
 
-    /// How long connecting may take unless it is told otherwise, in nanoseconds.
+    /// The default time limit for connecting, in nanoseconds.
     public static let connectTime: UInt64 = 10_000_000_000
     /// How long `finish` may wait for the socket, in nanoseconds.
     private static let finishTime: UInt64 = 500_000_000
 
-    /// Connects to a broker, within so many nanoseconds once its name is looked up. Blocks until that is done or has
-    /// failed.
+    /// Connects to a broker, within `time` nanoseconds after its name has been looked up. Blocks until it is connected
+    /// or has failed.
     public init(
         to address: BrokerAddress, limits: ClientLimits = ClientLimits(), within time: UInt64 = connectTime
     ) throws(ClientError) {
@@ -80,20 +80,20 @@ public struct Link: ~Copyable {
 
     deinit { Glibc.close(socket) }
 
-    /// There is something to write, and a socket to take it.
+    /// There is something to write, and the socket still accepts it.
     public var wantsToWrite: Bool { (connection.hasOutput || tls?.isHeld == true) && !cannotWrite }
 
-    /// The next event; nil when there is none before the next `read`.
+    /// The next event; nil if there is none before the next `read`.
     public mutating func next() throws(ClientError) -> ClientEvent? {
         if let event = try connection.next() { return event }
-        // The end came with the last bytes: there is nothing left to wait for.
+        // The end arrived with the last bytes, so there is nothing left to wait for.
         if let tls, tls.hasNews { _ = try read(atMost: TLSStream.record, now: Clock.monotonic()) }
         if hasEnded { throw connection.receiveEnd() }
         return nil
     }
 
-    /// Writes what the socket takes. A failure is not told here: what the broker said last may still be unread, and
-    /// reading it comes to the end soon enough.
+    /// Writes what the socket accepts. Write errors are not reported here: the broker's last bytes may still be unread,
+    /// and reading them soon reaches the end.
     public mutating func flush() {
         while !cannotWrite {
             if let tls, tls.isHeld {
@@ -120,8 +120,8 @@ public struct Link: ~Copyable {
         return tls.write(record: UnsafeRawBufferPointer(rebasing: output.prefix(TLSStream.record)))
     }
 
-    /// Reads once, at most `quantum` bytes (more than 0; over TLS at least a record), and returns how many came. Events
-    /// are pulled with `next` afterwards.
+    /// Reads once, at most `quantum` bytes (more than 0; over TLS at least a record), and returns how many arrived.
+    /// Pull events with `next` afterwards.
     public mutating func read(atMost quantum: Int, now: UInt64) throws(ClientError) -> Int {
         guard !hasEnded else { return 0 }
         let most = tls == nil ? quantum : max(quantum, TLSStream.record)
@@ -139,7 +139,7 @@ public struct Link: ~Copyable {
         return 0
     }
 
-    /// Gives the kernel what is still to be written, for at most half a second, and an end behind it.
+    /// Writes the remaining output to the socket, for at most half a second, and then ends the sending side.
     public mutating func finish() {
         let deadline = Clock.monotonic() + Self.finishTime
         flush()

@@ -1,15 +1,15 @@
-// MessageInfo: what the broker tells of a message: over RSocket in its metadata, when it was asked with `meta=on`; over
+// MessageInfo: what the broker reports about a message: over RSocket in its metadata, if requested with `meta=on`; over
 // gRPC always.
 
 import Bytes
 import RSocket
 
-/// Where a message stands in its topic. Over RSocket from the entry `application/vnd.forebay.message`.
+/// The position of a message in its topic. Over RSocket it is the entry `application/vnd.forebay.message`.
 public struct MessageInfo: Equatable, Sendable {
-    /// The life of the topic; sequences of different epochs have nothing to do with each other.
+    /// The topic's epoch; sequences of different epochs are unrelated.
     public var epoch: UInt64
     public var sequence: UInt64
-    /// Nanoseconds since 1970, as the broker's clock said.
+    /// Nanoseconds since 1970 by the broker's clock.
     public var timestamp: Int64
     /// How many messages this subscription lost just before this one.
     public var dropped: UInt64
@@ -23,7 +23,7 @@ public struct MessageInfo: Equatable, Sendable {
         self.dropped = dropped
     }
 
-    /// Finds the entry in composite metadata; nil when there is none, or the bytes are no composite metadata.
+    /// Finds the entry in composite metadata; nil if there is none or the metadata is malformed.
     public init?(metadata: UnsafeRawBufferPointer) {
         var entries = CompositeMetadata.Iterator(metadata)
         while let entry = try? entries.next() {
@@ -37,7 +37,7 @@ public struct MessageInfo: Equatable, Sendable {
         return nil
     }
 
-    /// The entries of composite metadata that the publisher gave, without the broker's own.
+    /// The entries of composite metadata without the broker's own.
     public static func remove(from metadata: UnsafeRawBufferPointer) -> [UInt8] {
         var entries = CompositeMetadata.Iterator(metadata)
         var others: [UInt8] = []
@@ -47,7 +47,7 @@ public struct MessageInfo: Equatable, Sendable {
         return others
     }
 
-    /// This is the broker's entry, not one of the publisher's.
+    /// Whether an entry is the broker's, not one of the publisher's.
     public static func isInfo(_ entry: CompositeMetadata.Entry) -> Bool {
         guard entry.id == nil, entry.name.count == mime.utf8CodeUnitCount else { return false }
         for index in entry.name.indices where entry.name[index] != mime.utf8Start[index] { return false }

@@ -1,36 +1,36 @@
-// Refill: how much credit a subscriber asks for, and when it asks again.
+// Refill: how much credit a subscriber requests, and when it requests more.
 //
-// A subscriber that asks for N at a time asks again when half of it is used, so that the broker need not wait for the
-// question while the other half is on its way. What counts as used is decided by the caller: not what arrived, but what
-// was dealt with.
+// A subscriber that requests N at a time requests more when half of it is used, so that the broker need not wait for
+// the request while it sends the other half. The caller decides what counts as used: handled messages, not received
+// ones.
 
-/// The demand of one subscriber: batches of a fixed size, asked once or again and again, within a limit in all.
+/// The demand of one subscriber: batches of a fixed size, requested once or repeatedly, up to a total limit.
 public struct Refill: Equatable, Sendable {
-    /// The largest n of a REQUEST_N; as credit it stands for "unbounded".
+    /// The largest n of a REQUEST_N; as credit it means "unbounded".
     public static let unbounded: UInt32 = 0x7fff_ffff
 
     private let batch: UInt32
     private let once: Bool
-    /// What may still be asked for; nil is no limit.
+    /// How much may still be requested; nil is unlimited.
     private var allowance: UInt64?
     private var used: UInt64 = 0
 
     /// - Parameters:
-    ///   - batch: messages asked for at a time, 1 to 2³¹−1; nil asks for everything at once.
-    ///   - once: ask a single time.
-    ///   - limit: messages wanted in all, at least 1; no more than that is ever asked for.
+    ///   - batch: messages requested at a time, 1 to 2³¹−1; nil requests everything at once.
+    ///   - once: request a single time.
+    ///   - limit: messages wanted in total, at least 1; no more than that is ever requested.
     public init(batch: UInt32?, once: Bool = false, limit: UInt64? = nil) {
         precondition(batch.map { (1...Self.unbounded).contains($0) } ?? true && limit != 0)
         self.batch = batch ?? Self.unbounded
-        // Unbounded demand is asked for once by its nature.
+        // Unbounded demand is requested only once anyway.
         self.once = once || self.batch == Self.unbounded && (limit.map { $0 <= UInt64(Self.unbounded) } ?? true)
         allowance = limit
     }
 
-    /// The n to begin with.
+    /// The initial n.
     public mutating func first() -> UInt32 { take(UInt64(batch)) }
 
-    /// `count` messages were dealt with; returns the n to ask for now, 0 for none.
+    /// `count` messages were handled; returns the n to request now, 0 for none.
     public mutating func use(_ count: UInt64) -> UInt32 {
         if once { return 0 }
         used += count
@@ -40,7 +40,7 @@ public struct Refill: Equatable, Sendable {
         return n
     }
 
-    /// All that will ever be asked for has been.
+    /// Nothing more will ever be requested.
     public var isSpent: Bool { once || allowance == 0 }
 
     private mutating func take(_ wanted: UInt64) -> UInt32 {

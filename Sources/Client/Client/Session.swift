@@ -1,8 +1,8 @@
-// Session: a link, and the one place where a client of one connection waits – for the broker, the standard input and
+// Session: a link, and the only place where a client with one connection waits – for the broker, standard input and
 // output, signals and the clock.
 //
-// It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are
-// some.
+// It uses poll(2) instead of the broker's Poller: epoll refuses regular files, and a client's input and output are
+// often regular files.
 
 import Bytes
 import EventLoop
@@ -12,15 +12,15 @@ import Glibc
 public struct Session: ~Copyable {
     /// What to wait for besides the broker.
     public struct Wants {
-        /// The standard input has something to read, or ended.
+        /// Standard input is readable or has ended.
         public var input = false
-        /// The descriptor that output goes to can take more.
+        /// The output descriptor can take more.
         public var output = false
-        /// Whoever reads the output is to be watched, whether there is some or not.
+        /// Watch whether the reader of the output is gone, even if there is no output.
         public var outputGone = false
-        /// Take what the broker sends. Otherwise it stays in the socket, and TCP tells the broker.
+        /// Read what the broker sends. Otherwise it stays in the socket, and TCP holds the broker back.
         public var reading = true
-        /// Nanoseconds of the monotonic clock; nil waits for ever.
+        /// Nanoseconds of the monotonic clock; nil waits forever.
         public var until: UInt64?
 
         public init() {}
@@ -31,9 +31,9 @@ public struct Session: ~Copyable {
         public var now: UInt64
         public var input = false
         public var output = false
-        /// Whoever read the output is gone.
+        /// The reader of the output is gone.
         public var outputGone = false
-        /// The number of a signal that came.
+        /// The number of a received signal.
         public var signal: Int32?
     }
 
@@ -49,8 +49,8 @@ public struct Session: ~Copyable {
     public var localAddress: String { link.localAddress }
     public var address: BrokerAddress { link.address }
 
-    /// Connects to the first of some brokers that answers. Blocks until that is done or has failed, and then takes the
-    /// signals for itself.
+    /// Connects to the first of several brokers that answers. Blocks until it is connected or has failed, and then
+    /// takes over the signals.
     /// - Parameters:
     ///   - addresses: at least one.
     ///   - output: the descriptor that messages will be written to, watched for its reader.
@@ -63,7 +63,7 @@ public struct Session: ~Copyable {
         self.init(link, try Self.take(numbers), output)
     }
 
-    /// - Throws: what is wrong with each of them, of the last one's kind.
+    /// - Throws: an error with the messages of all of them and the code of the last one.
     private static func connect(
         _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits, within time: UInt64 = Link.connectTime
     ) throws(ClientError) -> Link {
@@ -86,21 +86,21 @@ public struct Session: ~Copyable {
         outputDescriptor = output
     }
 
-    /// Connects anew to the first of some brokers that answers, in place of a connection that was lost. Blocks until
-    /// that is done or has failed.
+    /// Connects to the first of several brokers that answers, replacing a lost connection. Blocks until it is connected
+    /// or has failed.
     /// - Parameters:
     ///   - addresses: at least one.
-    ///   - time: nanoseconds that each may take.
+    ///   - time: nanoseconds allowed for each.
     public mutating func reconnect(
         to addresses: ArraySlice<BrokerAddress>, limits: ClientLimits = ClientLimits(), within time: UInt64
     ) throws(ClientError) {
         link = try Self.connect(addresses, limits, within: time)
     }
 
-    /// Waits without looking at the connection, for a signal or whoever reads the output to go.
+    /// Waits without using the connection, for a signal or until the reader of the output is gone.
     /// - Parameters:
     ///   - until: nanoseconds of the monotonic clock.
-    ///   - input: for the standard input as well.
+    ///   - input: wait for standard input as well.
     public func rest(until: UInt64, input: Bool = false) -> Woken {
         var descriptors = [
             pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
@@ -117,7 +117,7 @@ public struct Session: ~Copyable {
 
     private static func poll(_ descriptors: inout [pollfd], now: UInt64, until: UInt64) {
         let timeout = until > now ? (until - now + 999_999) / 1_000_000 : 0
-        // An interrupted wait is one without events.
+        // Treat an interrupted wait as one without events.
         if Glibc.poll(&descriptors, nfds_t(descriptors.count), Int32(min(timeout, 3_600_000))) < 0 {
             for index in descriptors.indices { descriptors[index].revents = 0 }
         }
@@ -135,10 +135,10 @@ public struct Session: ~Copyable {
         }
     }
 
-    /// The next event; nil when there is none before the next `wait`.
+    /// The next event; nil if there is none before the next `wait`.
     public mutating func next() throws(ClientError) -> ClientEvent? { try link.next() }
 
-    /// Writes what is to be written, waits, reads once. Events are pulled with `next` afterwards.
+    /// Writes the output, waits, and reads once. Pull events with `next` afterwards.
     public mutating func wait(_ wants: Wants) throws(ClientError) -> Woken {
         link.flush()
         var now = Clock.monotonic()
@@ -151,7 +151,7 @@ public struct Session: ~Copyable {
                 fd: wants.output || wants.outputGone ? outputDescriptor : -1,
                 events: wants.output ? Int16(POLLOUT) : 0, revents: 0),
         ]
-        // A dead socket that is neither read nor written would wake us again and again.
+        // A dead socket that is neither read nor written would wake us repeatedly.
         if descriptors[0].events == 0 { descriptors[0].fd = -1 }
         Self.poll(&descriptors, now: now, until: min(connection.deadline, wants.until ?? UInt64.max))
         now = Clock.monotonic()
@@ -175,6 +175,6 @@ public struct Session: ~Copyable {
         return Int16(events)
     }
 
-    /// Gives the kernel what is still to be written, for at most half a second, and an end behind it.
+    /// Writes the remaining output to the socket, for at most half a second, and then ends the sending side.
     public mutating func finish() { link.finish() }
 }

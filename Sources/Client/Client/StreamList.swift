@@ -1,12 +1,12 @@
 // StreamList: the open streams of one connection, by id.
 
-/// What a connection keeps of a stream, or of a call.
+/// A stream or a call of a connection.
 protocol NumberedStream: AnyObject {
     var id: StreamID { get }
 }
 
-/// A table of streams, ascending by id, so that looking one up is a search by halves; nearly always there is one
-/// stream, or the newest is meant, and that is looked at first.
+/// A table of streams, ascending by id; lookup is a binary search. Nearly always there is only one stream or the newest
+/// is wanted, so that one is tried first.
 struct StreamList<Stream: NumberedStream> {
     private var streams: [Stream] = []
 
@@ -15,7 +15,7 @@ struct StreamList<Stream: NumberedStream> {
     subscript(id: StreamID) -> Stream? { index(of: id.value).map { streams[$0] } }
 
     mutating func insert(_ stream: Stream) {
-        // After a wrap of RSocket's ids a new stream can stand before older ones.
+        // After a wrap of RSocket's ids, a new stream can precede older ones.
         let place = streams.lastIndex { $0.id.value < stream.id.value }.map { $0 + 1 } ?? 0
         streams.insert(stream, at: place)
     }

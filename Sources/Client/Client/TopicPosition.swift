@@ -1,31 +1,31 @@
-// TopicPosition: where a subscription stands in its topic, over any number of connections. No I/O: it says where to
-// begin, and is told what came.
+// TopicPosition: a subscription's position in its topic, over any number of connections. No I/O: it is given each
+// message, and says where to begin.
 
 import ForebayWire
 
-/// The place of a subscription in its topic, so that it can go on where a lost connection left it.
+/// The position of a subscription in its topic, so that it can resume after a lost connection.
 public struct TopicPosition: Sendable {
-    /// What a message says of those before it.
+    /// What a message implies about earlier ones.
     public enum Arrival: Equatable, Sendable {
         /// Nothing is missing.
         case next
-        /// It came before.
+        /// It was received before.
         case again
-        /// Messages before it were lost; nil: nobody knows how many.
+        /// Messages before it were lost; nil if their number is unknown.
         case behind(UInt64?)
-        /// Some before it may have been lost while there was no connection.
+        /// Some messages before it may have been lost while there was no connection.
         case uncertain
-        /// The topic restarted, after the epoch `previous`; what was still to come of that is lost.
+        /// The topic restarted after the epoch `previous`, whose remaining messages are lost.
         case anew(previous: UInt64)
     }
 
     private let asked: SubscribeOptions.Start
-    /// The message that comes next.
+    /// The position of the next message.
     private var place: (epoch: UInt64, next: UInt64)?
-    /// A connection was lost while no message had come that told the place.
+    /// A connection was lost before any message had given the position.
     private var isUncertain = false
 
-    /// - Parameter start: where the subscription was to begin at first.
+    /// - Parameter start: where the subscription first wanted to begin.
     public init(_ start: SubscribeOptions.Start) {
         asked = start
         if case .from(let sequence, let epoch?) = start { place = (epoch, sequence) }
@@ -36,8 +36,8 @@ public struct TopicPosition: Sendable {
         place.map { .from($0.next, epoch: $0.epoch) } ?? asked
     }
 
-    /// A message came.
-    /// - Parameter dropped: how many the broker says were lost before it.
+    /// A message was received.
+    /// - Parameter dropped: how many messages the broker reports as lost before it.
     public mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Arrival {
         if let place, place.epoch == epoch, sequence < place.next { return .again }
         let arrival = arrival(epoch, sequence, dropped)
@@ -58,7 +58,7 @@ public struct TopicPosition: Sendable {
 
     /// The connection was lost.
     public mutating func lost() {
-        // Whoever wants everything that is retained, or begins at a given place, gets the same again.
+        // A subscription that wants all retained messages, or begins at a given position, receives the same ones again.
         switch asked {
         case .next, .last: isUncertain = place == nil
         case .all, .from: break

@@ -3,7 +3,7 @@
 //     publishing ──all sent──► ending ──completed──► over
 //         └──no channel was needed, or the publisher failed──► ending the topic by a call ──► over
 //
-// The publisher delivers into a mailbox, which holds no more than it was asked for; the client's thread empties it.
+// The publisher delivers into a mailbox, which never holds more than was requested; the client's thread empties it.
 
 import Client
 import ForebayWire
@@ -20,20 +20,20 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         case publishing
         /// Our half is complete; the broker's is not.
         case ending
-        /// The topic is told of its end by a call, as there is no channel that could.
+        /// The topic is ended by a control call, because there is no channel that could end it.
         case endingTopic(ControlCall, then: Result<UInt64, ForebayError>)
     }
 
-    /// Between the publisher's threads and the client's.
+    /// Shared by the publisher's threads and the client's thread.
     private struct Mailbox {
         var subscription: (any Subscription)?
         var arrived: [Outgoing] = []
-        /// Values that it may still take.
+        /// The number of values that it may still accept.
         var room: UInt64 = 0
         var end: Subscribers.Completion<UpstreamFailure>?
-        /// The publisher is not wanted any more, whatever became of the publication.
+        /// The publisher is no longer wanted, whatever the outcome of the publication.
         var isClosed = false
-        /// The publication was given up by whom it belongs to.
+        /// The program cancelled the publication.
         var isCancelled = false
         /// The publisher broke the rules.
         var breach: ForebayError?
@@ -45,12 +45,12 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private let lock = Lock()
     private var mailbox = Mailbox()
 
-    // The client's thread alone
+    // Used only on the client's thread
     private var state: ChannelState
     private var phase = Phase.publishing
-    /// What the publisher failed with: told when all that came before is acknowledged.
+    /// The publisher's failure: reported when everything before it is acknowledged.
     private var upstreamFailure: ForebayError?
-    /// The connection was lost when the broker was told of the end.
+    /// The connection was lost while the broker was being notified of the end.
     private var mayHaveEnded = false
 
     var description: String { "Publication" }
@@ -129,20 +129,20 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     override func attend(_ loop: ClientLoop) {
         guard takeMail() else { return loop.finish(self) }
         guard stream == nil else { return loop.mark(self) }
-        // At once: what the program asks for after this is to come after it at the broker. A publisher that has its
-        // first message ready delivers it when it is asked.
+        // Immediately, so that later requests of the program reach the broker after this one. A publisher that has its
+        // first message ready delivers it during this request.
         settle(loop)
         if !isOver, takeMail() { settle(loop) }
     }
 
-    /// Moves what has arrived from the publisher to the state.
+    /// Moves the publisher's values from the mailbox to the state.
     /// - Returns: false if it was cancelled.
     private func takeMail() -> Bool {
         lock.lock()
         let isCancelled = mailbox.isCancelled
         let (arrived, end, breach) = (mailbox.arrived, mailbox.end, mailbox.breach)
         mailbox.arrived = []
-        // Who breaks the rules is not asked any more.
+        // A publisher that breaks the rules is not asked for more.
         let broken = breach == nil ? nil : mailbox.subscription.take()
         lock.unlock()
         if isCancelled { return false }
@@ -170,7 +170,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
             }
             if !isOver { askUpstream(loop) }
         case .ending:
-            // Over a connection that was lost meanwhile all has to be sent again.
+            // If the connection was lost in the meantime, everything has to be sent again.
             if stream == nil { resume(loop) }
         case .endingTopic(let call, _):
             if stream == nil { make(call, loop) }
@@ -218,9 +218,9 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         }
     }
 
-    /// Asks the publisher for what the broker has granted.
+    /// Requests what the broker has granted from the publisher.
     private func askUpstream(_ loop: ClientLoop) {
-        // With no channel the first message opens one; while the network is full nothing more is made.
+        // Without a channel, the first message opens one; while output is congested nothing more is requested.
         guard let subscription = lock.with({ mailbox.subscription }) else { return }
         let credit = stream.flatMap { id in loop.connection?.credit(of: id) }
         if loop.isCongested { return loop.markLater(self) }
@@ -259,13 +259,13 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     override func failed(_ error: ClientError, _ loop: ClientLoop) {
         switch phase {
         case .endingTopic(_, .failure(let before)): return end(.failure(before), loop)
-        // It was ended then.
+        // So it was ended the first time.
         case .endingTopic(_, .success(let count)) where mayHaveEnded && error.code == .rejected:
             return end(.success(count), loop)
         case .publishing, .ending, .endingTopic: break
         }
         if mayHaveEnded, ending == .topic, error.code == .rejected {
-            // It may be this channel that ended it, with all that is sent again now.
+            // This channel itself may have ended it, including everything that is being sent again.
             stopUpstream()
             return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)
         }
@@ -282,8 +282,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         loop.mark(self)
     }
 
-    /// Our half was complete when the connection was lost. What was not acknowledged is sent again; if there is
-    /// nothing, it is not known whether the broker heard of the end.
+    /// Our half was complete when the connection was lost. Unacknowledged messages are sent again; if there are none,
+    /// it is not known whether the broker received the end.
     private func resume(_ loop: ClientLoop) {
         phase = .publishing
         loop.mark(self)
@@ -294,7 +294,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         progress.resolve(.failure(error.with(progress.acknowledged.load(ordering: .relaxed))))
     }
 
-    /// - Parameter upstream: the publisher failed, which fails the topic too if that ends with it.
+    /// - Parameter upstream: the publisher failed, so the topic fails too if it ends with the publisher.
     private func fail(_ error: ForebayError, _ loop: ClientLoop, upstream: Bool = false) {
         stopUpstream()
         let result: Result<UInt64, ForebayError> = .failure(error.with(state.acknowledged))
@@ -324,7 +324,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 }
 
 extension ForebayError {
-    /// The same, after so many messages were accepted.
+    /// The same error, with the number of messages that were accepted.
     func with(_ acknowledged: UInt64) -> ForebayError {
         var error = self
         error.acknowledged = acknowledged

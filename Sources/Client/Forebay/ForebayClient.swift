@@ -2,7 +2,7 @@
 //
 //     program's threads ──Activity──► inbox ──► the client's thread: ClientLoop ──► Link ──► broker
 //
-// Sources/Client/Forebay/State has what is decided, without I/O; Sources/Client/Forebay/Loop has the thread.
+// State contains the logic, without I/O; Loop contains the thread.
 
 import Client
 import EventLoop
@@ -11,22 +11,22 @@ import TLS
 
 /// Whether a client is connected.
 public enum ConnectionState: Equatable, Sendable {
-    /// For the first time.
+    /// Connecting for the first time.
     case connecting
     /// The broker has answered.
     case connected
-    /// The connection was lost, and why; the next attempt is made after that time.
+    /// The connection was lost, for this reason; the next attempt is made after this time.
     case reconnecting(after: Duration, ForebayError)
-    /// For good, and why: `.closed` by the program, `.refused` credentials, or there were no attempts left.
+    /// Closed permanently, for this reason: `.closed` by the program, `.refused` credentials, or no attempts left.
     case closed(ForebayError)
 }
 
-/// A connection to a broker that comes back when it is lost, with all its subscriptions.
+/// A connection to a broker. When it is lost it is restored, with all its subscriptions.
 ///
-/// A client has one thread of its own, on which it calls the subscribers of its publishers: a subscriber that takes
-/// long holds up the others of the same client. `receive(on:)` moves it elsewhere, and slows the broker down instead.
-/// A client stays connected until it is closed, or the last of it, its topics and its running subscriptions and
-/// publishes is let go of.
+/// A client has a thread of its own, on which it calls the subscribers of its publishers: a slow subscriber delays the
+/// others of the same client. `receive(on:)` moves a subscriber to another thread, and slows the broker down instead. A
+/// client stays connected until it is closed, or until the last reference to it, its topics and its running
+/// subscriptions and publishers is released.
 public final class ForebayClient: Sendable {
     let core: ClientCore
 
@@ -34,14 +34,14 @@ public final class ForebayClient: Sendable {
 
     deinit { core.inbox.push(.close) }
 
-    /// Connects to a broker, and waits for its answer.
+    /// Connects to a broker and waits for its response.
     ///
     /// - Parameters:
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
     ///     over HTTP/2; `rsockets` and `https` over TLS.
-    ///   - options: what differs from the defaults.
-    /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.refused` when the broker does not let
-    ///   the client in; `.notConnected` when the first attempt fails otherwise; `.system`. `CancellationError` when the
+    ///   - options: see ``ForebayOptions``; the defaults if omitted.
+    /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.refused` if the broker refuses the
+    ///   client; `.notConnected` if the first attempt fails for another reason; `.system`. `CancellationError` if the
     ///   task is cancelled.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
@@ -80,15 +80,15 @@ public final class ForebayClient: Sendable {
         return client
     }
 
-    /// Connects to a broker, hands the client to `body`, and closes it when that returns, throws, or the task is
-    /// cancelled: what `body` waits for then ends with `CancellationError`, or by the end of its iteration.
+    /// Connects to a broker, passes the client to `body`, and closes it when `body` returns or throws or the task is
+    /// cancelled. After cancellation, calls that `body` awaits throw `CancellationError`, and its iterations end.
     ///
     /// - Parameters:
-    ///   - url: as ``connect(_:_:)`` takes it.
-    ///   - options: what differs from the defaults.
-    ///   - body: uses the client, which is closed afterwards, and waited for as ``close()`` does.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and what ``connect(_:_:)`` does.
+    ///   - url: see ``connect(_:_:)``.
+    ///   - options: see ``ForebayOptions``; the defaults if omitted.
+    ///   - body: uses the client, which is closed afterwards as by ``close()``.
+    /// - Returns: the result of `body`.
+    /// - Throws: any error of `body` or of ``connect(_:_:)``.
     nonisolated(nonsending) public static func withConnection<Result>(
         _ url: String, _ options: ForebayOptions = ForebayOptions(),
         _ body: nonisolated(nonsending) (ForebayClient) async throws -> Result
@@ -104,35 +104,36 @@ public final class ForebayClient: Sendable {
             return result
         } catch {
             await client.close()
-            // The close may have been faster than the cancellation in what the body was waiting for.
+            // The close may have reached what the body was waiting for before the cancellation did.
             if Task.isCancelled, (error as? ForebayError) == .closedByUser { throw CancellationError() }
             throw error
         }
     }
 
-    /// Ends everything that is under way with `.closed`, gives the network what is still to be written (for half a
-    /// second at most), and waits until that is done. A client can be closed any number of times.
+    /// Ends all activities with `.closed`, sends what is still to be written (for at most half a second), and waits
+    /// until that is done. Closing a client more than once is allowed.
     public func close() async {
         core.inbox.push(.close)
         await core.ended.wait()
     }
 
-    /// A topic by its name: tokens of letters, digits, `-` and `_`, joined by dots, 255 bytes at most. Nothing is sent;
-    /// a bad name fails what is done with the topic, with `.invalid`.
+    /// A topic by its name: tokens of letters, digits, `-` and `_`, joined by dots, at most 255 bytes. Nothing is sent;
+    /// with an invalid name, operations on the topic fail with `.invalid`.
     public func topic(_ name: String) -> Topic { Topic(client: self, name: name) }
 
-    /// The connection's state: the present one first, then every change as long as there is demand, else the latest.
+    /// The state of the connection: the current one first, then each change while there is demand, otherwise the
+    /// latest.
     public var states: AnyPublisher<ConnectionState, Never> { core.state.eraseToAnyPublisher() }
 
-    /// The connection's present state.
+    /// The current state of the connection.
     public var state: ConnectionState { core.state.value }
 }
 
-/// A topic of a broker, to subscribe to and to publish to.
+/// A topic of a broker, to subscribe and publish to.
 public struct Topic: Sendable {
     /// The client whose connection is used.
     public let client: ForebayClient
-    /// The name, as it was given.
+    /// The name as passed to ``ForebayClient/topic(_:)``.
     public let name: String
 }
 

@@ -3,59 +3,63 @@
 import Client
 import Foundation
 
-/// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
+/// An error, with a message that says what happened and, if possible, what to do.
 public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringConvertible {
-    /// What went wrong, for a program to decide by.
+    /// What went wrong, for the program's decisions.
     public enum Code: Equatable, Sendable {
-        // One stream, or one publish, dies.
+        // Ends one stream or one publish.
         /// The topic was failed or deleted.
         case topicFailed
         /// The subscription's own overflow policy ended it: `.fail`, or `.block` that was full for too long.
         case overflow
-        /// The broker does not allow it: the topic has ended, or a limit of its own is reached.
+        /// The broker does not allow it: the topic has ended, or one of the broker's limits is reached.
         case rejected
-        /// A name or an option makes no sense to the broker.
+        /// The broker does not accept a name or an option.
         case invalid
-        /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for one that came, and
-        /// `publishedBytes` for one to be published. What the broker finds too large is `.invalid`.
+        /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for a received one,
+        /// `publishedBytes` for a published one. A message that is too large for the broker is `.invalid`.
         case messageTooLarge
-        /// The connection was lost before the broker answered: it may have taken what was published, or not.
+        /// The connection was lost before the broker answered: it may or may not have accepted what was published.
         case outcomeUnknown
-        /// A publication was given up by `Publication.cancel()`. Of a task that is cancelled `CancellationError` tells.
+        /// A publication was ended by `Publication.cancel()`. A cancelled task throws `CancellationError` instead.
         case cancelled
-        /// More is under way on this client than `ForebayOptions.Limits` allows: wait for some of it to end.
+        /// The client is doing as much as `ForebayOptions.Limits` allows: wait for some of it to end.
         case busy
-        /// The publisher that was published failed, or broke the rules of publishers.
+        /// The published publisher failed, or broke the rules of publishers.
         case upstreamFailed
-        /// The broker's answer makes no sense.
+        /// The broker's response violates the protocol.
         case protocolViolation
 
-        // The client dies: everything that is under way on it fails with the same error.
+        // Ends the client: all its activities fail with the same error.
         /// The address does not name a broker that this version can talk to.
         case badAddress
-        /// A file that `ForebayOptions.TLS` names cannot be used.
+        /// A file named in `ForebayOptions.TLS` cannot be used.
         case badFile
-        /// The broker's certificate is not trusted, or is not the broker's own.
+        /// The broker's certificate is not trusted, or is for a different host.
         case untrusted
-        /// The broker does not let the client in: its credentials or its certificate are missing or not right, a limit
-        /// on connections is reached, or the broker is shutting down.
+        /// The broker refuses the client: its credentials or its certificate are missing or invalid, a limit on
+        /// connections is reached, or the broker is shutting down.
         case refused
-        /// No connection came about, or none again within the attempts that the options allow.
+        /// No connection was established, or reconnecting failed as often as the options allow.
         case notConnected
         /// The client was closed.
         case closed
-        /// The operating system refused what the client cannot do without: a thread, or a descriptor.
+        /// The operating system refused an essential resource: a thread or a descriptor.
         case system
     }
 
-    /// What went wrong, for a program to decide by.
+    /// What went wrong, for the program's decisions.
     public var code: Code
-    /// What happened and what to do, for a person.
+    /// What happened and what to do, for people.
     public var message: String
-    /// Messages of a publication that the broker had accepted before it failed; 0 elsewhere.
+    /// The number of messages that the broker had accepted when a publication failed; otherwise 0.
     public var acknowledged: UInt64 = 0
 
-    /// A failure of this client's own.
+    /// The word that the broker's error began with, such as `limit`, `forbidden` or `gap`: the reason for a program to
+    /// decide by. Nil if the broker did not report the failure.
+    public var reason: String?
+
+    /// An error with this code and message.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
@@ -63,11 +67,11 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
 
     public var description: String { message }
 
-    /// The message, which `localizedDescription` gives too.
+    /// The message, also returned by `localizedDescription`.
     public var errorDescription: String? { message }
 
-    /// The client is of no more use, and a new one has to be connected. The error of
-    /// ``ConnectionState/reconnecting(after:_:)`` tells why a connection was lost, and ends nothing.
+    /// Whether this error ends the client, so that a new one has to be connected. The error of
+    /// ``ConnectionState/reconnecting(after:_:)`` says why a connection was lost, and ends nothing.
     public var endsClient: Bool {
         switch code {
         case .badAddress, .badFile, .untrusted, .refused, .notConnected, .closed, .system: true
@@ -77,27 +81,28 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
 }
 
 extension ForebayError {
-    /// What a publisher that was published failed of, as it describes itself to people.
+    /// The failure of a published publisher, with its own description.
     init(upstream error: any Error) {
         let text = (error as? any LocalizedError)?.errorDescription ?? "\(error)"
         self.init(.upstreamFailed, "The publisher failed: \(text)")
     }
 
-    /// What a stream died of.
+    /// The error that ended a stream.
     init(stream error: ClientError) {
         let code: Code =
             switch error.code {
             case .applicationError:
-                error.message.hasPrefix("overflow") ? .overflow : .topicFailed
+                error.word == .overflow ? .overflow : .topicFailed
             case .rejected, .unavailable, .canceled: .rejected
             case .invalid: .invalid
             case .messageTooLarge: .messageTooLarge
             default: .protocolViolation
             }
         self.init(code, error.message)
+        reason = error.word?.text
     }
 
-    /// Why no connection came about.
+    /// Why no connection was established.
     init(connection error: ClientError) {
         let code: Code =
             switch error.code {
@@ -109,6 +114,7 @@ extension ForebayError {
             }
         self.init(
             code, code == .refused ? "The broker refused the connection: \(error.message)" : error.message)
+        reason = error.word?.text
     }
 
     static let closedByUser = ForebayError(.closed, "The client was closed.")

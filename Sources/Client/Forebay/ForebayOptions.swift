@@ -1,57 +1,58 @@
-// ForebayOptions: how a client connects and reconnects, and the bounds of what it holds.
+// ForebayOptions: how a client connects and reconnects, and the limits on what it holds.
 
 import Client
 
 /// The options of a client. All have defaults.
 public struct ForebayOptions: Sendable {
-    /// How a client connects again.
+    /// How a client reconnects.
     public var reconnect = ReconnectPolicy()
 
-    /// Publishes whose acknowledgement was not heard before the connection was lost are repeated when it is there
-    /// again, so that they arrive at least once, and perhaps twice. Otherwise they fail with `.outcomeUnknown`: at most
-    /// once, and the program decides.
+    /// Whether publishes that were not acknowledged before the connection was lost are repeated on the next connection.
+    /// They then arrive at least once, and possibly twice. If false, they fail with `.outcomeUnknown` instead: they
+    /// arrive at most once, and the program decides what to do.
     public var repeatsPublishes = true
 
-    /// How long connecting may take once the broker's name is looked up, and then the broker's first answer.
+    /// How long connecting may take after the name lookup, and then how long the broker's first response may take.
     public var connectTimeout = Duration.seconds(10)
 
-    /// How long a connection may bring nothing, not even the answer to a keepalive, before it is given up. A sign of
-    /// life is sent at a third of it, but not while a subscriber is called: one call that takes this long loses the
-    /// connection. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
+    /// How long a connection may receive nothing, not even the response to a keepalive, before the client gives it up.
+    /// A keepalive is sent after a third of this time, but not during a call to a subscriber: one call that takes this
+    /// long loses the connection. At least 3 ms and at most 2³¹−1 ms; values outside are clamped.
     public var silence = Duration.seconds(30)
 
-    /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
+    /// Which certificates to trust and which to present over TLS (`rsockets://`, `https://`).
     public var tls = TLS()
 
-    /// Who the program says it is, unless it stands in the URL.
+    /// The credentials of the client, unless the URL contains them.
     public var credentials: Credentials?
 
-    /// What a broker takes to let a user in.
+    /// What the broker accepts to authenticate a user.
     public enum Credentials: Equatable, Sendable {
-        /// A user of the broker's configuration, and its password.
+        /// A user in the broker's configuration, with its password.
         case password(user: String, password: String)
-        /// A token of the broker's configuration, or a JWT.
+        /// A token in the broker's configuration, or a JWT.
         case token(String)
     }
 
-    /// The bounds of what the client holds.
+    /// The limits on what the client holds.
     public var limits = Limits()
 
-    /// How the broker is trusted, and knows the client. Files are in PEM, and are read whenever a connection is made.
+    /// How the client verifies the broker and identifies itself. Files are in PEM format and are read for each
+    /// connection.
     public struct TLS: Equatable, Sendable {
-        /// A file with the certificates of the authorities that are trusted; nil for those of the system.
+        /// A file with the certificates of the trusted authorities; nil for the system's.
         public var authority: String?
-        /// A file with the certificate that the broker is shown; nil for none.
+        /// A file with the client's certificate; nil for none.
         public var certificate: String?
-        /// A file with its key; nil when that lies with the certificate.
+        /// A file with the certificate's private key; nil if the certificate file contains it.
         public var key: String?
-        /// False trusts whoever answers: who stands in between can read and change everything.
+        /// False trusts any server: someone in between can read and change everything.
         public var verifies = true
 
-        /// The system's authorities are trusted, and nothing is shown.
+        /// Trusts the system's authorities and presents no certificate.
         public init() {}
 
-        /// These files; the broker is verified.
+        /// Uses these files and verifies the broker.
         public init(authority: String?, certificate: String? = nil, key: String? = nil) {
             self.authority = authority
             self.certificate = certificate
@@ -59,21 +60,20 @@ public struct ForebayOptions: Sendable {
         }
     }
 
-    /// The bounds of what one client holds.
+    /// The limits on what one client holds.
     public struct Limits: Sendable {
-        /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most
-        /// 1,024. Over HTTP subscriptions and publications also fail so when the broker's limit on the streams of a
-        /// connection is reached, by default 1,000, of which the client sets 16 aside for itself. For more, connect
-        /// more clients.
+        /// Concurrent subscriptions and publishes; further ones fail with `.busy`. At most 1,024. Over HTTP,
+        /// subscriptions and publications also fail with `.busy` when the broker's limit on streams per connection is
+        /// reached, 1,000 by default, of which the client reserves 16. Connect more clients to go beyond that.
         public var activities = 1024
-        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`, and one that is larger by
-        /// itself with `.messageTooLarge`.
+        /// Bytes of single publishes in flight; further ones fail with `.busy`, and a single larger one with
+        /// `.messageTooLarge`.
         public var publishedBytes = 64 << 20
-        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB,
-        /// at most 1 GiB.
+        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB, at most
+        /// 1 GiB.
         public var message = 32 << 20
-        /// Bytes of output that the network has not taken, above which no more is asked of publishers that are
-        /// published.
+        /// Bytes of output not yet accepted by the network. Above this, publications request nothing more from their
+        /// publishers.
         public var output = 1 << 20
 
         /// The defaults.
@@ -85,14 +85,14 @@ public struct ForebayOptions: Sendable {
 }
 
 extension ClientLimits {
-    /// Those of a connection.
+    /// The limits of a connection.
     init(_ options: ForebayOptions) {
         self.init()
-        // Answers to publishes are messages too.
+        // Responses to publishes are messages too.
         message = min(max(options.limits.message, 1 << 10), 1 << 30)
         reassembly = max(reassembly, message)
         streams += ProbeQueue.mostStreams
-        // No longer than RSocket's SETUP can tell: 2³¹−1 milliseconds.
+        // At most what RSocket's SETUP can express: 2³¹−1 milliseconds.
         lifetime = min(max(options.silence.nanoseconds, 3_000_000), 0x7fff_ffff * 1_000_000)
         keepaliveInterval = lifetime / 3
     }
@@ -104,21 +104,21 @@ extension Backoff {
     }
 }
 
-/// When a client that has lost its connection tries again: soon at first, then ever later, and never all clients at
-/// once.
+/// When a client that has lost its connection tries again. The waits grow, and are randomized so that clients do not
+/// all reconnect at once.
 public struct ReconnectPolicy: Equatable, Sendable {
     /// The longest wait before the first attempt, at least 1 ms.
     public var first = Duration.milliseconds(100)
-    /// The longest wait of all. Each is twice the one before until it reaches this.
+    /// The upper limit of all waits. Each wait is twice the previous one until it reaches this limit.
     public var longest = Duration.seconds(10)
-    /// Attempts in a row that may fail before the client gives up; nil never gives up. A broker that refuses the
-    /// client's credentials, because they were changed or a token has expired, is not asked again in either case.
+    /// Consecutive failed attempts after which the client gives up; nil to never give up. In either case the client
+    /// stops if the broker refuses its credentials, because they were changed or a token has expired.
     public var attempts: Int?
 
-    /// When to try again; an argument that is left out has its default.
+    /// A policy with the defaults.
     public init() {}
 
-    /// When to try again; an argument that is left out has its default.
+    /// A policy with these values.
     public init(first: Duration, longest: Duration, attempts: Int? = nil) {
         self.first = first
         self.longest = longest
@@ -127,7 +127,7 @@ public struct ReconnectPolicy: Equatable, Sendable {
 }
 
 extension Duration {
-    /// Clamped to what 64 bits hold; a negative one is none.
+    /// Clamped to 64 bits; 0 if negative.
     var nanoseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

@@ -1,24 +1,24 @@
-// Message: what a subscription delivers, and what it tells of messages that it could not; and what is to be published.
+// Message: messages that a subscription delivers, gaps between them, and messages to publish.
 
 import RSocket
 
-/// A message to be published, with what goes with it.
+/// A message to publish, with its content type and headers.
 public struct OutgoingMessage: Sendable, Equatable {
     /// At most as large as the broker allows, by default 1 MiB.
     public var payload: [UInt8]
-    /// The MIME type of the payload, at most 128 characters of ASCII; empty for none.
+    /// The MIME type of the payload, at most 128 ASCII characters; empty for none.
     public var contentType: String
-    /// What else goes with the message, at most 256. Of a name that comes twice the last counts.
+    /// At most 256 headers. If a name occurs twice, the last one wins.
     public var headers: [(name: String, value: String)]
 
-    /// Bytes, and what goes with them.
+    /// A message with these bytes, content type and headers.
     public init(_ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []) {
         self.payload = payload
         self.contentType = contentType
         self.headers = headers
     }
 
-    /// A text as UTF-8.
+    /// A message with this text as UTF-8.
     public init(_ text: String, contentType: String = "", headers: [(name: String, value: String)] = []) {
         self.init(Array(text.utf8), contentType: contentType, headers: headers)
     }
@@ -27,8 +27,8 @@ public struct OutgoingMessage: Sendable, Equatable {
         a.payload == b.payload && a.contentType == b.contentType && a.headers.elementsEqual(b.headers, by: ==)
     }
 
-    /// As it is kept until the broker has it.
-    /// - Throws: `.invalid` if the content type or the headers break their bounds.
+    /// The message in the form in which it is kept until the broker has accepted it.
+    /// - Throws: `.invalid` if the content type or the headers exceed their limits.
     func checked() throws(ForebayError) -> Outgoing {
         let properties = MessageProperties(contentType: contentType, headers: headers)
         guard properties.isValid else { throw .badProperties }
@@ -38,24 +38,23 @@ public struct OutgoingMessage: Sendable, Equatable {
 
 /// One message of a topic.
 public struct Message: Equatable, Sendable {
-    /// What was published.
+    /// The published bytes.
     public var payload: [UInt8]
-    /// Its number in the topic: 1 for the first message of an epoch, then 2, 3 and so on without holes.
+    /// Its number in the topic. The messages of an epoch are numbered consecutively, starting with 1.
     public var sequence: UInt64
-    /// The life of the topic; sequences of different epochs have nothing to do with each other.
+    /// The lifetime of the topic; sequences of different epochs are unrelated.
     public var epoch: UInt64
-    /// When the broker took the message, in nanoseconds since 1970 UTC.
+    /// When the broker accepted the message, in nanoseconds since 1970 UTC.
     public var timestamp: Int64
-    /// What this subscription missed just before this message; nil when nothing was.
+    /// What this subscription missed just before this message; nil if nothing.
     ///
-    /// A gap comes with the message behind it rather than by itself, as each element a subscription delivers is one
-    /// that was asked for.
+    /// A gap is reported with the message after it rather than by itself, because each element that a subscription
+    /// delivers uses up one unit of demand.
     public var gap: Gap?
-    /// What the publisher gave the message beside its payload, as RSocket's composite metadata; empty when that is
-    /// nothing.
+    /// The publisher's properties of the message as RSocket composite metadata; empty if there are none.
     public var metadata: [UInt8]
 
-    /// A message as a broker would deliver it, for tests of what takes messages.
+    /// A message as a broker would deliver it, for tests of code that consumes messages.
     public init(
         payload: [UInt8], sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil, metadata: [UInt8] = []
     ) {
@@ -73,14 +72,14 @@ public struct Message: Equatable, Sendable {
         return type.isEmpty ? nil : type
     }
 
-    /// The headers that the publisher gave; of a name that comes twice the last counts. Other entries of an RSocket
-    /// publisher's metadata are headers named by their MIME types; a value that is not UTF-8 is in base64 without
-    /// padding, with `-bin` behind its name.
+    /// The publisher's headers; if a name occurs twice, the last one wins. Other entries of an RSocket publisher's
+    /// metadata are headers named after their MIME types; a value that is not UTF-8 is base64 without padding, and its
+    /// name gets the suffix `-bin`.
     public var headers: [(name: String, value: String)] { properties.headers }
 
     private var properties: MessageProperties { metadata.withUnsafeBytes { MessageProperties(metadata: $0) } }
 
-    /// The payload as text; what is not UTF-8 in it is replaced.
+    /// The payload as text; bytes that are not valid UTF-8 are replaced.
     public var text: String { String(decoding: payload, as: UTF8.self) }
 }
 
@@ -88,20 +87,21 @@ public struct Message: Equatable, Sendable {
 public struct Gap: Equatable, Sendable {
     /// Why messages are missing.
     public enum Cause: Equatable, Sendable {
-        /// They were dropped by the subscription's overflow policy, or were no longer retained when it came to them.
+        /// The subscription's overflow policy dropped them, or they were no longer retained when the subscription
+        /// reached them.
         case dropped
-        /// The topic restarted, as it does when the broker is restarted: what was left of the epoch before is gone.
+        /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone.
         case newEpoch(previous: UInt64)
-        /// The connection was lost before the first message came, and it is not known where the subscription stood.
+        /// The connection was lost before the first message arrived, so the position of the subscription is not known.
         case reconnected
     }
 
     /// Why they are missing.
     public var cause: Cause
-    /// How many are missing; nil when nobody knows, and then it may be none.
+    /// How many are missing; nil if unknown, and it may then be none.
     public var lost: UInt64?
 
-    /// Messages that a subscription missed.
+    /// A gap with this cause and count.
     public init(_ cause: Cause, lost: UInt64?) {
         self.cause = cause
         self.lost = lost

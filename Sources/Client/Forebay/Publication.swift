@@ -1,25 +1,26 @@
-// Publication: all values of a publisher, published on a channel. What the publisher is asked for is what the broker
-// has granted.
+// Publication: all values of a publisher, published on a channel. The demand of the publisher is the credit that the
+// broker grants.
 
 import Client
 import StreamsCore
 import Synchronization
 
-/// What the end of a publisher that is published means to the topic.
+/// What the end of a publisher means for the topic to which it is published.
 public enum PublicationEnd: Equatable, Sendable {
-    /// Nothing: the channel alone ends.
+    /// Nothing: only the channel ends.
     case channel
-    /// The topic is completed when the publisher finishes, and failed when it fails.
+    /// The topic completes when the publisher finishes, and fails when the publisher fails.
     case topic
 }
 
 extension Publisher where Output == OutgoingMessage {
-    /// Publishes every message, with what goes with it; otherwise as `publish(to:ending:)` of a publisher of bytes. A
-    /// content type or headers out of their bounds end it as a failure of the publisher does, with `.invalid`.
+    /// Publishes every message with its content type and headers; otherwise like `publish(to:ending:)` of a publisher
+    /// of bytes. A content type or headers that exceed their limits end the publication with `.invalid`, as a failure
+    /// of the publisher would.
     ///
     /// - Parameters:
-    ///   - topic: where to.
-    ///   - ending: what the publisher's end means to the topic.
+    ///   - topic: the topic to publish to.
+    ///   - ending: what the publisher's end means for the topic.
     public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
         let channel = ChannelActivity<Failure>(topic, ending)
         subscribe(channel)
@@ -29,53 +30,53 @@ extension Publisher where Output == OutgoingMessage {
 }
 
 extension Publisher where Output == [UInt8] {
-    /// Publishes every value, as one message each. Begins at once, and goes on until the publisher ends, it fails, or
-    /// it is cancelled; nobody has to hold on to it.
+    /// Publishes each value as one message. Starts at once and continues until the publisher ends or fails or the
+    /// publication is cancelled; the program does not need to keep a reference to it.
     ///
-    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants: it is
-    /// never further ahead than that, and a topic without room asks for nothing. Demand is made on the client's thread,
-    /// and a publisher that delivers from within is called there.
+    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants. It is
+    /// never further ahead than that, and while the topic has no room it is asked for nothing. Requests are made on the
+    /// client's thread; a publisher that delivers values while it is asked for them is called there.
     ///
-    /// When the connection is lost, values that were asked for wait for the next one. Those that were sent and not
-    /// acknowledged are sent again, and the topic may then have them twice: publishing is at least once. Where
-    /// `ForebayOptions.repeatsPublishes` is false, and there are any, the publication fails with `.outcomeUnknown`
-    /// instead.
+    /// If the connection is lost, requested values wait for the next one. Values that were sent but not acknowledged
+    /// are sent again, and the topic may then contain them twice: publishing is at least once. If there are such values
+    /// and `ForebayOptions.repeatsPublishes` is false, the publication fails with `.outcomeUnknown` instead.
     ///
-    /// A publisher that does not wait for demand, such as a `PassthroughSubject`, loses what it sends beyond the
-    /// demand, and the publication does not fail. Publish a `BufferSubject`, or put a buffer behind the publisher.
+    /// A publisher that does not wait for demand, such as a `PassthroughSubject`, loses the values that it sends beyond
+    /// the demand, and the publication does not fail. Publish a `BufferSubject` instead, or buffer the publisher's
+    /// values.
     ///
-    /// When the publisher fails, what it had delivered is published and acknowledged first.
+    /// When the publisher fails, the values that it delivered before are published and acknowledged first.
     ///
     /// - Parameters:
-    ///   - topic: where to.
-    ///   - ending: what the publisher's end means to the topic.
+    ///   - topic: the topic to publish to.
+    ///   - ending: what the publisher's end means for the topic.
     public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
         map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
     }
 }
 
 extension Publisher where Output == String {
-    /// Publishes every text as UTF-8; otherwise as `publish(to:ending:)` of a publisher of bytes.
+    /// Publishes every text as UTF-8; otherwise like `publish(to:ending:)` of a publisher of bytes.
     ///
     /// - Parameters:
-    ///   - topic: where to.
-    ///   - ending: what the publisher's end means to the topic.
+    ///   - topic: the topic to publish to.
+    ///   - ending: what the publisher's end means for the topic.
     public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
         map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
     }
 }
 
 extension Publisher {
-    /// Values of other types have no bytes of their own: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
+    /// Values of other types cannot be published directly: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
     @available(*, unavailable, message: "map its values to [UInt8], String or OutgoingMessage first")
     public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication { preconditionFailure() }
 }
 
 extension Topic {
-    /// Publishes every text of a sequence as UTF-8, as `publish(contentsOf:ending:)` of a sequence of bytes does.
+    /// Publishes every text of a sequence as UTF-8, like `publish(contentsOf:ending:)` of a sequence of bytes.
     ///
-    /// - Returns: how many messages were accepted.
-    /// - Throws: as `Publication.result()`.
+    /// - Returns: the number of messages that the broker accepted.
+    /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
@@ -83,10 +84,10 @@ extension Topic {
         try await elements.publisher.publish(to: self, ending: ending).result()
     }
 
-    /// Publishes every message of a sequence, as `publish(contentsOf:ending:)` of a sequence of bytes does.
+    /// Publishes every message of a sequence, like `publish(contentsOf:ending:)` of a sequence of bytes.
     ///
-    /// - Returns: how many messages were accepted.
-    /// - Throws: as `Publication.result()`.
+    /// - Returns: the number of messages that the broker accepted.
+    /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
@@ -94,12 +95,12 @@ extension Topic {
         try await elements.publisher.publish(to: self, ending: ending).result()
     }
 
-    /// Publishes every element of a sequence, and waits until the broker has accepted all. An element is taken when the
-    /// broker has granted it; see `Publisher.publish(to:ending:)`. Cancelling the task cancels the sequence's and the
-    /// channel, and loses what was not accepted.
+    /// Publishes every element of a sequence and waits until the broker has accepted all of them. An element is taken
+    /// from the sequence when the broker has granted credit for it; see `Publisher.publish(to:ending:)`. Cancelling the
+    /// task cancels the sequence and the channel, and discards elements that were not accepted.
     ///
-    /// - Returns: how many messages were accepted.
-    /// - Throws: as `Publication.result()`.
+    /// - Returns: the number of messages that the broker accepted.
+    /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
@@ -109,14 +110,14 @@ extension Topic {
 }
 
 extension Topic {
-    /// Elements of other types have no bytes of their own: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
+    /// Elements of other types cannot be published directly: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
     @available(*, unavailable, message: "map its elements to [UInt8], String or OutgoingMessage first")
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
     ) async throws -> UInt64 { preconditionFailure() }
 
-    /// A sequence that is not asynchronous has a publisher, which is published.
+    /// Publish a synchronous sequence through its publisher.
     @available(
         *, unavailable, message: "publish the sequence's publisher: elements.publisher.publish(to: topic).result()"
     )
@@ -126,8 +127,8 @@ extension Topic {
     ) async throws -> UInt64 { preconditionFailure() }
 }
 
-/// A publisher that is being published. As a publisher itself it delivers one value, how many messages the broker has
-/// accepted, when all are.
+/// A publisher that is being published. As a publisher itself, it delivers one value when the broker has accepted all
+/// messages: their number.
 public final class Publication: Publisher, Cancellable, Sendable {
     public typealias Output = UInt64
     public typealias Failure = ForebayError
@@ -140,18 +141,18 @@ public final class Publication: Publisher, Cancellable, Sendable {
         self.stop = stop
     }
 
-    /// Messages that the broker has accepted so far, as far as it has told.
+    /// The number of messages that the broker has acknowledged so far.
     public var acknowledged: UInt64 { progress.acknowledged.load(ordering: .relaxed) }
 
-    /// Cancels the publisher and gives the channel up. What the broker has not accepted is lost.
+    /// Cancels the publisher and abandons the channel. Messages that the broker has not accepted are lost.
     public func cancel() { stop() }
 
     /// Waits until everything is accepted. Cancelling the task cancels the publication.
-    /// - Returns: how many messages were accepted.
+    /// - Returns: the number of messages that the broker accepted.
     /// - Throws: a ``ForebayError``: `.upstreamFailed`, `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`,
-    ///   `.cancelled` after ``cancel()``, and whatever the client dies of; `acknowledged` of it tells how many had been
-    ///   accepted.
-    ///   `CancellationError` when the task is cancelled: ``acknowledged`` still tells.
+    ///   `.cancelled` after ``cancel()``, or the error that ends the client; its `acknowledged` is the number of
+    ///   messages accepted until then. `CancellationError` if the task is cancelled: ``acknowledged`` is still
+    ///   available.
     public func result() async throws -> UInt64 {
         let result = await withTaskCancellationHandler {
             await progress.outcome.wait()
@@ -171,7 +172,7 @@ public final class Publication: Publisher, Cancellable, Sendable {
     }
 }
 
-/// How far a publication is, for those who wait for it.
+/// The progress of a publication, for those who wait for it.
 final class PublicationProgress: Sendable {
     let acknowledged = Atomic<UInt64>(0)
     let outcome = OneShot<Result<UInt64, ForebayError>>()
@@ -193,7 +194,7 @@ final class PublicationProgress: Sendable {
         fulfill(result)
     }
 
-    /// A promise may be kept on any thread, which its type does not say.
+    /// A promise may be fulfilled on any thread, but its type does not express that.
     private struct Promise: @unchecked Sendable {
         let fulfill: Future<UInt64, ForebayError>.Promise
     }

@@ -1,35 +1,36 @@
-// Publish: one message, and the broker's word that it was taken.
+// Publish: publishing one message and waiting for its acknowledgement.
 
 import Client
 import RSocket
 import StreamsCore
 import Synchronization
 
-/// What the broker tells of a message that it has accepted.
+/// The broker's acknowledgement of a message.
 public struct Receipt: Equatable, Sendable {
     /// The message's number in the topic.
     public var sequence: UInt64
-    /// The topic's epoch; nil where the protocol does not tell it, as RSocket does not.
+    /// The topic's epoch; nil if the protocol does not transmit it (RSocket does not).
     public var epoch: UInt64?
 }
 
 extension Topic {
-    /// Publishes one message, and waits until the broker has it in the topic. Where the topic has no room, because a
-    /// subscription with `.block` is full, that takes until there is.
+    /// Publishes one message and waits until the broker has it in the topic. If the topic has no room because a
+    /// subscription with `.block` is full, this waits for room.
     ///
-    /// While there is no connection the message waits for one. When the connection is lost before the broker has
-    /// answered, the message is repeated, and the topic may then have it twice: publishing is at least once. Where
-    /// `ForebayOptions.repeatsPublishes` is false this fails with `.outcomeUnknown` instead. A broker that shuts down
-    /// has not taken what it refused: that waits for the next one in any case.
+    /// While there is no connection, the message waits for one. If the connection is lost before the broker has
+    /// answered, the message is sent again, and the topic may then contain it twice: publishing is at least once. If
+    /// `ForebayOptions.repeatsPublishes` is false, this fails with `.outcomeUnknown` instead. A message that a broker
+    /// refuses because it is shutting down was not accepted, and waits for the next connection in either case.
     ///
-    /// Cancelling the task withdraws a message that the broker has not accepted; nobody can tell then if it had.
+    /// Cancelling the task withdraws the message unless the broker has accepted it; which of the two happened is
+    /// unknown.
     ///
     /// - Parameters:
     ///   - payload: at most as large as the broker allows, by default 1 MiB.
-    ///   - contentType: the MIME type of the payload, at most 128 characters of ASCII; empty for none.
-    ///   - headers: what else goes with the message, at most 256; by default the broker allows 64 KiB of them.
-    /// - Throws: a ``ForebayError``: `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`, `.messageTooLarge`, and
-    ///   whatever the client dies of. `CancellationError` when the task is cancelled.
+    ///   - contentType: the MIME type of the payload, at most 128 ASCII characters; empty for none.
+    ///   - headers: at most 256; by default the broker accepts 64 KiB of them.
+    /// - Throws: a ``ForebayError``: `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`, `.messageTooLarge`, or the
+    ///   error that ends the client. `CancellationError` if the task is cancelled.
     @discardableResult
     public func publish(
         _ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []
@@ -45,7 +46,7 @@ extension Topic {
         try await publish(OutgoingMessage(text, contentType: contentType, headers: headers))
     }
 
-    /// Publishes one message, as `publish(_:contentType:headers:)` does.
+    /// Publishes one message, like `publish(_:contentType:headers:)`.
     @discardableResult
     public func publish(_ message: OutgoingMessage) async throws -> Receipt {
         let publish = SinglePublish(self, try message.checked())
@@ -112,7 +113,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         end(.failure(ForebayError(stream: error)), loop)
     }
 
-    /// It was refused for certain, and waits for the next broker.
+    /// The broker definitely refused it, so it waits for the next connection.
     override func turnedAway(_ loop: ClientLoop) {
         if outcome.current != nil { loop.finish(self) }
     }
@@ -126,7 +127,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         outcome.resolve(.failure(stream == nil || error == .closedByUser ? error : .unknownOutcome))
     }
 
-    /// The first outcome counts: a failure behind an acknowledgement changes nothing.
+    /// The first outcome counts: a failure after an acknowledgement changes nothing.
     private func end(_ result: Result<Receipt, ForebayError>, _ loop: ClientLoop) {
         outcome.resolve(result)
         loop.finish(self)
@@ -139,7 +140,7 @@ extension ForebayError {
         "A content type is at most 128 characters of ASCII, a message has at most \(MessageProperties.mostHeaders) "
             + "headers, and a header's name has at most \(CarriedMetadata.longestName) bytes.")
 
-    /// What an awaited call throws: of a task that was cancelled, `CancellationError`.
+    /// The error that an awaited call throws: `CancellationError` if its task was cancelled.
     var asThrown: any Error { self == .cancelledByUser ? CancellationError() : self }
 
     static let unknownOutcome = ForebayError(

@@ -1,7 +1,7 @@
-// RemoteSubscription: the subscription of one subscriber to a topic of the broker.
+// RemoteSubscription: a subscriber's subscription to a topic of the broker.
 //
-// The subscriber is called on the client's thread alone, with no lock held. What it asks for goes into a mailbox, and
-// from there to the broker, in the order in which the program asked for it and for other things.
+// The subscriber is called only on the client's thread, with no lock held. Its demand goes through a mailbox to the
+// broker, in the order in which the program requested this and other things.
 
 import Client
 import RSocket
@@ -15,19 +15,19 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
     private let whenTaken: (@Sendable (ForebayError?) -> Void)?
 
-    /// The subscriber, if it wants to know when a turn ends.
+    /// The subscriber, if it wants to be notified at the end of a turn.
     private weak let turns: (any TurnSubscriber)?
 
     private let lock = Lock()
-    /// Until the end, or until it is cancelled. Under the lock.
+    /// Set until the subscription ends or is cancelled. Under the lock.
     private var downstream: Downstream?
-    /// Asked for, and not yet known to the client's thread. Under the lock.
+    /// Demand that the client's thread has not seen yet. Under the lock.
     private var requested = Subscribers.Demand.none
 
     private let isCancelled = Atomic<Bool>(false)
-    /// The client's thread alone.
+    /// Used only on the client's thread.
     private var state: SubscriptionState
-    /// Whoever waits for the broker to take the subscription was told what became of it. The client's thread alone.
+    /// Those who wait for the broker to accept the subscription have been notified. Used only on the client's thread.
     private var isSettled = false
 
     var description: String { "TopicMessages" }
@@ -43,7 +43,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         turns?.expectTurns()
     }
 
-    /// Hands the subscriber its subscription, and then begins.
+    /// Gives the subscriber its subscription, then starts.
     func begin() {
         lock.with { downstream }?.receive(subscription: self)
         do throws(ForebayError) {
@@ -75,13 +75,13 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
             return requested
         }
         state.request(more)
-        // At once: a publish that the program makes after this is to find the subscription at the broker.
+        // Immediately, so that a later publish of the program finds the subscription at the broker.
         settle(loop)
     }
 
     override func connected(_ loop: ClientLoop) { settle(loop) }
 
-    /// Asks the broker for what is due; of what the subscriber asks for while it is called, once a turn.
+    /// Sends the broker the requests that are due; those that the subscriber makes while it is called, once per turn.
     override func settle(_ loop: ClientLoop) {
         if let turns { state.request(turns.turnEnded()) }
         guard !isCancelled.load(ordering: .relaxed) else { return }
@@ -96,16 +96,16 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
                 if whenTaken != nil, !isSettled { loop.probe(SubscriptionProbe(self)) }
             } catch {
                 state.lost()
-                // The end of the connection is told in its own way.
+                // A lost connection is reported separately.
                 if !error.endsConnection { fail(ForebayError(stream: error), loop) }
             }
         }
     }
 
-    /// Whoever waits for the broker to take the subscription does not know yet what became of it.
+    /// Those who wait for the broker to accept the subscription have not been notified yet.
     fileprivate var isUnsettled: Bool { !isSettled && !isOver && !isCancelled.load(ordering: .relaxed) }
 
-    /// The broker has the subscription, or has refused it.
+    /// The broker has accepted or refused the subscription.
     fileprivate func settled(_ error: ForebayError?) {
         guard !isSettled, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isSettled = true
@@ -154,9 +154,9 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     }
 }
 
-/// Asks the broker whether a topic is there, after a subscription to it. The answer comes from the part of the broker
-/// that owns the topic, and so tells that the subscription is in force there. It has a stream, and no place among the
-/// activities of the client: with the connection it is forgotten, and the subscription asks again on the next one.
+/// Asks the broker whether a topic exists, after subscribing to it. The shard that owns the topic answers, which proves
+/// that the subscription is in effect there. A probe has a stream, but does not count among the client's activities: if
+/// the connection is lost, it is discarded and the subscription asks again on the next one.
 final class SubscriptionProbe: Activity, @unchecked Sendable {
     private let topic: String
     private let settled: (ForebayError?) -> Void
@@ -171,7 +171,7 @@ final class SubscriptionProbe: Activity, @unchecked Sendable {
 
     override var isProbe: Bool { true }
 
-    /// Somebody still waits for the answer.
+    /// Someone still waits for the answer.
     var isWanted: Bool { isUnsettled() }
 
     func ask(_ connection: any ClientConnection) throws(ClientError) -> StreamID {
@@ -185,7 +185,7 @@ final class SubscriptionProbe: Activity, @unchecked Sendable {
         settled(nil)
     }
 
-    /// It was answered in any case. If the subscription was refused too, that was told before.
+    /// An error is an answer too. If the subscription was also refused, that has been reported before.
     override func failed(_ error: ClientError, _ loop: ClientLoop) { settled(nil) }
 
     override func turnedAway(_ loop: ClientLoop) {}

@@ -6,50 +6,51 @@ import StreamsCore
 
 /// Where a subscription begins.
 public enum Replay: Equatable, Sendable {
-    /// With the next message.
+    /// At the next message.
     case none
-    /// With the last so many retained messages.
+    /// At the earliest of this many latest retained messages.
     case last(UInt32)
-    /// With the oldest retained message.
+    /// At the oldest retained message.
     case all
-    /// At this sequence of this epoch; nil is the topic's present one. If it is not there any more the subscription
-    /// begins with the oldest retained message, and the first one tells the gap.
+    /// At this sequence of this epoch; a nil epoch is the topic's current one. If that message is no longer retained,
+    /// the subscription begins with the oldest retained message, whose `gap` reports what is missing.
     case from(sequence: UInt64, epoch: UInt64?)
 }
 
-/// What the broker does when more messages would have to wait for a subscription than its buffer holds.
+/// What the broker does when the buffer of a subscription is full.
 public enum Overflow: Equatable, Sendable {
-    /// The oldest that waits goes.
+    /// Drops the oldest waiting message.
     case dropOldest
-    /// The arriving one is refused.
+    /// Drops the arriving message.
     case dropNewest
-    /// The last one that waits gives way.
+    /// Replaces the newest waiting message.
     case replaceNewest
-    /// Only the newest waits, whatever the buffer.
+    /// Keeps only the latest message, whatever the size of the buffer.
     case latest
-    /// What waits is delivered, then the subscription fails with `.overflow`.
+    /// Delivers the waiting messages, then fails the subscription with `.overflow`.
     case fail
-    /// Publishers are granted no more than there is room for.
+    /// Grants publishers no more messages than there is room for.
     case block
 }
 
 extension Topic {
-    /// The topic's messages, for each subscriber and for each iteration by a subscription of its own.
+    /// The topic's messages. Each subscriber and each iteration has its own subscription.
     ///
-    /// As a `Publisher` it forwards demand: the broker is asked for what the subscriber asks for, and the subscription
-    /// reaches it with the first demand. As an `AsyncSequence` it asks for `window` messages when an iterator is made,
-    /// and for more when half of them were taken; no more than the window is ever held.
+    /// As a `Publisher` it forwards demand: the broker is asked for what the subscriber requests, and the subscription
+    /// reaches the broker with the first demand. As an `AsyncSequence` it requests `window` messages when an iterator
+    /// is made, and more when half of them have been taken; it never holds more than `window` messages.
     ///
-    /// When the connection is lost a subscription goes on by itself where it stood, as soon as there is another one. No
-    /// message comes twice; what the topic does not hold any more is told by the next message's `gap`. Demand that was
-    /// not met is asked for again.
+    /// If the connection is lost, the subscription resumes on the next connection after the last message received. No
+    /// message arrives twice; messages that the topic no longer holds are reported by the `gap` of the next message.
+    /// Unmet demand is requested again.
     ///
     /// - Parameters:
     ///   - replay: where to begin.
-    ///   - buffer: messages that may wait at the broker without demand, 1 to 2³¹−1; nil is its default (1,024).
-    ///   - overflow: what happens when more would have to wait.
-    ///   - window: messages that an iteration asks for in advance, or that `receive(on:)` holds, 1 to 2³¹−2; for an
-    ///     iteration others fail with `.invalid`.
+    ///   - buffer: how many messages may wait at the broker without demand, 1 to 2³¹−1; nil for the broker's default
+    ///     (1,024).
+    ///   - overflow: what happens when the buffer is full.
+    ///   - window: how many messages an iteration requests in advance, or `receive(on:)` holds, 1 to 2³¹−2; an
+    ///     iteration with another value fails with `.invalid`.
     public func messages(
         replay: Replay = .none, buffer: UInt32? = nil, overflow: Overflow = .dropOldest, window: Int = 256
     ) -> TopicMessages {
@@ -78,44 +79,46 @@ extension Topic {
 
 /// The messages of a topic, as a publisher and as an asynchronous sequence.
 ///
-/// It finishes when the topic is completed. It fails with `.topicFailed`, `.overflow`, `.rejected`, `.invalid`,
-/// `.messageTooLarge`, `.protocolViolation`, `.busy`, and with whatever the client dies of.
+/// They finish when the topic is completed. They fail with `.topicFailed`, `.overflow`, `.rejected`, `.invalid`,
+/// `.messageTooLarge`, `.protocolViolation`, `.busy`, or with the error that ends the client.
 public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public typealias Output = Message
     public typealias Element = Message
     public typealias Failure = ForebayError
 
-    /// Whose messages they are.
+    /// The topic of these messages.
     public let topic: Topic
     let options: SubscribeOptions
     let window: Int
     var lossAtEnd: (@Sendable (Gap) -> Void)?
-    /// Nil: the broker has the subscription; else why it does not. Called once.
+    /// Nil if the broker has accepted the subscription, otherwise the reason why not. Called once.
     var whenTaken: (@Sendable (ForebayError?) -> Void)?
 
-    /// The same messages; when the topic completes and messages were dropped behind the last one that was delivered,
-    /// which no message is there to tell, `body` is called, on the client's thread.
+    /// The same messages, with a handler for loss at the end. If the topic completes and messages after the last
+    /// delivered one were dropped, there is no later message to report the gap, so `body` is called on the client's
+    /// thread.
     public func onLossAtEnd(_ body: @escaping @Sendable (Gap) -> Void) -> TopicMessages {
         var copy = self
         copy.lossAtEnd = body
         return copy
     }
 
-    /// The same messages; `body` is called, on the client's thread, when the broker has taken the subscription: what is
-    /// published from then on, by whomever, is delivered. It is called once for each subscription, before the first
-    /// message, and not if the subscription fails. A subscription without demand does not reach the broker.
+    /// The same messages, with a handler that is called on the client's thread when the broker has accepted the
+    /// subscription: every message published from then on, by any client, is delivered. The handler is called once for
+    /// each subscription, before the first message, and not if the subscription fails. A subscription without demand
+    /// does not reach the broker.
     public func onSubscribed(_ body: @escaping @Sendable () -> Void) -> TopicMessages {
         var copy = self
         copy.whenTaken = { if $0 == nil { body() } }
         return copy
     }
 
-    /// Subscribes, and waits until the broker has taken the subscription: what is published from then on, by whomever,
-    /// is delivered. While there is no connection this waits for one.
+    /// Subscribes and waits until the broker has accepted the subscription: every message published from then on, by
+    /// any client, is delivered. While there is no connection, this waits for one.
     ///
-    /// - Returns: the messages of that one subscription, for one iteration.
-    /// - Throws: `CancellationError` when the task is cancelled, which cancels the subscription; otherwise a
-    ///   ``ForebayError``, as an iteration does, if the broker refuses the subscription or the client ends.
+    /// - Returns: the messages of this one subscription, for one iteration.
+    /// - Throws: `CancellationError` if the task is cancelled, which cancels the subscription; a ``ForebayError``, as
+    ///   for an iteration, if the broker refuses the subscription or the client ends.
     public func subscribed() async throws -> SubscribedMessages {
         try Task.checkCancellation()
         let taken = OneShot<ForebayError?>()
@@ -133,7 +136,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
             handle.subscriber.cancel()
             taken.resolve(.cancelledByUser)
         }
-        // The broker may have answered just before: the subscription is cancelled all the same.
+        // The broker may have answered just before cancellation, but the subscription is cancelled anyway.
         try Task.checkCancellation()
         if let error { throw error }
         return SubscribedMessages(handle: handle)
@@ -143,10 +146,10 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
         RemoteSubscription(self, subscriber).begin()
     }
 
-    /// The messages as an asynchronous sequence, which they are already.
+    /// The messages as an asynchronous sequence, which they already are.
     public var values: TopicMessages { self }
 
-    /// Subscribes. The subscription ends with the iterator and its copies, which share it.
+    /// Subscribes. The subscription ends when the iterator and its copies, which share it, are released.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(handle: subscribe()) }
 
     private func subscribe() -> WindowHandle {
@@ -163,7 +166,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let handle: WindowHandle
 
-        /// - Returns: the next message; nil when the topic is completed, or the task is cancelled, which cancels the
+        /// - Returns: the next message; nil when the topic is completed or the task is cancelled, which cancels the
         ///   subscription.
         public mutating func next() async throws(ForebayError) -> Message? { try await next(isolation: nil) }
 
@@ -179,19 +182,20 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     }
 }
 
-/// The messages of one subscription, which the broker has taken. To be iterated over once: iterators share the
-/// subscription, each message goes to one of them, and with the last of them and of these it ends.
+/// The messages of a subscription that the broker has accepted. Iterate over them once: iterators share the
+/// subscription, each message goes to one of them, and it ends when the last iterator and the last copy of this are
+/// released.
 public struct SubscribedMessages: AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ForebayError
 
     fileprivate let handle: WindowHandle
 
-    /// Takes part in the one subscription.
+    /// Makes an iterator of the shared subscription.
     public func makeAsyncIterator() -> TopicMessages.AsyncIterator { TopicMessages.AsyncIterator(handle: handle) }
 }
 
-/// Held by iterators, and what makes them, alone.
+/// Held only by iterators and the sequences that make them.
 private final class WindowHandle: Sendable {
     let subscriber: WindowSubscriber
 
@@ -200,7 +204,7 @@ private final class WindowHandle: Sendable {
     deinit { subscriber.cancel() }
 }
 
-/// Holds messages until they are taken, at most as many as it asks for in advance.
+/// Holds messages until they are taken, at most as many as it requests in advance.
 final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     typealias Input = Message
     typealias Failure = ForebayError
@@ -213,25 +217,25 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     private let window: Int
     private let lock = Lock()
     private var subscription: (any Subscription)?
-    /// A ring.
+    /// A ring buffer.
     private var held: [Message?] = []
     private var head = 0
     private var count = 0
-    /// Taken, and not asked for again.
+    /// Taken, and not yet requested again.
     private var taken = 0
     private var waiters: [UnsafeContinuation<Next, Never>] = []
     private var end: ForebayError??
 
     init(_ window: Int) { self.window = window }
 
-    /// Somebody waits for a message.
+    /// Someone is waiting for a message.
     var isAwaited: Bool { lock.with { !waiters.isEmpty } }
 
-    /// What it failed with, as long as that was not thrown.
+    /// The failure, until it has been thrown.
     var failure: ForebayError? { lock.with { end ?? nil } }
 
     func next(isolation: isolated (any Actor)?) async -> Next {
-        // Most messages are here when they are asked for, and nobody has to wait.
+        // Most messages are here before they are asked for, and need no waiting.
         if !Task.isCancelled, let message = take() { return .message(message) }
         return await withTaskCancellationHandler {
             await withUnsafeContinuation { wait($0) }
@@ -288,8 +292,8 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
         count += 1
     }
 
-    /// One more was taken.
-    /// - Returns: what to ask for now.
+    /// One more message was taken.
+    /// - Returns: how many to request now.
     private func refill() -> Int {
         taken += 1
         guard taken >= (window + 1) / 2, end == nil else { return 0 }
@@ -318,7 +322,8 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
 
     func expectTurns() {}
 
-    /// Who waits is woken when all that came is here, and finds the rest without waiting.
+    /// Waiting tasks are resumed once all of the turn's messages have arrived, so that they take the rest without
+    /// waiting.
     func turnEnded() -> Subscribers.Demand {
         lock.lock()
         let served = serve()
@@ -329,7 +334,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
         return .max(more)
     }
 
-    /// Whose turn it is, and with what. Under the lock.
+    /// The waiters that can be served, with their messages. Under the lock.
     private func serve() -> [(UnsafeContinuation<Next, Never>, Message)] {
         var served: [(UnsafeContinuation<Next, Never>, Message)] = []
         while !waiters.isEmpty, let message = pop() { served.append((waiters.removeFirst(), message)) }
@@ -345,7 +350,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
 
     func cancel() { finish(nil, keeping: false) }
 
-    /// - Parameter keeping: what is held is still there to be taken.
+    /// - Parameter keeping: held messages can still be taken.
     private func finish(_ error: ForebayError?, keeping: Bool) {
         lock.lock()
         if !keeping { (held, head, count) = ([], 0, 0) }

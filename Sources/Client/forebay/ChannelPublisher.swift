@@ -1,7 +1,7 @@
-// ChannelPublisher: `forebay pub` through one channel under the broker's credits.
+// ChannelPublisher: `forebay pub` on one channel, under the broker's credit.
 //
-// The first message opens the channel; every other one needs credit of the broker's. Input is read only while there is
-// credit and room, so memory stays what one line and one socket buffer need.
+// The first message opens the channel; all others need credit from the broker. Input is read only while there is credit
+// and room, so memory use is limited to one line and one socket buffer.
 
 import Bytes
 import Client
@@ -18,21 +18,21 @@ struct ChannelPublisher: ~Copyable {
     private var pacer: Pacer?
     private var progress: Progress
     private var stream: StreamID?
-    /// There is nothing more to take.
+    /// There is no more input.
     private var isDry = false
     /// Our half of the channel is complete; the broker's completion acknowledges everything.
     private var isEnding = false
     private var hasEnded = false
     private var lastSequence: UInt64?
-    /// The signal that ended it, and when an interrupted run gives up waiting for the acknowledgement.
+    /// The signal that ended it, and when an interrupted run stops waiting for the acknowledgement.
     private var interruption: (signal: Int32, patienceEnds: UInt64)?
     private var mistake: UsageError?
-    /// Messages that are sent again on this connection, until that is told.
+    /// Messages that are sent again on this connection; 0 once that has been reported.
     private var repeated: UInt64 = 0
 
-    /// Bytes handed to the socket's queue above which no more are made.
+    /// No more messages are made while more bytes than this wait in the socket's queue.
     private static let outputLimit = 256 << 10
-    /// Bytes of lines without an acknowledgement above which no more are read.
+    /// No more lines are read while unacknowledged lines hold more bytes than this.
     private static let keptLimit = 8 << 20
     private static let readQuantum = 64 << 10
     private static let patience: UInt64 = 2_000_000_000
@@ -74,7 +74,7 @@ struct ChannelPublisher: ~Copyable {
         }
     }
 
-    /// How far it came, for whoever has to go on from there.
+    /// How far it got, for resuming from there.
     private var account: String {
         guard messages.taken > 0 else { return "" }
         let sent = counted(messages.taken, "message was", "messages were")
@@ -82,7 +82,7 @@ struct ChannelPublisher: ~Copyable {
         return " (\(sent) sent, \(told ?? "none of them acknowledged").)"
     }
 
-    /// Connects again; what is not acknowledged is sent once more. Returns an exit code where it does not come to that.
+    /// Reconnects and sends unacknowledged messages again. Returns an exit code if it does not get that far.
     private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
         if interruption != nil { return giveUp() }
         repeated = messages.lost()
@@ -93,13 +93,13 @@ struct ChannelPublisher: ~Copyable {
         case .signal(let signal):
             interruption = (signal, 0)
             return giveUp()
-        // Nothing of its output is watched.
+        // Nobody reads its output.
         case .outputGone: break
         }
         return nil
     }
 
-    /// The broker takes messages.
+    /// The broker accepts messages.
     private mutating func works() {
         answered()
         reconnection.works()
@@ -134,7 +134,7 @@ struct ChannelPublisher: ~Copyable {
 
     // MARK: Sending
 
-    /// Why no more is made just now.
+    /// Why no more messages are made at the moment.
     private enum Blocked {
         case output, credit, time, input, nothing
     }
@@ -163,7 +163,7 @@ struct ChannelPublisher: ~Copyable {
         return .nothing
     }
 
-    /// Takes another message from where they come from. False if there is none yet.
+    /// Takes another message from the source. False if there is none yet.
     private mutating func take() -> Bool {
         switch settings.source {
         case .message, .file, .size: messages.take(UnsafeRawBufferPointer(start: nil, count: 0))
@@ -195,7 +195,7 @@ struct ChannelPublisher: ~Copyable {
         }
     }
 
-    /// Generated payloads begin with their number where it fits, so that a gap shows.
+    /// Generated payloads begin with their number if it fits, so that gaps are visible.
     private mutating func number(_ number: UInt64) {
         guard payload.count >= 20 else { return }
         var rest = number
@@ -223,7 +223,7 @@ struct ChannelPublisher: ~Copyable {
     private mutating func endSending() throws(ClientError) {
         guard let stream else {
             hasEnded = true
-            // All was acknowledged on a connection that was lost before its end was.
+            // Everything was acknowledged on a connection that was lost before the end was acknowledged.
             if settings.complete, messages.taken > 0 {
                 throw ClientError(
                     .rejected,
@@ -235,7 +235,7 @@ struct ChannelPublisher: ~Copyable {
         session.connection.complete(stream)
     }
 
-    /// Ends before the input does: the channel, not the topic.
+    /// Ends the channel, but not the topic, before the end of the input.
     private mutating func stop() {
         isDry = true
         guard settings.complete, let stream else { return }
@@ -287,12 +287,12 @@ struct ChannelPublisher: ~Copyable {
             if !isEnding { throw ClientError(.rejected, "The broker takes no more messages on this channel.") }
         case .granted: works()
         case .pong: answered()
-        // Should the connection end of it, that is told then.
+        // If this ends the connection, that is reported separately.
         case .closing, .message: break
         }
     }
 
-    /// A signal came. The first ends the channel in good order, the second ends the process.
+    /// A signal arrived. The first ends the channel in an orderly way, the second ends the process.
     private mutating func interrupt(_ signal: Int32, _ now: UInt64) -> Int32? {
         let isFirst = interruption == nil && !isEnding
         interruption = interruption ?? (signal, now + Self.patience)

@@ -1,5 +1,5 @@
-// Commands: the table of what `forebay` can do. Parsing, `-h`, the manual page and the completions of shells read it;
-// nothing else describes an option.
+// Commands: the table of `forebay`'s commands. Parsing, `-h`, the manual page and shell completions read it; options
+// are described nowhere else.
 
 import ForebayWire
 
@@ -49,7 +49,7 @@ private let counts: ClosedRange<UInt64> = 1...UInt64(Int64.max)
 
 let overflowPolicies = Overflow.allCases.map(\.name)
 
-/// What the policies are, the default first.
+/// The help text for the overflow policy, with the default first.
 private func overflowHelp(_ standard: Overflow) -> String {
     let others = overflowPolicies.filter { $0 != standard.name }
     return "what happens when the buffer is full: \(standard.name) (default), \(others.joined(separator: ", "))"

@@ -1,26 +1,26 @@
-// Contexts: brokers with a name, each an object in a file of its own, so that --url and who one is need not be said
-// every time. No secret is in them: they name the file or the command that has it.
+// Contexts: named brokers, each a JSON object in its own file, so that --url and credentials need not be repeated. They
+// contain no secrets: they name the file or the command that provides one.
 //
 //     $XDG_CONFIG_HOME/forebay/contexts/NAME.json     {"url":"rsockets://broker","user":"ann","password-file":"/…"}
-//     $XDG_CONFIG_HOME/forebay/context                the name of the one that is used
+//     $XDG_CONFIG_HOME/forebay/context                the name of the current one
 
 import Bytes
 import EventLoop
 import Glibc
 
-/// A broker with a name, and how it is spoken to: options of the command line with their values; "" of a flag.
+/// A named broker and how to connect to it: options of the command line with their values; "" for a flag.
 struct Context {
-    /// Those that say who the client is.
+    /// Options that identify the client.
     static let identity = ["user", "password-file", "password-command", "token-file", "token-command"]
-    /// Those that a context may have.
+    /// Options that a context may contain.
     static let options = ["url", "ca", "cert", "key", "insecure"] + identity
-    /// Of these the values are paths.
+    /// Options whose values are paths.
     private static let files = ["ca", "cert", "key", "password-file", "token-file"]
 
     let name: String
     private(set) var values: [(option: String, value: String)]
 
-    /// What a command line says of a broker.
+    /// A broker as described by a command line.
     init(_ name: String, _ arguments: Arguments) throws(UsageError) {
         try Self.check(name)
         self.name = name
@@ -29,7 +29,7 @@ struct Context {
             values[index].value = Self.absolute(values[index].value)
         }
         guard let url = arguments.text("url") else { throw UsageError("Say which broker it is: --url URL.") }
-        // An '@' stands behind a password, and nowhere else.
+        // An '@' occurs only after a password.
         if url.contains("@") {
             throw UsageError("No password is saved: leave it out of --url, and give --user and --password-file.")
         }
@@ -38,7 +38,7 @@ struct Context {
         }
     }
 
-    /// What its file holds; nil if that is no context.
+    /// The content of its file; nil if that is not a context.
     init?(_ name: String, _ text: String) {
         guard case .object(let members)? = JSON(text) else { return nil }
         self.name = name
@@ -49,7 +49,7 @@ struct Context {
     var json: JSON { .object(values.map { ($0.option, .string($0.value)) }) }
     var url: String { values.first { $0.option == "url" }?.value ?? "" }
 
-    /// The file must still be found when the command runs in another folder.
+    /// The path must remain valid when the command runs in another folder.
     private static func absolute(_ path: String) -> String {
         guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
         defer { free(folder) }
@@ -66,11 +66,11 @@ struct Context {
     }
 }
 
-/// The contexts of the person who runs the program.
+/// The contexts of the user who runs the program.
 struct ContextStore {
     private let folder: String
 
-    /// - Throws: a sentence where there is no folder for them.
+    /// - Throws: an error message if there is no folder for them.
     init() throws(UsageError) {
         if let base = environment("XDG_CONFIG_HOME"), base.hasPrefix("/") {
             folder = base + "/forebay"
@@ -83,13 +83,13 @@ struct ContextStore {
 
     private func path(_ name: String) -> String { "\(folder)/contexts/\(name).json" }
 
-    /// The name of the one in use, if there is one.
+    /// The name of the current context, if there is one.
     var current: String? {
         let text = Machine.text(ofFile: folder + "/context")?.split(separator: "\n").first.map(String.init)
         return text.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// In order of their names.
+    /// All names, sorted.
     var names: [String] {
         guard let directory = opendir(folder + "/contexts") else { return [] }
         defer { closedir(directory) }
@@ -119,19 +119,19 @@ struct ContextStore {
         try replace(path(context.name), with: context.json.encoded + "\n")
     }
 
-    /// - Parameter name: nil uses none.
+    /// - Parameter name: the context to use; nil for none.
     func use(_ name: String?) throws(UsageError) {
         try replace(folder + "/context", with: name.map { $0 + "\n" } ?? "")
     }
 
-    /// Whether its file is in order does not matter.
+    /// Also removes a context whose file is malformed.
     func remove(_ name: String) throws(UsageError) {
         if !names.contains(name) { _ = try read(name) }
         guard unlink(path(name)) == 0 else { throw cannotWrite(path(name)) }
         if current == name { try use(nil) }
     }
 
-    /// Whole or not at all, and for this user alone.
+    /// Atomically, and readable only by this user.
     private func replace(_ path: String, with text: String) throws(UsageError) {
         try makeFolder(folder + "/contexts")
         let new = "\(path).\(getpid()).new"
@@ -170,14 +170,14 @@ struct ContextCommand {
         self.arguments = arguments
     }
 
-    /// Returns what is to be printed.
+    /// Returns the text to print.
     func run(_ command: Command) throws -> String {
         switch command {
         case .contextAdd:
             let name = arguments.operands[0]
             let isFirst = store.names.isEmpty
             let isNew = !store.names.contains(name)
-            // What no command could use is not saved.
+            // A context that no command could use is not saved.
             _ = try Program.reachable(arguments)
             try store.write(try Context(name, arguments))
             if isFirst { try store.use(name) }
@@ -216,7 +216,7 @@ struct ContextCommand {
         return Table.render(Table.contexts, rows)
     }
 
-    /// All that is saved, for a program; for a person what is neither the address nor the user in one column.
+    /// Everything that is saved, for programs; for people, all options except address and user are in one column.
     private func row(_ context: Context, isUsed: Bool) -> JSON {
         let head = [("name", JSON.string(context.name)), ("used", JSON.bool(isUsed))]
         if arguments.has("json") { return .object(head + context.values.map { ($0.option, .string($0.value)) }) }
@@ -229,7 +229,7 @@ struct ContextCommand {
     }
 }
 
-/// A variable of the environment that is not empty.
+/// An environment variable that is not empty.
 func environment(_ name: String) -> String? {
     guard let value = getenv(name).map({ String(cString: $0) }), !value.isEmpty else { return nil }
     return value

@@ -1,18 +1,18 @@
-// Control: `topic info|complete|fail|delete`, the tables, and one request with its answer.
+// Control: `topic info|complete|fail|delete`, the lists, and single requests with their responses.
 
 import Bytes
 import Client
 import ForebayWire
 import Glibc
 
-/// The commands that are one question and one answer.
+/// The commands that consist of one request and one response.
 struct Control {
     private let command: Command
     private let name: String
     private let call: ControlCall
     private let json: Bool
 
-    /// - Parameter transport: RSocket's routes hold less than a call of gRPC's does.
+    /// - Parameter transport: RSocket's routes are shorter than what a gRPC call can hold.
     init(
         _ command: Command, _ arguments: Arguments, over transport: BrokerAddress.Transport
     ) throws(UsageError) {
@@ -77,7 +77,7 @@ struct Control {
 }
 
 extension Session {
-    /// One call and its answer; nil when a signal came before it.
+    /// Makes a call and returns its response; nil if a signal arrived first.
     mutating func ask(_ call: ControlCall) throws(ClientError) -> String? {
         let id = try connection.call(call)
         var answer = ""
@@ -87,7 +87,7 @@ extension Session {
         return signal == nil ? answer : nil
     }
 
-    /// Hands out what comes on a stream until its end. Returns a signal that came before that.
+    /// Passes on what arrives on a stream until its end. Returns a signal that arrived before that.
     mutating func waitForEnd(of id: StreamID, _ take: (ClientEvent) -> Void) throws(ClientError) -> Int32? {
         while true {
             while let event = try next() {
@@ -103,13 +103,13 @@ extension Session {
     }
 }
 
-/// `topics`, `subs`, `conns`: a stream of JSON objects as a table.
+/// `topics`, `subs`, `conns`: a stream of JSON objects, shown as a table.
 struct Listing {
     private let kind: BrokerList
     private let json: Bool
-    /// With columns that say something of the broker's insides.
+    /// Includes columns about the broker's internals.
     private let isWide: Bool
-    /// Rows that are aligned with each other; more are further tables, so that a million rows need no memory.
+    /// Rows aligned with each other. More rows start another table, so that a million rows need no memory.
     private static let page = 1000
     private static let batch: UInt32 = 512
 
@@ -171,12 +171,13 @@ struct Listing {
         }
     }
 
-    /// Of two rows of one topic that of the older subscription is first.
+    /// For rows of the same topic, the older subscription comes first.
     static func precedes(_ one: JSON, _ other: JSON, by field: String) -> Bool {
         (one[field]?.text ?? "", one["id"]?.unsigned ?? 0) < (other[field]?.text ?? "", other["id"]?.unsigned ?? 0)
     }
 
-    /// Prints a page. The broker's shards tell their rows one after the other: a person wants them by topic.
+    /// Prints a page of rows. The broker's shards list their rows one after the other; for people they are sorted by
+    /// topic.
     private func print(_ rows: inout [JSON], _ output: inout Output) {
         if kind != .connections {
             let field = kind == .topics ? "name" : "topic"

@@ -1,12 +1,12 @@
-// CredentialSettings: who the client says it is, from files and the environment. There is no option for a password or a
-// token itself: everybody on the machine can read a command line.
+// CredentialSettings: the client's credentials, from files and the environment. No option takes a password or a token
+// itself, because all users of the machine can read a command line.
 
 import Client
 import EventLoop
 import Glibc
 
 enum CredentialSettings {
-    /// What the options say.
+    /// The credentials given by options.
     static func read(_ arguments: Arguments) throws -> Credentials? {
         let user = arguments.text("user")
         let password = try secret("password", arguments)
@@ -26,7 +26,7 @@ enum CredentialSettings {
         return .password(user: user, password: password)
     }
 
-    /// What stands in the URL, else what the environment says.
+    /// The credentials in the URL, otherwise those in the environment.
     static func read(_ address: BrokerAddress) throws -> Credentials? {
         if let credentials = address.credentials { return credentials }
         if let token = environment("FOREBAY_TOKEN") { return .token(token) }
@@ -39,7 +39,8 @@ enum CredentialSettings {
 
     private static let longest = 16 << 10
 
-    /// What --WHAT-file holds or --WHAT-command prints, without the end of its last line; nil if neither is given.
+    /// The content of --WHAT-file or the output of --WHAT-command, without the last line's end; nil if neither is
+    /// given.
     private static func secret(_ what: String, _ arguments: Arguments) throws -> String? {
         let file = arguments.text("\(what)-file")
         let command = arguments.text("\(what)-command")
@@ -55,7 +56,7 @@ enum CredentialSettings {
         return try checked(text, "The command '\(command)' printed nothing.")
     }
 
-    /// What a command of the shell prints; nil if it fails.
+    /// The output of a shell command; nil if it fails.
     private static func output(of command: String) -> String? {
         guard let pipe = popen(command, "re") else { return nil }
         var bytes = [UInt8](repeating: 0, count: longest)

@@ -1,4 +1,4 @@
-// Help: `-h` made from the table of commands.
+// Help: `-h`, generated from the table of commands.
 
 import Glibc
 

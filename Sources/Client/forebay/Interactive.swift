@@ -1,8 +1,8 @@
-// Interactive: `forebay sub --interactive`. A person grants credit by key and sees what waits and what is dropped.
+// Interactive: `forebay sub --interactive`. A person grants credit with keys and sees waiting and dropped messages.
 //
-// A subscription begins with at least one credit, so the subscription begins with 1, or with --request. Waiting and
-// dropped messages are the broker's to know: its list of subscriptions is asked for on the same connection, and ours
-// found by topic and address.
+// A subscription needs at least one credit to begin, so it begins with 1, or with --request. Only the broker knows the
+// numbers of waiting and dropped messages: its list of subscriptions is read on the same connection, and ours is found
+// by topic and address.
 
 import Bytes
 import Client
@@ -14,9 +14,9 @@ struct Interactive: ~Copyable {
     private var session: Session
     private var reconnection: Reconnection
     private var position: TopicPosition
-    /// No message has come since the connection was lost.
+    /// No message has arrived since the connection was lost.
     private var isBack = false
-    /// Messages that came, and used up credit, shown or not.
+    /// Messages that arrived and used up credit, whether shown or not.
     private var taken: UInt64 = 0
     private var output: Output
     private var state: ViewState
@@ -26,7 +26,7 @@ struct Interactive: ~Copyable {
     private var listing: StreamID?
     private var listingBegan: UInt64 = 0
     private var nextListing: UInt64 = 0
-    /// Drops told with messages, for as long as the broker's list says nothing; and those of earlier connections.
+    /// Drops reported with messages, used until the broker's list is available; and drops on earlier connections.
     private var droppedTold: UInt64 = 0
     private var droppedBefore: UInt64 = 0
     private var hasListing = false
@@ -38,7 +38,7 @@ struct Interactive: ~Copyable {
 
     private static let rateInterval: UInt64 = 1_000_000_000
     private static let listInterval: UInt64 = 500_000_000
-    /// Bytes of a message that can come to the screen.
+    /// The bytes of a message that can appear on the screen.
     private static let textLimit = 1024
 
     init(
@@ -67,7 +67,7 @@ struct Interactive: ~Copyable {
             do throws(ClientError) {
                 isLeft = try !turn(&terminal)
             } catch {
-                // What has ended is looked at without a connection, or not at all.
+                // Once the subscription has ended, a lost connection is not restored.
                 guard state.status == .live else { throw error }
                 isLeft = try !reconnect(after: error, &terminal)
             }
@@ -82,7 +82,7 @@ struct Interactive: ~Copyable {
         return ExitCode.done
     }
 
-    /// False when the person wants to leave, or the terminal is gone.
+    /// False if the user wants to quit, or the terminal is gone.
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
@@ -112,11 +112,11 @@ struct Interactive: ~Copyable {
 
     // MARK: Another connection
 
-    /// Connects again, and subscribes where the connection was lost. False when the person wants to leave.
+    /// Reconnects and resumes the subscription. False if the user wants to quit.
     private mutating func reconnect(
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
-        // What was asked for and has not come is asked for again.
+        // Credit that was granted and not used is granted again.
         let left = UInt32(min(state.granted - taken, UInt64(Refill.unbounded)))
         state.status = .lost
         listing = nil
@@ -128,7 +128,7 @@ struct Interactive: ~Copyable {
             while Clock.monotonic() < due {
                 let now = Clock.monotonic()
                 draw(now)
-                // What the terminal has not taken is offered again now and then.
+                // Periodically retries output that the terminal has not accepted.
                 let next = min(due, output.isEmpty ? picture.due : now + 50_000_000)
                 guard obey(session.rest(until: next, input: true), &terminal) else { return false }
             }
@@ -147,9 +147,9 @@ struct Interactive: ~Copyable {
         isBack = true
         var options = settings.options
         options.start = position.start
-        // It tells of what is missing now.
+        // The next message then reports what is missing.
         options.gap = .tell
-        // No subscription begins without credit.
+        // A subscription cannot begin without credit.
         let n = max(1, left)
         stream = try session.connection.subscribe(settings.topic, options, n: n)
         try reconnection.greet(session)
@@ -219,7 +219,7 @@ struct Interactive: ~Copyable {
         if !hasListing { state.dropped = droppedTold }
     }
 
-    /// Asks for the list of subscriptions, half a second after the last one, or later where it took long.
+    /// Requests the list of subscriptions half a second after the last one, or later if that took long.
     private mutating func list(_ now: UInt64) throws(ClientError) {
         guard listing == nil, now >= nextListing, state.status == .live else {
             if listing == nil, state.status != .live { nextListing = UInt64.max }
@@ -273,7 +273,7 @@ struct Interactive: ~Copyable {
 
     // MARK: The person
 
-    /// False when the person wants to leave, or the terminal is gone.
+    /// False if the user wants to quit, or the terminal is gone.
     private mutating func readKeys() -> Bool {
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(0, &keys, keys.count)
@@ -285,7 +285,7 @@ struct Interactive: ~Copyable {
     }
 
     private mutating func press(_ key: UInt8) -> Bool {
-        // An arrow or function key is ESC, then [ or O, then up to a letter: none of it is for us.
+        // An arrow or function key is ESC, then [ or O, then characters up to a letter: they are all ignored.
         if isInEscape {
             if (0x40...0x7e).contains(key), key != UInt8(ascii: "["), key != UInt8(ascii: "O") { isInEscape = false }
             return true

@@ -1,4 +1,4 @@
-// JSON as text.
+// JSON+Encoding: JSON as text.
 
 import Bytes
 

@@ -1,6 +1,6 @@
-// JSON: enough of RFC 8259 to read the broker's objects. Foundation's decoder would triple the time to start.
+// JSON: enough of RFC 8259 to read the broker's objects. Foundation's decoder would triple the startup time.
 
-/// A JSON value. Numbers keep their text, so that 64-bit ones stay exact.
+/// A JSON value. Numbers keep their text, so that 64-bit values stay exact.
 enum JSON: Equatable, Sendable {
     case null
     case bool(Bool)
@@ -12,7 +12,7 @@ enum JSON: Equatable, Sendable {
     /// How deep arrays and objects may be nested.
     static let depthLimit = 32
 
-    /// The value that `bytes` hold; nil when they are not one JSON value.
+    /// The value of `bytes`; nil if they are not exactly one JSON value.
     init?(_ bytes: UnsafeRawBufferPointer) {
         var parser = JSONParser(bytes: bytes)
         guard let value = parser.document() else { return nil }
@@ -30,7 +30,7 @@ enum JSON: Equatable, Sendable {
         return members.first { $0.key == key }?.value
     }
 
-    /// A string's content, a number's digits; nil for everything else.
+    /// A string's content, or a number's digits; nil for everything else.
     var text: String? {
         switch self {
         case .string(let text), .number(let text): text

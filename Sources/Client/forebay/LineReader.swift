@@ -1,15 +1,15 @@
-// LineReader: the lines of a byte stream, in place, each at most so long.
+// LineReader: the lines of a byte stream, read in place, with a maximum length.
 
 import Bytes
 
-/// Bytes that were read and the lines in them. Empty lines are lines; a last one without its line end is one too.
+/// Bytes that were read, and the lines in them. Empty lines count, and so does a last line without a line end.
 struct LineReader: ~Copyable {
     enum Line {
         /// The line without its end; valid until the reader is used again.
         case line(UnsafeRawBufferPointer)
-        /// There is no whole line yet.
+        /// There is no complete line yet.
         case none
-        /// The stream has ended, and every line was taken.
+        /// The stream has ended, and every line has been taken.
         case end
         /// A line is longer than the limit.
         case tooLong
@@ -17,9 +17,9 @@ struct LineReader: ~Copyable {
 
     let limit: Int
     private var buffer = ByteBuffer()
-    /// How much of the buffer is known to hold no line end.
+    /// The length of the part of the buffer that is known to contain no line end.
     private var searched = 0
-    /// The line that was handed out last, with its end.
+    /// The length of the last line returned, with its end.
     private var taken = 0
     private var hasEnded = false
 

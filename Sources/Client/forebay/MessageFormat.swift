@@ -1,4 +1,4 @@
-// MessageFormat: a message as text, as a JSON object or as its bytes.
+// MessageFormat: a message as text, as a JSON object or as raw bytes.
 
 import Bytes
 import Client
@@ -11,10 +11,10 @@ struct MessageFormat {
     }
 
     let kind: Kind
-    /// The reader is a terminal, which obeys control characters.
+    /// The output goes to a terminal, which interprets control characters.
     let isTerminal: Bool
 
-    /// Appends one message. `info` is there when it was asked for and the broker told it.
+    /// Appends one message. `info` is nil unless it was requested and the broker sent it.
     func append(
         _ data: UnsafeRawBufferPointer, info: MessageInfo?, metadata: UnsafeRawBufferPointer?, to out: inout ByteBuffer
     ) {
@@ -38,7 +38,7 @@ struct MessageFormat {
     ) {
         out.append("{")
         if let info {
-            // The epoch is a string: it uses all 64 bits, and many readers hold numbers as doubles.
+            // The epoch is a string: it uses all 64 bits, and many parsers store numbers as doubles.
             out.append("\"sequence\":\(info.sequence),\"epoch\":\"\(info.epoch)\",")
             out.append("\"timestamp_ns\":\(info.timestamp),\"dropped\":\(info.dropped),")
             if let metadata {
@@ -57,14 +57,14 @@ struct MessageFormat {
         out.append("}\n")
     }
 
-    /// What the publisher gave the message beside its payload, as lines of JSON over HTTP have it.
+    /// The publisher's properties of the message, in the same form as in JSON lines over HTTP.
     private func append(_ properties: MessageProperties, to out: inout ByteBuffer) {
         if !properties.contentType.isEmpty {
             out.append("\"content_type\":")
             JSONText.append(properties.contentType, to: &out)
             out.append(",")
         }
-        // Of a name that comes twice the last counts.
+        // If a name occurs twice, the last one wins.
         let headers = Dictionary(properties.headers.map { ($0.name, $0.value) }) { $1 }
         guard !headers.isEmpty else { return }
         var separator = "\"headers\":{"

@@ -1,8 +1,8 @@
 // Options: one table describes a command; parsing and `-h` both read it.
 
-/// What an option's value may be.
+/// What kind of value an option takes.
 enum ValueKind: Equatable {
-    /// No value: the option is there or not.
+    /// No value: the option is present or not.
     case flag
     case number(ClosedRange<UInt64>)
     /// A number, or one of these words.
@@ -11,14 +11,14 @@ enum ValueKind: Equatable {
     case decimal(ClosedRange<Double>)
     case choice([String])
     case text
-    /// It may be given several times.
+    /// A text; the option may be given several times.
     case texts
 }
 
 struct OptionSpec {
     let name: String
     var short: Character?
-    /// How the value is called in `-h`.
+    /// The name of the value in `-h`.
     var value: String = ""
     let kind: ValueKind
     let help: String
@@ -26,9 +26,9 @@ struct OptionSpec {
 
 struct CommandSpec {
     let id: Command
-    /// The words that name it: `["topic", "info"]`.
+    /// The words that make up its name: `["topic", "info"]`.
     let path: [String]
-    /// Operands as shown in `-h`; those in brackets may be left out.
+    /// Operands as shown in `-h`; those in brackets are optional.
     var operands: [String] = []
     let summary: String
     /// Paragraphs for `-h`.
@@ -39,27 +39,27 @@ struct CommandSpec {
     var requiredOperands: Int { operands.count { !$0.hasPrefix("[") } }
 }
 
-/// A mistake on the command line, as a sentence; the exit code is 2.
+/// A mistake on the command line, with a message; the exit code is 2.
 struct UsageError: Error, Equatable {
     let message: String
     init(_ message: String) { self.message = message }
 }
 
-/// A command line, read and checked.
+/// A parsed and validated command line.
 struct Arguments {
     let command: CommandSpec?
     private(set) var values: [String: String] = [:]
-    /// Of options that may be given several times.
+    /// The values of options that may be given several times.
     private(set) var lists: [String: [String]] = [:]
     private(set) var operands: [String] = []
     private(set) var wantsHelp = false
     private(set) var wantsVersion = false
-    /// The first word of a two-word command of which only `-h` was asked.
+    /// The first word of a two-word command if only `-h` was given with it.
     private(set) var helpTopic: String?
 
     func has(_ name: String) -> Bool { values[name] != nil || lists[name] != nil }
     func text(_ name: String) -> String? { values[name] }
-    /// Adds what a context says, where the command line does not.
+    /// Adds the options of a context that the command line does not give.
     mutating func add(_ context: Context) {
         let isIdentified = Context.identity.contains { has($0) }
         for (option, value) in context.values where !has(option) {
@@ -69,15 +69,15 @@ struct Arguments {
     }
 
     func texts(_ name: String) -> [String] { lists[name] ?? [] }
-    /// A value that the table declares as a number, and which has therefore been checked.
+    /// A value that the table declares as a number, and that has therefore been validated.
     func number(_ name: String) -> UInt64? { values[name].flatMap { UInt64($0) } }
     func decimal(_ name: String) -> Double? { values[name].flatMap { Double($0) } }
 
-    /// Reads `words`, the command line without the program's name.
+    /// Parses `words`, the command line without the program's name.
     init(_ words: [String], commands: [CommandSpec], common: [OptionSpec]) throws(UsageError) {
         var rest = words[...]
         var early: [String] = []
-        // Common options may stand before the command.
+        // Common options may precede the command.
         while let word = rest.first, word.hasPrefix("-"), word != "-", word != "--" {
             early.append(word)
             rest = rest.dropFirst()
@@ -162,7 +162,7 @@ struct Arguments {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
                 let near = Self.guess(name, among: names)
-                // A temperature, perhaps.
+                // It may be an operand that begins with a dash, such as a negative temperature.
                 let dash =
                     operands.count > 0 && operands.count < mostOperands && near.isEmpty
                     ? " Write -- before a text that begins with a dash." : ""
@@ -229,7 +229,7 @@ struct Arguments {
         }
     }
 
-    /// What an option takes, as the end of a sentence.
+    /// What an option accepts, as the end of a sentence.
     static func expected(_ spec: OptionSpec) -> String {
         switch spec.kind {
         case .flag: "nothing"
@@ -252,18 +252,18 @@ struct Arguments {
         return words.dropLast().joined(separator: ", ") + " \(last) " + words[words.count - 1]
     }
 
-    /// " – did you mean 'x'?" when a known word is near.
+    /// " – did you mean 'x'?" if it resembles a known word.
     private static func guess(_ word: String, among known: [String]) -> String {
         let near = known.map { ($0, distance(word, $0)) }.min { $0.1 < $1.1 }
         guard let near, near.1 <= 2, near.1 < near.0.count else {
-            // Whoever writes 'publish' means 'pub', and whoever writes 'subscribe' means 'sub' rather than 'subs'.
+            // 'publish' means 'pub', and 'subscribe' means 'sub' rather than 'subs'.
             let start = known.filter { $0.count > 2 && word.hasPrefix($0) }.min { $0.count < $1.count }
             return start.map { " (did you mean '\($0)'?)" } ?? ""
         }
         return " (did you mean '\(near.0)'?)"
     }
 
-    /// How many letters must be put in, taken out or changed to come from one word to the other.
+    /// The number of letters to insert, delete or change to turn one word into the other.
     private static func distance(_ a: String, _ b: String) -> Int {
         let b = Array(b.utf8)
         var row = Array(0...b.count)

@@ -1,18 +1,18 @@
-// Output: the standard output without ever blocking on it, so that keepalives are answered while a reader is slow.
+// Output: standard output without ever blocking on it, so that keepalives are answered while a reader is slow.
 
 import Bytes
 import Glibc
 import Synchronization
 
-/// What is to be printed, and the descriptor it goes to.
+/// Pending output, and the descriptor that it goes to.
 struct Output: ~Copyable {
     private enum Way {
         /// A regular file or the like: writes do not block for long.
         case blocking
-        /// A pipe or terminal, opened anew without blocking: others who share it must not get that setting.
+        /// A pipe or terminal, reopened as non-blocking: others that share it must not inherit that setting.
         case reopened(Int32)
         case socket
-        /// A pipe or terminal that cannot be opened anew: written in small steps when poll says that it takes some.
+        /// A pipe or terminal that cannot be reopened: written in small steps when poll reports room.
         case careful
     }
 
@@ -22,7 +22,7 @@ struct Output: ~Copyable {
     var buffer = ByteBuffer()
     let isTerminal: Bool
     private let way: Way
-    /// The reader is gone: nothing will ever be written again.
+    /// The reader is gone: nothing more can be written.
     private(set) var isGone = false
     /// A write failed for another reason, such as a full disk.
     private(set) var failure: String?
@@ -49,7 +49,7 @@ struct Output: ~Copyable {
     var isEmpty: Bool { buffer.isEmpty }
     var isUsable: Bool { !isGone && failure == nil }
 
-    /// Writes what the reader takes.
+    /// Writes what the reader accepts.
     mutating func flush() {
         while !buffer.isEmpty, isUsable {
             let count = write(buffer.readable)
@@ -86,7 +86,7 @@ struct Output: ~Copyable {
         }
     }
 
-    /// Waits until all is written or the reader is gone. Tells where that failed, and returns an exit code.
+    /// Waits until everything is written or the reader is gone. Reports a failure to write, and returns an exit code.
     mutating func finish() -> Int32 {
         drain()
         guard let failure else { return ExitCode.done }
@@ -94,7 +94,7 @@ struct Output: ~Copyable {
         return ExitCode.failure
     }
 
-    /// Waits until all is written or the reader is gone.
+    /// Waits until everything is written or the reader is gone.
     mutating func drain() {
         flush()
         while !buffer.isEmpty, isUsable {
@@ -105,7 +105,7 @@ struct Output: ~Copyable {
     }
 }
 
-/// Writes `text` to stderr as it is. What cannot be written there is lost.
+/// Writes `text` to stderr unchanged. Text that cannot be written there is lost.
 func writeError(_ text: String) {
     var text = text
     text.withUTF8 { bytes in
@@ -118,11 +118,11 @@ func writeError(_ text: String) {
     }
 }
 
-/// With --json what is told on stderr are objects, too. Set once, before anything is told.
+/// With --json, reports on stderr are objects, too. Set once, before the first report.
 let tellsJSON: Atomic<Bool> = Atomic(false)
 
-/// A sentence for the person, on stderr.
-/// - Parameter counts: what of it programs want to know.
+/// Reports a sentence to the user, on stderr.
+/// - Parameter counts: the numbers in it, for programs.
 func tell(_ sentence: String, _ counts: KeyValuePairs<String, UInt64> = [:]) {
     Progress.clear()
     guard tellsJSON.load(ordering: .relaxed) else { return writeError("forebay: \(SafeText.line(sentence))\n") }
@@ -130,7 +130,7 @@ func tell(_ sentence: String, _ counts: KeyValuePairs<String, UInt64> = [:]) {
     writeError(JSON.object([("note", .string(sentence))] + members).encoded + "\n")
 }
 
-/// What the program fails of, on stderr.
+/// Reports the program's failure, on stderr.
 /// - Parameter word: names the kind of failure, for programs.
 func tellError(_ word: String, _ sentence: String) {
     Progress.clear()

@@ -1,9 +1,9 @@
-// OwnManual: forebay's manual page and completions, from the table of commands.
+// OwnManual: forebay's manual page and completions, generated from the table of commands.
 
 import Manual
 
 enum OwnManual {
-    /// What `forebay completion` and `forebay manual` print; nil for other commands.
+    /// The output of `forebay completion` and `forebay manual`; nil for other commands.
     static func text(_ command: Command, _ arguments: Arguments) throws(UsageError) -> String? {
         switch command {
         case .completion:

@@ -1,6 +1,7 @@
-// Pacer: when the next message is due, so that no more than a rate go out.
+// Pacer: when the next message is due under a rate limit.
 
-/// A steady schedule. Who falls behind (for want of credit, or of input) catches up by a tenth of a second at most.
+/// A steady schedule. A publisher that falls behind (for lack of credit or input) catches up by at most a tenth of a
+/// second.
 struct Pacer {
     private let interval: Double
     private var due: Double
@@ -14,7 +15,7 @@ struct Pacer {
         due = Double(now)
     }
 
-    /// When the next message may go, in nanoseconds.
+    /// When the next message may be sent, in nanoseconds.
     var next: UInt64 { UInt64(due.rounded(.up)) }
 
     func isDue(_ now: UInt64) -> Bool { Double(now) >= due }

@@ -1,22 +1,22 @@
-// Picture: when a terminal that a person looks at is drawn anew.
+// Picture: when to redraw a terminal screen.
 
 import Glibc
 
-/// Drawn when something has changed, at most every 50 ms, and only for a terminal that keeps up.
+/// Redraws after a change, at most every 50 ms, and only for a terminal that keeps up.
 struct Picture {
-    /// What is shown is not what there is any more.
+    /// The screen no longer shows the current state.
     var isDirty = true
     private var earliest: UInt64 = 0
 
     private static let interval: UInt64 = 50_000_000
 
-    /// When it is to be drawn next, on the monotonic clock; `UInt64.max` while nothing has changed.
+    /// When to draw next, on the monotonic clock; `UInt64.max` while nothing has changed.
     var due: UInt64 { isDirty ? earliest : .max }
 
-    /// - Parameter render: makes lines of so many columns, and so many of them.
+    /// - Parameter render: makes the lines for a number of columns and rows.
     mutating func draw(_ now: UInt64, to output: inout Output, _ render: (Int, Int) -> [ViewLine]) {
         output.flush()
-        // A terminal that is behind gets no further picture until it has taken the last one.
+        // A terminal that lags behind gets no new picture until it has accepted the last one.
         guard isDirty, now >= earliest, output.isEmpty else { return }
         let size = Terminal.size()
         output.buffer.append(Terminal.drawing(render(size.width, size.height)))
@@ -25,7 +25,7 @@ struct Picture {
         earliest = now + Self.interval
     }
 
-    /// Suspends the program, or goes on after it was suspended, or in another size.
+    /// Suspends the program, or redraws after it was suspended or the terminal was resized.
     mutating func obey(_ signal: Int32, _ terminal: inout Terminal) {
         if signal == SIGTSTP {
             terminal.giveBack()

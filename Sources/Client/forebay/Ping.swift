@@ -1,4 +1,4 @@
-// Ping: round trips to the broker, by RSocket's KEEPALIVE or a call of gRPC's.
+// Ping: round trips to the broker, by RSocket's KEEPALIVE or a gRPC call.
 
 import Bytes
 import Client
@@ -10,7 +10,7 @@ struct Ping {
     private let interval: UInt64
     private let json: Bool
     private let addresses: [BrokerAddress]
-    /// How long an answer may take, in nanoseconds.
+    /// How long to wait for a response, in nanoseconds.
     private static let patience: UInt64 = 5_000_000_000
 
     init(_ arguments: Arguments, _ addresses: [BrokerAddress]) {
@@ -45,7 +45,7 @@ struct Ping {
         return output.finish()
     }
 
-    /// The time of one round trip in nanoseconds; nil when a signal came.
+    /// The time of one round trip in nanoseconds; nil if a signal arrived.
     private func round(_ number: UInt64, _ session: inout Session) throws(ClientError) -> UInt64? {
         let start = Clock.monotonic()
         try withUnsafeBytes(of: number.bigEndian) { (data) throws(ClientError) in

@@ -1,23 +1,23 @@
-// Program: from the words of the command line to an exit code.
+// Program: from the command line to an exit code.
 
 import Client
 import Glibc
 import TLS
 
-/// What the process ends with.
+/// The exit codes of the process.
 enum ExitCode {
     static let done: Int32 = 0
     static let failure: Int32 = 1
     static let usage: Int32 = 2
     static let connection: Int32 = 3
 
-    /// As shells have it of a program that a signal ended.
+    /// The code that shells report for a program that was ended by a signal.
     static func of(signal: Int32) -> Int32 { 128 + signal }
 
     static func of(_ error: ClientError) -> Int32 {
         switch error.code {
         case .badURL, .badFile, .badCredentials, .invalid: return usage
-        // To try again helps, as where the connection is lost.
+        // Trying again may help, as after a lost connection.
         case .unavailable, .connectionError: return connection
         default: break
         }
@@ -26,13 +26,12 @@ enum ExitCode {
 }
 
 enum Program {
-    /// A standard descriptor that the caller closed must not become the connection's.
+    /// If the caller closed a standard descriptor, the connection must not get its number.
     static func openStandardDescriptors() {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
     }
 
-    /// The words of the command line, without the program's name; nil when they are not UTF-8, of which Swift would
-    /// make something else.
+    /// The command line without the program's name; nil if it is not UTF-8, which Swift would otherwise alter.
     static func words() -> [String]? {
         var words: [String] = []
         for index in 1..<max(Int(CommandLine.argc), 1) {
@@ -89,7 +88,7 @@ enum Program {
         return arguments.helpTopic.map { Help.group($0) } ?? Help.program()
     }
 
-    /// The context that is named, else the one in use where nothing else says which broker.
+    /// The named context, or else the current one if nothing else specifies the broker.
     private static func context(_ arguments: Arguments) throws -> Context? {
         if let name = arguments.text("context") ?? environment("FOREBAY_CONTEXT") {
             if arguments.has("context"), arguments.has("url") {
@@ -97,17 +96,17 @@ enum Program {
             }
             if !arguments.has("url") { return try ContextStore().read(name) }
         }
-        // Who one is at that broker is nobody else's business.
+        // Credentials for the context's broker must not be sent to another broker.
         guard !arguments.has("url"), environment("FOREBAY_URL") == nil, let store = try? ContextStore() else {
             return nil
         }
         return try store.current.map { try store.read($0) }
     }
 
-    /// Those of --url, at least one, with who the client is there.
+    /// The addresses of --url, at least one, with the client's credentials.
     private static func brokerAddresses(_ arguments: Arguments) throws -> [BrokerAddress] {
         let addresses = try reachable(arguments)
-        // A file may be a pipe, which can be read once.
+        // A file may be a pipe, which can be read only once.
         let credentials = try CredentialSettings.read(arguments)
         return try addresses.map { address in
             var address = address
@@ -116,7 +115,7 @@ enum Program {
         }
     }
 
-    /// Those of --url, at least one, all of one scheme, with what is said of TLS.
+    /// The addresses of --url, at least one, all with the same scheme, with the TLS options.
     static func reachable(_ arguments: Arguments) throws -> [BrokerAddress] {
         let addresses = try urls(arguments)
         let first = addresses[0]
@@ -204,7 +203,7 @@ enum Program {
         }
     }
 
-    /// What went wrong, for the person. The broker's own sentences say enough by themselves.
+    /// What went wrong, for people. The broker's own messages need no introduction.
     static func sentence(_ error: ClientError) -> String {
         let text = error.message.isEmpty ? "no reason was given" : error.message
         return switch error.code {

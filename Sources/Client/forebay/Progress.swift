@@ -1,11 +1,11 @@
-// Progress: one line on stderr that tells how a long run goes, when somebody looks at it.
+// Progress: one line on stderr that shows the progress of a long run, if stderr is a terminal.
 
 import Bytes
 import Client
 import Glibc
 import Synchronization
 
-/// The line is on the screen. Whatever else is told takes it away first.
+/// The line is on the screen. Any other output removes it first.
 private let isProgressShown: Atomic<Bool> = Atomic(false)
 
 struct Progress {
@@ -18,7 +18,7 @@ struct Progress {
     private static let interval: UInt64 = 1_000_000_000
     private static let delay: UInt64 = 1_000_000_000
 
-    /// - Parameter isTerminal: stderr is one; nil looks.
+    /// - Parameter isTerminal: whether stderr is a terminal; nil to check.
     init(now: UInt64, isTerminal: Bool? = nil) {
         isShown = isTerminal ?? (isatty(2) == 1)
         start = now
@@ -49,12 +49,12 @@ struct Progress {
         return "\(Units.counted(sent, "message")) · \(Units.rate(rate)) · \(state)"
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     static func clear() {
         if isProgressShown.exchange(false, ordering: .relaxed) { writeError("\r\u{1b}[K") }
     }
 
-    /// The sum, after a run that was long enough for the line.
+    /// Prints the summary of a run that was long enough to show the line.
     mutating func finish(sent: UInt64, now: UInt64) {
         Self.clear()
         guard wasShown else { return }

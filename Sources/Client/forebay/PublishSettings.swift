@@ -1,4 +1,4 @@
-// PublishSettings: what `pub` was asked to do.
+// PublishSettings: the settings of `pub`.
 
 import Bytes
 import Client
@@ -8,27 +8,27 @@ import RSocket
 struct PublishSettings {
     enum Source {
         case message([UInt8])
-        /// The whole of a file.
+        /// The content of a file.
         case file(String)
         case lines
-        /// Generated payloads of so many bytes.
+        /// Generated payloads of this many bytes.
         case size(Int)
     }
 
     let topic: String
     let source: Source
-    /// Messages in all; nil: without end, or as many as there are lines.
+    /// The total number of messages; nil for no limit, or for as many as there are lines.
     let count: UInt64?
     let rate: Double?
     let ack: Bool
     let complete: Bool
     let json: Bool
-    /// What goes with each message.
+    /// The properties of each message.
     let properties: MessageProperties
 
-    /// Bytes of one line of the standard input.
+    /// The most bytes in a line of standard input.
     static let lineLimit = 1 << 20
-    /// Bytes of a file.
+    /// The most bytes in a file.
     static let fileLimit = 1 << 30
 
     init(_ arguments: Arguments) throws(UsageError) {
@@ -70,7 +70,7 @@ struct PublishSettings {
         if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
     }
 
-    /// A single message's bytes; empty for other sources.
+    /// The payload of a single message; empty for other sources.
     func content() throws(UsageError) -> [UInt8] {
         switch source {
         case .message(let bytes): bytes

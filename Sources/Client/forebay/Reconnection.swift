@@ -1,42 +1,42 @@
-// Reconnection: when a command connects again after its connection was lost, and what the person is told of that.
+// Reconnection: when a command reconnects after losing its connection, and what it reports about that.
 
 import Bytes
 import Client
 import EventLoop
 
-/// How a command that lasts keeps its connection to one of several brokers.
+/// How a long-running command keeps its connection to one of several brokers.
 struct Reconnection {
     /// What ended a wait for a connection.
     enum Outcome {
         case connected
         case signal(Int32)
-        /// Whoever read the output is gone.
+        /// The reader of the output is gone.
         case outputGone
     }
 
     private let addresses: [BrokerAddress]
-    /// A lost connection is not the end.
+    /// A lost connection does not end the command.
     let isOn: Bool
-    /// Nanoseconds without a connection after which it gives up; nil: never.
+    /// Nanoseconds without a connection after which it gives up; nil for never.
     private let limit: UInt64?
     private var place = 0
     private var backoff = Backoff(first: 100_000_000, longest: 10_000_000_000)
     private var random = SystemRandomNumberGenerator()
-    /// A connection has worked once: what was refused from the beginning is not tried again.
+    /// A connection has worked once: if the first one is refused, there is no retry.
     private var isServed = false
     /// When the broker answered on this connection, and whether it has done more than that.
     private var answeredAt: UInt64?
     private var hasWorked = false
-    /// Since when there is none.
+    /// When the connection was lost, while there is none.
     private var lostAt: UInt64?
-    /// What was told last of why there is none.
+    /// The last reason that was reported for having no connection.
     private var told: String?
-    /// Where a picture fills the screen: what it is to show next, instead of a line on stderr.
+    /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
-    /// Nanoseconds that one attempt at all of them may take: meanwhile nothing else is heard of.
+    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else meanwhile.
     private static let attemptTime: UInt64 = 3_000_000_000
-    /// Nanoseconds of an idle connection that count as success.
+    /// How long an idle connection must last to count as a success, in nanoseconds.
     private static let leastTime: UInt64 = 1_000_000_000
 
     static let options: [OptionSpec] = [
@@ -47,7 +47,7 @@ struct Reconnection {
             help: "end after SECONDS without a connection; default: never"),
     ]
 
-    /// - Parameter hasPicture: what is to be told goes to `note`.
+    /// - Parameter hasPicture: reports go to `note` instead of stderr.
     init(_ arguments: Arguments, _ addresses: [BrokerAddress], hasPicture: Bool = false) throws(UsageError) {
         if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
             throw UsageError("--no-reconnect and --reconnect-time exclude each other.")
@@ -58,22 +58,22 @@ struct Reconnection {
         limit = arguments.decimal("reconnect-time").map { UInt64($0 * 1e9) }
     }
 
-    /// Asks the broker for a keepalive.
+    /// Asks the broker for a keepalive response.
     func greet(_ session: borrowing Session) throws(ClientError) {
         if isOn { try session.connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: Clock.monotonic()) }
     }
 
-    /// The broker has answered.
+    /// The broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
         if lostAt != nil { say("Connected again to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
-    /// The broker does what it was asked for.
+    /// The broker does what was requested.
     mutating func works() { hasWorked = true }
 
-    /// The connection was lost. One that had but begun is no success: the pauses go on to grow.
+    /// The connection was lost. One that had only just begun does not count as a success: the pauses keep growing.
     mutating func lose(_ error: ClientError) {
         let hasLasted = hasWorked || answeredAt.map { Clock.monotonic() - $0 >= Self.leastTime } ?? false
         if hasLasted || answeredAt != nil && error.endsConnection { isServed = true }
@@ -86,8 +86,8 @@ struct Reconnection {
         hasWorked = false
     }
 
-    /// Connects again after `error`, however often that takes.
-    /// - Throws: `error`, or that of the last attempt, when it is not to be tried again.
+    /// Reconnects after `error`, in as many attempts as needed.
+    /// - Throws: `error`, or that of the last attempt, if retrying is pointless.
     mutating func connect(_ session: inout Session, after error: ClientError) throws(ClientError) -> Outcome {
         var error = error
         lose(error)
@@ -107,8 +107,8 @@ struct Reconnection {
         }
     }
 
-    /// When to try again, by the monotonic clock. `lose` has been told of the connection.
-    /// - Throws: `error`, when it is not to be tried again.
+    /// When to try again, on the monotonic clock. Call `lose` first.
+    /// - Throws: `error`, if retrying is pointless.
     mutating func pause(after error: ClientError) throws(ClientError) -> UInt64 {
         let now = Clock.monotonic()
         let since = lostAt ?? now
@@ -121,17 +121,17 @@ struct Reconnection {
         return min(now.addingClamped(pause), end)
     }
 
-    /// Tries all of the brokers once; the one that was lost comes last.
+    /// Tries each broker once, the one whose connection was lost last.
     mutating func attempt(_ session: inout Session) throws(ClientError) {
         place = (place + 1) % addresses.count
         try session.reconnect(
             to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
     }
 
-    /// A stream that ended with `error` can go on by another connection.
+    /// A stream that ended with `error` can continue on another connection.
     func isLoss(_ error: ClientError) -> Bool { isOn && Self.mayPass(error) }
 
-    /// It may be better the next time.
+    /// A retry may succeed.
     private static func mayPass(_ error: ClientError) -> Bool {
         switch error.code {
         case .unavailable: true
@@ -147,7 +147,7 @@ struct Reconnection {
         told = sentence
     }
 
-    /// What the picture is to show; nil if nothing is new.
+    /// What the screen should show; nil if nothing is new.
     mutating func takeNote() -> String? {
         guard let note, !note.isEmpty else { return nil }
         self.note = ""
@@ -160,7 +160,7 @@ struct Reconnection {
 }
 
 extension TopicPosition.Arrival {
-    /// What the first message on another connection says; nil if nothing is missing.
+    /// What the first message on a new connection reveals; nil if nothing is missing.
     func sentence(_ info: MessageInfo) -> String? {
         return switch self {
         case .next, .again: nil

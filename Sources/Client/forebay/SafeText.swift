@@ -1,10 +1,10 @@
-// SafeText: bytes that somebody else wrote, made harmless for a terminal.
+// SafeText: makes bytes from others harmless for a terminal.
 
 import Bytes
 
 enum SafeText {
     /// Appends text for a terminal: control characters as `\r`, `\x1b` or `\u{202e}`, bytes that are not UTF-8 as
-    /// `\xff`. Tabs, and with `newlines` line ends, stay.
+    /// `\xff`. Tabs are kept, and with `newlines` line ends too.
     static func appendForTerminal(_ bytes: UnsafeRawBufferPointer, newlines: Bool, to out: inout ByteBuffer) {
         var index = 0
         var clean = 0  // where the run of harmless bytes begins
@@ -34,7 +34,7 @@ enum SafeText {
         out.append(bytes.slice(clean..<bytes.count))
     }
 
-    /// A name for a terminal: marks that cannot be seen are written out, too, or it could look like another.
+    /// A name for a terminal: invisible characters are escaped, too, because they could make it look like another name.
     static func name(_ text: String) -> String {
         var out = ""
         for scalar in line(text).unicodeScalars {
@@ -52,7 +52,7 @@ enum SafeText {
         let properties = scalar.properties
         switch properties.generalCategory {
         case .format, .spaceSeparator, .lineSeparator, .paragraphSeparator: return true
-        // Braille's blank.
+        // The blank Braille pattern.
         default: return properties.isDefaultIgnorableCodePoint || scalar.value == 0x2800
         }
     }
@@ -63,7 +63,7 @@ enum SafeText {
         return text.withUTF8 { line(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The same for bytes, which need not be UTF-8.
+    /// The same for bytes, which may not be UTF-8.
     static func line(_ bytes: UnsafeRawBufferPointer) -> String {
         var out = ByteBuffer()
         appendForTerminal(bytes, newlines: false, to: &out)

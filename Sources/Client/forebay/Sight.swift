@@ -1,4 +1,4 @@
-// Sight: in which of the broker's lists one sees what is not one's own, and what to ask for where one does not. An
+// Sight: which of the broker's lists include other users' entries, and which permission to ask for if they do not. An
 // empty table would look like an idle broker.
 
 import Client
@@ -6,10 +6,10 @@ import ForebayWire
 
 struct Sight {
     private let user: String?
-    /// Nil of a broker that does not tell: it is taken to show everything.
+    /// Nil if the broker does not send it; everything is then assumed to be visible.
     private let lists: [String]?
 
-    /// - Parameter info: what `$SYS.info` answers.
+    /// - Parameter info: the response to `$SYS.info`.
     init(info: String) {
         let info = JSON(info) ?? .null
         user = info["user"]?.text
@@ -18,13 +18,13 @@ struct Sight {
 
     func covers(_ list: BrokerList) -> Bool { lists?.contains(list.rawValue) ?? true }
 
-    /// Why a list is empty for who may not see what is in it, and what to do.
+    /// Why a list is empty for a client without permission, and what to do.
     func refusal(_ list: BrokerList) -> String {
         let who = user.map { "User '\($0)'" } ?? "Without credentials one"
         return "\(who) may not see the broker's \(list.title): ask its administrator for \(list.permission)."
     }
 
-    /// What a list is that shows only what is one's own.
+    /// The note for a list that shows only the client's own entries.
     func note(_ list: BrokerList) -> String {
         let whose = user.map { "of user '\($0)'" } ?? "of one's own"
         return "These are the \(list.title) \(whose) alone: to see others ask the broker's administrator for "
@@ -41,7 +41,7 @@ extension BrokerList {
         }
     }
 
-    /// That shows it.
+    /// The permission that shows the whole list.
     fileprivate var permission: String {
         switch self {
         case .topics: "the permission to subscribe or publish to them, or to control them"
@@ -52,7 +52,7 @@ extension BrokerList {
 }
 
 extension Session {
-    /// Nil when a signal came before the broker's answer. One that cannot answer has nothing to hide.
+    /// Nil if a signal arrived before the broker's response. A broker that cannot answer hides nothing.
     mutating func askSight() throws(ClientError) -> Sight? {
         do throws(ClientError) {
             return try ask(.info).map { Sight(info: $0) }

@@ -15,7 +15,7 @@ struct SinglePublish {
         message = try settings.content()
     }
 
-    /// A fire-and-forget is not for a person or a script: nothing answers it, whatever becomes of the message.
+    /// Does not use fire-and-forget: it has no response, so neither people nor scripts would notice a lost message.
     func run() throws(ClientError) -> Int32 {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         let code = try publish(on: &session)

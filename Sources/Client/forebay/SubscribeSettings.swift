@@ -1,4 +1,4 @@
-// SubscribeSettings: what `sub` was asked to do.
+// SubscribeSettings: the settings of `sub`.
 
 import Client
 import ForebayWire
@@ -59,7 +59,7 @@ struct SubscribeSettings {
         try Self.check(topic: topic)
     }
 
-    /// The broker knows which topics of its own it has.
+    /// System topics are not checked here: only the broker knows which ones it has.
     static func check(topic: String) throws(UsageError) {
         if TopicName.isSystem(topic) {
             if Route(topic).tags == nil {

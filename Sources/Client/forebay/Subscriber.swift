@@ -1,4 +1,4 @@
-// Subscriber: `forebay sub`. Prints messages as they come, and asks for more only when they have been printed.
+// Subscriber: `forebay sub`. Prints messages as they arrive, and requests more only when they have been printed.
 
 import Bytes
 import Client
@@ -13,15 +13,15 @@ struct Subscriber: ~Copyable {
     private var reconnection: Reconnection
     private var options: SubscribeOptions
     private var position: TopicPosition
-    /// No message has come since the connection was lost.
+    /// No message has arrived since the connection was lost.
     private var isBack = false
     private var output: Output
     private var refill: Refill
     private var stream: StreamID
     private var delivered: UInt64 = 0
-    /// What was asked for and has not come, with `--once`. A connection that is lost does not know it any more.
+    /// With `--once`, what was requested and has not arrived. The broker forgets it when the connection is lost.
     private var left: UInt32
-    /// Messages in the output that the reader has not taken yet; they do not count as used.
+    /// Messages in the output that the reader has not accepted yet; they do not count as consumed.
     private var unprinted: UInt64 = 0
     private var epoch: UInt64?
     private var hasToldSpent = false
@@ -32,7 +32,7 @@ struct Subscriber: ~Copyable {
         case failed(ClientError)
     }
     private var end: End?
-    /// Asks whether the topic is there, for a person who looks at stderr.
+    /// Asks whether the topic exists, if stderr is a terminal.
     private let inquiry: StreamID?
 
     init(
@@ -41,17 +41,17 @@ struct Subscriber: ~Copyable {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
         var options = settings.options
-        // To go on where it was, it has to know where that is.
+        // Resuming requires the position, which is part of the metadata.
         if reconnection.isOn, !options.meta {
             options.meta = true
-            // Nobody is told of a gap at the start.
+            // Metadata that is not printed would hide a gap at the start.
             options.gap = options.gap ?? .fail
         }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
         let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let n = refill.first()
         let stream = try session.connection.subscribe(settings.topic, options, n: n)
-        // Its answer tells that the subscription was not refused.
+        // The response proves that the subscription was not refused.
         try reconnection.greet(session)
         self.inquiry = inquiry
         self.stream = stream
@@ -76,10 +76,9 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    /// Connects again, and subscribes where the connection was lost. Returns an exit code where something else came
-    /// first.
+    /// Reconnects and resumes the subscription. Returns an exit code if something else ends the wait.
     private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
-        // What has come is printed, and what was asked for and has not is asked for again.
+        // Messages that arrived are printed, and requested messages that did not arrive are requested again.
         unprinted = 0
         if settings.once, left == 0 { throw error }
         var error = error
@@ -92,7 +91,7 @@ struct Subscriber: ~Copyable {
             position.lost()
             isBack = true
             options.start = position.start
-            // It tells of what is missing now.
+            // The next message then reports what is missing.
             options.gap = .tell
             refill = Refill(
                 batch: settings.once ? left : settings.request, once: settings.once,
@@ -107,7 +106,7 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    /// Prints what comes on one connection.
+    /// Prints what arrives on one connection.
     private mutating func follow() throws(ClientError) -> Int32 {
         while true {
             try pull()
@@ -129,7 +128,7 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    /// Takes events until there are none, or the reader of our output is too far behind.
+    /// Handles events until there are none, or the reader of our output is too far behind.
     private mutating func pull() throws(ClientError) {
         var isFull = false
         repeat {
@@ -140,7 +139,7 @@ struct Subscriber: ~Copyable {
                     isFull = output.isFull
                 }
             } catch {
-                // What came before the connection died is printed first.
+                // Messages that arrived before the connection was lost are printed first.
                 output.drain()
                 throw error
             }
@@ -167,16 +166,16 @@ struct Subscriber: ~Copyable {
             if settings.meta { tellOfEnd(dropped: dropped, info) }
             end = .completed
         case .failed(stream, let error): end = .failed(advised(error))
-        // Who may subscribe may not always ask.
-        case .failed(inquiry, let error) where error.message.hasPrefix("There is no topic"):
+        // A user that may subscribe is not always allowed to ask.
+        case .failed(inquiry, let error) where error.word == .notFound:
             tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
         case .pong: reconnection.answered(by: session.address)
-        // Should the connection end of it, that is told then.
+        // If this ends the connection, that is reported separately.
         case .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
     }
 
-    /// Tells what a message says of those before it. False if it was printed before.
+    /// Reports what a message reveals about those before it. False if it has been printed already.
     private mutating func isNew(_ info: MessageInfo?) -> Bool {
         guard let info else { return true }
         defer { epoch = info.epoch }
@@ -203,7 +202,7 @@ struct Subscriber: ~Copyable {
         if info.dropped > 0 { note("\(counted(info.dropped, "message")) dropped before #\(info.sequence).") }
     }
 
-    /// What no message told.
+    /// Reports what no message could report.
     private mutating func tellOfEnd(dropped: UInt64, _ info: MessageInfo?) {
         if dropped > 0 { note("\(counted(dropped, "message")) dropped before the end.") }
         guard delivered == 0, let info else { return }
@@ -214,13 +213,13 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    /// Tells something of the messages, behind those that came before.
+    /// Reports something about the messages, after the ones before it have been printed.
     private mutating func note(_ sentence: String) {
         output.flush()
         tell(sentence)
     }
 
-    /// Where the subscription was to go on.
+    /// Where the subscription was asked to resume.
     private var asked: (sequence: UInt64, epoch: UInt64?)? {
         if case .from(let sequence, let epoch) = settings.options.start { (sequence, epoch) } else { nil }
     }
@@ -241,9 +240,9 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    /// A gap refuses only whoever did not ask to be told of it.
+    /// A gap fails the subscription only if the client did not ask to have gaps reported.
     private func advised(_ error: ClientError) -> ClientError {
-        guard error.message.hasPrefix("gap:"), !settings.options.meta, settings.options.gap == nil else { return error }
+        guard error.word == .gap, !settings.options.meta, settings.options.gap == nil else { return error }
         return ClientError(error.code, error.message + " With --meta it is told, and the messages come.")
     }
 

@@ -1,15 +1,15 @@
-// Table: the broker's objects as aligned columns for a person.
+// Table: the broker's objects as aligned columns for people.
 
-/// How a field is shown.
+/// How to show a field.
 enum FieldKind {
     case text
-    /// A number, aligned to the right.
+    /// A number, right-aligned.
     case count
     /// A number of bytes, with a unit.
     case bytes
     /// Milliseconds, as a duration.
     case milliseconds
-    /// A list of names, of which the first few are shown.
+    /// A list of names, of which only the first few are shown.
     case names
 }
 
@@ -17,7 +17,7 @@ struct Column {
     let title: String
     let field: String
     var kind: FieldKind = .text
-    /// It is there only if an object has the field.
+    /// The column is shown only if an object has the field.
     var isOptional = false
 }
 
@@ -59,7 +59,7 @@ enum Table {
         Column(title: "WAITS FOR", field: "waits_for", isOptional: true),
         Column(title: "PUBLISHES TO", field: "publishes_to", kind: .names, isOptional: true),
     ]
-    /// Names that are shown of a list.
+    /// How many names of a list are shown.
     static let shownNames = 3
     static let wideConnections = [
         Column(title: "STATE", field: "state", isOptional: true),
@@ -69,7 +69,7 @@ enum Table {
         Column(title: "COPIED", field: "copied", kind: .bytes),
     ]
 
-    /// A header and a line an object; what an object lacks is a dash.
+    /// A header and one line per object; a missing field is shown as a dash.
     static func render(_ all: [Column], _ rows: [JSON]) -> String {
         let columns = all.filter { column in !column.isOptional || rows.contains { $0[column.field] != nil } }
         let cells = rows.map { row in columns.map { show(row[$0.field], $0.kind) } }

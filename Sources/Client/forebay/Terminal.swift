@@ -1,13 +1,13 @@
-// Terminal: raw keys and the alternate screen, given back whatever happens.
+// Terminal: raw key input and the alternate screen, restored in all cases.
 
 import Glibc
 
-/// Takes the terminal while it lives.
+/// Controls the terminal during its lifetime.
 struct Terminal: ~Copyable {
     private var isTaken = false
 
-    /// - Parameter what: needs it.
-    /// - Throws: a sentence when there is no person to see and press keys.
+    /// - Parameter what: the feature that needs a terminal.
+    /// - Throws: an error message if there is no interactive terminal.
     static func check(for what: String = "--interactive") throws(UsageError) {
         guard isatty(0) == 1, isatty(1) == 1 else {
             throw UsageError("\(what) needs a terminal for both input and output.")
@@ -20,7 +20,7 @@ struct Terminal: ~Copyable {
 
     init() {
         guard tcgetattr(0, &savedTerminal) == 0 else { return }
-        // Even a crash gives the terminal back.
+        // Even a crash restores the terminal.
         for number in [SIGILL, SIGTRAP, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGQUIT] { signal(number, restoreAndRaise) }
         take()
     }
@@ -44,14 +44,14 @@ struct Terminal: ~Copyable {
         restoreTerminal()
     }
 
-    /// Columns and rows; a terminal that does not tell is taken as 80 × 24.
+    /// Columns and rows; 80 × 24 if the terminal does not report its size.
     static func size() -> (width: Int, height: Int) {
         var size = winsize()
         guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
         return (Int(size.ws_col), Int(size.ws_row))
     }
 
-    /// The bytes that draw `lines` over what was there.
+    /// The bytes that draw `lines` over the previous screen.
     static func drawing(_ lines: [ViewLine]) -> String {
         var out = "\u{1b}[H"
         for (row, line) in lines.enumerated() {
@@ -70,12 +70,12 @@ struct Terminal: ~Copyable {
     }
 }
 
-// A signal handler can reach only what is global; it is set before the handlers are.
+// A signal handler can reach only globals; this is set before the handlers are installed.
 nonisolated(unsafe) private var savedTerminal = termios()
 nonisolated(unsafe) private var isTerminalTaken = false
 private let leaving: StaticString = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"
 
-/// Only calls that a signal handler may make.
+/// Makes only async-signal-safe calls.
 private func restoreTerminal() {
     guard isTerminalTaken else { return }
     isTerminalTaken = false

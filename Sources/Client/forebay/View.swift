@@ -1,6 +1,6 @@
 // View: what `sub --interactive` shows, as a pure function from state to lines.
 
-/// Everything that is on the screen.
+/// Everything on the screen.
 struct ViewState {
     enum Status: Equatable {
         case live
@@ -22,21 +22,21 @@ struct ViewState {
     var status = Status.live
     /// Outstanding credit.
     var credit: UInt64 = 0
-    /// Credit granted in all.
+    /// Total credit granted.
     var granted: UInt64 = 0
     var delivered: UInt64 = 0
-    /// Messages a second, lately.
+    /// Recent messages per second.
     var rate: Double = 0
-    /// Credit is asked for again by itself.
+    /// Credit is granted automatically.
     var isFlowing = false
-    /// From the broker's list of subscriptions; nil until it was read.
+    /// From the broker's list of subscriptions; nil until it has been read.
     var waiting: UInt64?
     var buffer: UInt64?
     var policy: String?
     var dropped: UInt64 = 0
-    /// The newest last.
+    /// Newest last.
     var messages: [Shown] = []
-    /// What the last key did.
+    /// The result of the last key.
     var note = ""
 }
 
@@ -51,13 +51,14 @@ struct ViewLine: Equatable {
 enum View {
     static let messageLimit = 500
 
-    /// The lines of a screen of `width` columns and `height` rows, at most that many, each at most that wide.
+    /// The lines of a screen: at most `height` lines of at most `width` columns.
     static func render(_ state: ViewState, width: Int, height: Int) -> [ViewLine] {
         guard width > 0, height > 0 else { return [] }
         let top = [title(state, width)] + figures(state, width)
         let keys = ViewLine(text: keyLine(state, width), style: .strong)
         let note = ViewLine(text: " " + state.note, style: .faint)
-        // A low screen loses the note first, then the figures from below; the keys stay.
+        // If the height is not sufficient, the note is omitted first, then the figures from the bottom; the keys always
+        // remain.
         let isRoomy = height >= top.count + 6
         var lines = isRoomy ? [top[0], ViewLine(text: "")] + top.dropFirst() + [ViewLine(text: "")] : top
         let foot = height >= top.count + 3 ? [note, keys] : [keys]
@@ -106,11 +107,11 @@ enum View {
         }
     }
 
-    /// How full the buffer is, where there is room to show it.
+    /// How full the buffer is, if there is room to show it.
     private static func bar(_ state: ViewState, _ width: Int) -> String {
         guard width >= 64, let waiting = state.waiting, let buffer = state.buffer, buffer > 0 else { return "" }
         let cells: UInt64 = 20
-        // Divided first, so that no figure of the broker's can overflow.
+        // Divided first, so that no value from the broker can overflow.
         let full = waiting >= buffer ? cells : UInt64(Double(waiting) / Double(buffer) * Double(cells) + 0.999)
         return String(repeating: "█", count: Int(min(full, cells)))
             + String(repeating: "░", count: Int(cells - min(full, cells)))
@@ -135,21 +136,21 @@ enum View {
 
     // MARK: Widths
 
-    /// Columns that a terminal gives to `text`.
+    /// The number of columns that `text` takes up on a terminal.
     static func columns(_ text: String) -> Int {
         text.reduce(0) { $0 + columns($1) }
     }
 
-    /// What fits into `width` columns; a cut is marked.
+    /// The part of `text` that fits into `width` columns; a truncation is marked.
     static func clip(_ text: String, _ width: Int) -> String {
-        // Nearly all text is ASCII, one column a byte.
+        // Nearly all text is ASCII, one column per byte.
         if text.utf8.count <= width { return text }
         var out = ""
         var used = 0
         for character in text {
             let wide = columns(character)
             if used + wide > width - 1 {
-                // Whether the rest still fits decides about the mark.
+                // The mark is needed only if the rest does not fit.
                 let rest = text.dropFirst(out.count)
                 return used + columns(String(rest.prefix(width + 1))) <= width ? out + rest : out + "…"
             }
@@ -159,7 +160,7 @@ enum View {
         return out
     }
 
-    /// The same for a name, which is told from others by both of its ends: what does not fit goes from its middle.
+    /// The same for a name. Both of its ends distinguish it from others, so it is truncated in the middle.
     static func clipName(_ text: String, _ width: Int) -> String {
         guard text.utf8.count > width, columns(text) > width, width > 2 else { return clip(text, width) }
         var (end, used) = ("", 0)
@@ -189,15 +190,15 @@ enum View {
     }
 }
 
-/// "All" for a person who may want to pause: credit that was given cannot be taken back, so only as much is given ahead
-/// as keeps the messages flowing at their pace.
+/// Automatic credit for a person who may want to pause: credit cannot be taken back, so it is granted only as far ahead
+/// as is needed to keep the messages flowing at their rate.
 struct FlowingDemand {
     static let least: UInt32 = 8
     static let most: UInt32 = 4096
     private var window = least
     private var last: UInt64?
 
-    /// The credit to grant now, 0 for none.
+    /// The credit to grant now; 0 for none.
     mutating func refill(outstanding: UInt32, now: UInt64) -> UInt32 {
         guard outstanding <= window / 2 else { return 0 }
         if let last {

@@ -1,8 +1,8 @@
-// What goes between the engine and the loop that drives it: moments, handles, and effects to carry out.
+// Effects: what the engine and its driver exchange: instants, handles, and effects to carry out.
 
-/// A moment, as the loop read it once for a whole batch of inputs.
+/// A moment, read once by the driver for a whole batch of inputs.
 public struct Instant: Sendable {
-    /// Nanoseconds of a clock that never steps back.
+    /// Nanoseconds on a clock that never goes back.
     public var monotonic: UInt64
     /// Nanoseconds since 1970, for timestamps.
     public var wall: Int64
@@ -13,7 +13,7 @@ public struct Instant: Sendable {
     }
 }
 
-/// Names a connection of one shard. A stale one is harmless: its generation no longer matches.
+/// Identifies a connection of one shard. A stale one is harmless: its generation no longer matches.
 public struct ConnectionID: Hashable, Sendable {
     public var index: UInt32
     public var generation: UInt32
@@ -24,11 +24,11 @@ public struct ConnectionID: Hashable, Sendable {
     }
 }
 
-/// A particular of a line of the log.
+/// A field of a log line.
 public typealias LogField = (key: String, value: any LogValue)
 
-/// What a field may hold: a text, or a whole number, which is one in JSON too. What may have more digits than readers
-/// of JSON keep, such as an epoch, is given as a text.
+/// The value of a field: text, or an integer, which is a number in JSON too. Integers that may exceed the precision of
+/// JSON readers, such as epochs, are passed as text.
 public protocol LogValue: Sendable {}
 
 extension String: LogValue {}
@@ -45,7 +45,7 @@ public struct LogRecord: Sendable {
     public var level: Level
     public var message: String
     public var fields: [LogField]
-    /// Anybody may cause it as often as he likes: one a second is written, which tells how many it stands for.
+    /// Clients can cause it at any rate: at most one per second is written, with a count.
     public var isFrequent: Bool
 
     public init(level: Level, message: String, fields: [LogField], isFrequent: Bool = false) {
@@ -55,11 +55,11 @@ public struct LogRecord: Sendable {
         self.isFrequent = isFrequent
     }
 
-    /// A login that came to nothing.
+    /// A login that failed.
     /// - Parameters:
-    ///   - cause: what the client was told; there is no secret in it, and nothing of what the client sent.
-    ///   - listener: the one it came to.
-    ///   - peer: address and port.
+    ///   - cause: what the client received; it contains no secret and nothing that the client sent.
+    ///   - listener: the listener that received it.
+    ///   - peer: its address and port.
     public static func loginRefused(
         _ cause: String, _ claim: LoginClaim, over listener: String, _ peer: String
     ) -> LogRecord {
@@ -74,62 +74,62 @@ public struct LogRecord: Sendable {
     }
 }
 
-/// What came of looking at all that is open once there were other permissions.
+/// The result of reviewing everything open after permissions changed.
 public struct Review: Sendable {
-    /// By which it was looked at.
+    /// The new permissions.
     public let access: AccessTable
-    /// Streams, and connections of RSocket, that ended for them; or that earlier permissions had ended when these came.
+    /// Streams and RSocket connections that the review ended, including those of an earlier review that it replaced.
     public internal(set) var streams = 0
     public internal(set) var connections = 0
 
     init(_ access: AccessTable) { self.access = access }
 
-    /// Goes on with what another one, that will not come to its end, has counted.
+    /// Adds the counts of an earlier review that will not be finished.
     mutating func takeOver(_ other: Review?) {
         streams += other?.streams ?? 0
         connections += other?.connections ?? 0
     }
 }
 
-/// What the driver must carry out. The arrays are drained by the driver after each batch of inputs and reused.
+/// Work for the driver, which drains the arrays after each batch of inputs. They are reused.
 public struct Effects {
-    /// Connections with output: `gather`, write, `wrote`.
+    /// Connections with output: call `gather`, write, call `wrote`.
     public var flush: [ConnectionID] = []
-    /// Connections to close now; the engine has already forgotten them.
+    /// Connections to close now. The engine has already removed them.
     public var close: [ConnectionID] = []
-    /// Connections whose reading is to be paused (`false`) or taken up again (`true`).
+    /// Connections on which to pause (`false`) or resume (`true`) reading.
     public var reading: [(ConnectionID, Bool)] = []
-    /// Sockets that go over to another connection, on this shard or another: `Shard.takeOver` there takes each, and
-    /// nothing is to be read from it before.
+    /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each of them there;
+    /// nothing may be read from it before.
     public var handovers: [Handover] = []
-    /// Messages for other shards, by shard index: to be put in their inboxes as one batch each, by `takeMail`.
+    /// Messages for other shards, by shard index. `takeMail` hands each inbox one batch.
     public var mail: [[ShardMessage]]
-    /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake
-    /// the message on its way to other shards.
+    /// As `mail`, but delivered after all of it: an acknowledgement must not overtake its message on the way to other
+    /// shards.
     public var lateMail: [[ShardMessage]]
     public var log: [LogRecord] = []
-    /// All that is open was looked at by new permissions.
+    /// Set when everything open has been reviewed after a change of permissions.
     public var reviewed: Review?
-    /// Credentials to be looked at, on another thread if it takes long: `authenticated` takes each answer.
+    /// Credentials to verify, on another thread if that takes long. `authenticated` takes each result.
     public var logins: [LoginRequest] = []
 
-    /// For the store that keeps topics.
+    /// Requests to the store that keeps topics.
     public var store: [StoreRequest] = []
 
-    /// None yet, in a broker of `shards`.
+    /// No effects, for a broker with this number of `shards`.
     public init(shards: Int) {
         mail = Array(repeating: [], count: shards)
         lateMail = mail
     }
 
-    /// Nothing is to be carried out that a connection, another shard or the log waits for.
+    /// Whether nothing is left to do for connections, other shards, the store or the log.
     public var isEmpty: Bool {
         flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
             && store.isEmpty
             && mail.allSatisfy(\.isEmpty) && lateMail.allSatisfy(\.isEmpty)
     }
 
-    /// Takes what other shards are to be told, each batch for one shard's inbox: all of `mail`, then `lateMail`.
+    /// Takes the messages for other shards, one batch per inbox: all of `mail`, then `lateMail`.
     public mutating func takeMail(_ deliver: (_ batch: [ShardMessage], _ shard: Int) -> Void) {
         for shard in mail.indices where !mail[shard].isEmpty { deliver(Effects.take(&mail[shard]), shard) }
         for shard in lateMail.indices where !lateMail[shard].isEmpty { deliver(Effects.take(&lateMail[shard]), shard) }

@@ -1,35 +1,35 @@
-// Reports: what shards tell each other that can wait and be told together – how far views are, events, and publishes
-// that came to nothing before they reached their topic's owner. Each shard has one report under way to each other one;
-// what comes meanwhile goes with the next. So a shard that is busy for long is not sent ever more: of a view the latest
-// counts, of events there are so many bytes, and of losses so many topics.
+// Reports: information for other shards that is not urgent and can be batched: the progress of views, events, and
+// publishes that failed before they reached their topic's owner. Each shard has at most one report in flight to each
+// other shard; what arrives meanwhile goes into the next one. So the backlog for a busy shard stays bounded: the latest
+// counts of each view, a limited number of bytes of events, and losses of a limited number of topics.
 //
-//     view moved, event, loss ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
+//     view moved, event, loss ─▶ pending ──none in flight──▶ report ──▶ heard ──▶ next report
 
 final class Reports: ShardPart {
-    /// Bytes of events that wait for one shard, and what each is charged beside its own.
+    /// Bytes of events that may wait for one shard, and what each event is charged in addition to its own bytes.
     static let eventBytes = 1 << 20
     static let eventOverhead = 64
-    /// Views, events, and topics with losses, each, that one report tells of.
+    /// Maximum number of views, of events, and of topics with losses in one report.
     static let most = 1024
 
-    /// Those to one shard.
+    /// What waits for one shard.
     fileprivate struct Pending {
         var views: [TopicView] = []
         var events: [[UInt8]] = []
         var losses: [String: TopicLosses] = [:]
         var bytes = 0
         var count: Int { views.count + events.count + losses.count }
-        /// Bytes of events that are on their way; nil while no report is.
+        /// Bytes of events in the report in flight; nil if there is none.
         var underWay: Int?
     }
 
     private var pending: [Pending]
-    /// Shards that have something to be told.
+    /// Shards with something pending and no report in flight.
     private var due: [Int] = []
-    /// Some of them can be told now.
+    /// Whether a report can be sent now.
     @inline(__always)
     var isDue: Bool { !due.isEmpty }
-    /// Bytes of all events that wait or are on their way; they count as memory of the broker.
+    /// Bytes of all events that are waiting or in flight. They count as the broker's memory.
     private(set) var charged = 0
 
     override init(_ context: ShardContext) {
@@ -37,13 +37,13 @@ final class Reports: ShardPart {
         super.init(context)
     }
 
-    /// The owner of a view is to be told how far it is.
+    /// Queues a view's progress for its topic's owner.
     func add(_ view: TopicView) {
         pending[view.owner].views.append(view)
         note(view.owner)
     }
 
-    /// False when as many events wait as may.
+    /// Returns false if there is no room for the event.
     private func add(_ event: [UInt8], to shard: Int) -> Bool {
         let size = event.count + Reports.eventOverhead
         guard pending[shard].bytes + size <= Reports.eventBytes, memory.used <= memory.limit else { return false }
@@ -54,8 +54,8 @@ final class Reports: ShardPart {
         return true
     }
 
-    /// The owner of a topic is to count publishes to it that came to nothing here. Where as many topics wait as may,
-    /// those to others are counted in all alone.
+    /// Queues publishes that failed here for the owner of their topic to count. If too many topics are pending, losses
+    /// of further ones count only in the totals.
     func add(_ losses: TopicLosses, of topic: String, to shard: Int) {
         if pending[shard].losses[topic] != nil {
             pending[shard].losses[topic]?.add(losses)
@@ -69,7 +69,7 @@ final class Reports: ShardPart {
         if pending[shard].count == 1, pending[shard].underWay == nil { due.append(shard) }
     }
 
-    /// What a shard is told next.
+    /// The next report to a shard.
     private func take(_ shard: Int) -> Report {
         var report = Report()
         report.events = Array(pending[shard].events.prefix(Reports.most))
@@ -97,20 +97,20 @@ final class Reports: ShardPart {
         memory.add(bytes)
     }
 
-    /// Has an event told to the shard that owns the topic of events. One that finds no room is lost, and counted.
+    /// Sends an event to the shard that owns the topic of events. If there is no room, the event is lost and counted.
     func report(event: [UInt8], to shard: Int) {
         if !add(event, to: shard) { reached(.events) }
     }
 
-    /// Sends what is due. To be called when an input is dealt with.
+    /// Sends the reports that are due. Called after each input.
     func sendDue() {
         while let shard = due.popLast() { send(.report(take(shard), from: index), to: shard) }
     }
 }
 
-/// What one shard tells another.
+/// What one shard reports to another.
 struct Report: Sendable {
-    /// How far views are, by their topics' epochs.
+    /// Progress of views, by the epochs of their topics.
     var progress: [(epoch: UInt64, ViewProgress)] = []
     var events: [[UInt8]] = []
     /// By topic.

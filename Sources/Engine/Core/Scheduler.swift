@@ -1,4 +1,4 @@
-// Scheduler: goes on in each turn with what earlier ones left for later, some of each kind, and with sweeps over all
+// Scheduler: continues in each turn the work that earlier turns deferred, some of each kind, and sweeps over all
 // connections or topics.
 
 final class Scheduler: ShardPart {
@@ -43,8 +43,8 @@ final class Scheduler: ShardPart {
         super.init(context)
     }
 
-    /// Goes on with what was left for later, as far as half a turn allows: each has one quantum. One of each kind at a
-    /// time, so that no kind waits for another.
+    /// Continues deferred work for at most half a turn. Each item gets one quantum, and kinds alternate, so that no
+    /// kind waits for another.
     func goOn(now: Instant) {
         if !work.sweeps.isEmpty { goOnSweeping(now: now) }
         let end = work.spent + Work.turn / 2
@@ -78,7 +78,7 @@ final class Scheduler: ShardPart {
         }
     }
 
-    /// Has all connections or topics gone over, from the first on, some of them at once.
+    /// Starts a sweep over all connections or topics, beginning with the first slots at once.
     func sweep(_ reason: Sweep.Reason, now: Instant) {
         var sweep = Sweep(reason: reason)
         if reason == .permissions {
@@ -92,7 +92,7 @@ final class Scheduler: ShardPart {
 
     func isSweeping(_ reason: Sweep.Reason) -> Bool { work.sweeps.contains { $0.reason == reason } }
 
-    /// The sweep whose turn it is goes on, and gets in line.
+    /// Continues the sweep at the head of the queue, then moves it to the tail.
     private func goOnSweeping(now: Instant) {
         guard var sweep = work.sweeps.first else { return }
         work.sweeps.removeFirst()
@@ -132,7 +132,7 @@ final class Scheduler: ShardPart {
         case .drainingConnections, .permissions, .countingUnread: connections.bound
         case .holdingBack: memory.isPendingHigh ? connections.bound : 0
         case .freeingUnread: unreadRelief.isUnreadTooMuch ? connections.bound : 0
-        // Enough has been given up.
+        // Enough memory has been freed.
         case .unacknowledged: memory.isFull ? connections.bound : 0
         }
     }

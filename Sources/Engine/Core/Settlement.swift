@@ -1,5 +1,5 @@
-// Settlement: once an input is dealt with, everything that it touched is settled. Topics advance their views, views
-// tell their owners how far they are, connections that have room again are fed; each of these may touch others.
+// Settlement: after each input, runs everything it touched to completion. Topics advance their views, views report
+// their progress to their owners, and connections that have room again are fed. Each of these may touch others.
 
 import Replay
 
@@ -32,17 +32,17 @@ final class Settlement: ShardPart {
         super.init(context)
     }
 
-    /// No input takes anywhere near so many rounds.
+    /// Far more rounds than any input needs.
     private static let mostRounds = 1 << 20
 
-    /// The input touched nothing.
+    /// Whether the input touched nothing.
     @inline(__always)
     var isSettled: Bool {
         !topics.hasDirty && !views.hasDirty && !connections.hasRoomy && !reports.isDue && !rateLimiter.hasTaken
             && forwarding.outgoingCount == 0
     }
 
-    /// Carries on until nothing that the input touched is unsettled.
+    /// Repeats until everything that the input touched is done.
     @inline(__always)
     func settle(_ now: Instant) {
         if !isSettled { goOn(now) }

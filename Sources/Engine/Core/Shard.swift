@@ -1,12 +1,12 @@
-// Shard: the broker engine of one thread, without I/O, clock or randomness of its own. A loop (or a simulator) feeds it
-// inputs and carries out its effects.
+// Shard: the broker engine of one thread, without I/O, a clock or randomness of its own. A loop (or a simulator) feeds
+// it inputs and carries out its effects.
 //
 // A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which its name
-// chooses. Where they differ, mail goes between them. After each input everything that it touched is settled: views
-// advance, output is queued, publishers are granted and acknowledged.
+// chooses. If they differ, the shards exchange messages. After each input, everything it touched is run to completion:
+// views advance, output is queued, publishers receive grants and acknowledgements.
 //
-// What a shard does its parts do. Each owns its state; `ShardParts` makes them, lowest first. Here inputs are handed to
-// the part that each is for.
+// The work is done by a shard's parts. Each owns its state; `ShardParts` creates them, lowest first. This class passes
+// each input to the part that handles it.
 
 import Bytes
 import Replay
@@ -16,16 +16,16 @@ public final class Shard {
 
     let context: ShardContext
     let parts: ShardParts
-    // Parts that every write uses, at hand.
+    // Parts used by every write, cached.
     private let inputs: ConnectionInputs
     private let settlement: Settlement
 
     /// - Parameters:
-    ///   - index: this shard's place among `count`.
-    ///   - memory: the budget that all shards of the broker share.
-    ///   - quotas: what is counted over all of them.
-    ///   - seed: randomness for epochs; the only randomness that the engine gets.
-    ///   - access: who may do what, until `reload`.
+    ///   - index: this shard's index among `count`.
+    ///   - memory: the budget shared by all shards of the broker.
+    ///   - quotas: counts across all shards of the broker.
+    ///   - seed: the engine's only source of randomness, used for epochs.
+    ///   - access: users and permissions, until `reload`.
     public init(
         index: Int, count: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas = Quotas(), seed: UInt64,
         access: AccessTable = .open, now: Instant
@@ -39,7 +39,7 @@ public final class Shard {
 
     deinit { parts.dismantle() }
 
-    /// Deals with an input, and with what it touched.
+    /// Handles an input and everything it touched.
     @inline(__always)
     private func input<Result>(_ now: Instant, _ body: (ShardParts) -> Result) -> Result {
         context.moment = now
@@ -48,36 +48,36 @@ public final class Shard {
         return result
     }
 
-    // What the driver asks
+    // For the driver
 
     public var effects: Effects {
         unsafeAddress { UnsafePointer(context.effectsPlace) }
         unsafeMutableAddress { context.effectsPlace }
     }
-    /// When `fire` is to be called at the latest, on the monotonic clock.
+    /// The latest time to call `fire`, on the monotonic clock.
     public var deadline: UInt64? { Swift.min(parts.tables.timers.nextTick, parts.tables.rateLimiter.nextPayment) }
-    /// Something was left for later: `goOn` is to be called in each turn until there is nothing.
+    /// Work was deferred: call `goOn` in each turn until there is none.
     public var hasWork: Bool { !context.work.isEmpty }
-    /// The turn has taken its time: what is left of its inputs is for the next one.
+    /// The turn has used up its time: its remaining inputs are left for the next one.
     public var isTurnOver: Bool { context.work.isTurnOver }
     /// No connection is left: a draining shard is done.
     public var isIdle: Bool { parts.tables.connections.count == 0 }
-    /// Messages that still waited for credit when the shard, draining, ended their subscriptions.
+    /// Messages still waiting for credit when the draining shard ended their subscriptions.
     public var undelivered: UInt64 { context.counters.undelivered }
-    /// Bytes to be read from a connection at a time, at most.
+    /// The maximum number of bytes to read from a connection at a time.
     public func readLimit(of id: ConnectionID) -> Int { parts.tables.connections.readLimit(of: id) }
-    /// What a connection sent is not dealt with yet: nothing more is to be read from it.
+    /// The connection has unprocessed input: read nothing more from it for now.
     public func isBehind(_ id: ConnectionID) -> Bool { parts.tables.connections.isBehind(id) }
-    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    /// Members of a view that receive a message before others have their turn. A simulation uses few.
     package var slice: Int {
         get { parts.output.views.slice }
         set { parts.output.views.slice = newValue }
     }
     package var inspector: Inspector { parts.turn.inspector }
 
-    /// The shard that a topic lives on, by its name.
+    /// The shard that owns a topic, by its name.
     static func owner(of name: String, among shards: Int) -> Int {
-        // FNV-1a: any spread will do, but each shard must find the same.
+        // FNV-1a: any spread will do, but all shards must agree.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return Int((hash >> 8) % UInt64(shards))
@@ -85,34 +85,34 @@ public final class Shard {
 
     // Turns and time
 
-    /// A turn begins.
+    /// Begins a turn.
     public func beginTurn() { context.work.begin() }
 
-    /// Goes on with what was left for later, as far as half a turn allows.
+    /// Continues deferred work for at most half a turn.
     public func goOn(now: Instant) {
         input(now) { $0.turn.scheduler.goOn(now: now) }
-        // However much that was, what comes now has its turn, too.
+        // However much that was, new inputs still get the other half.
         context.work.spent = Swift.min(context.work.spent, Work.turn / 2)
     }
 
-    /// `deadline` has passed.
+    /// Called when `deadline` has passed.
     public func fire(now: Instant) { input(now) { $0.turn.ticker.fire(now: now) } }
 
-    /// New limits, in force from the next input on. A connection keeps those of its protocol (payload, metadata,
-    /// streams) that it was opened with; topics take what they retain at once, or where there are many in turn.
+    /// Adopts new limits from the next input on. An open connection keeps its protocol limits (payload, metadata,
+    /// streams). Topics adopt new retention limits at once, or in slices if there are many.
     public func adopt(_ limits: Limits, now: Instant) {
         input(now) {
             context.adopt(limits)
             $0.tables.rateLimiter.adopt()
-            // Those who wait are looked at by the new rates.
+            // Check waiting publishers against the new rates.
             $0.tables.rateLimiter.payWaiting($0.requests.publishing, now: now)
             $0.tables.peers.adopt(limits)
             $0.turn.scheduler.sweep(.settings, now: now)
         }
     }
 
-    /// From now on `access` says who may do what. Streams that it no longer allows end with REJECTED or
-    /// PERMISSION_DENIED; a connection of RSocket whose user is not let in any more ends behind them.
+    /// Replaces users and permissions. Streams that are no longer allowed end with REJECTED or PERMISSION_DENIED; an
+    /// RSocket connection whose user is no longer accepted then ends too.
     public func reload(_ access: AccessTable, now: Instant) {
         input(now) {
             $0.tables.authorization.access = access
@@ -120,9 +120,9 @@ public final class Shard {
         }
     }
 
-    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they give
-    /// credit for; a connection is told and closed once there is nothing more for it, or nothing was asked of it for
-    /// `Limits.askTime`.
+    /// Begins to shut down: no new connections, streams or messages are accepted. Subscriptions receive waiting
+    /// messages for which they have credit. A connection is notified and closed once there is nothing more for it, or
+    /// it has requested nothing for `Limits.askTime`.
     public func drain(now: Instant) {
         input(now) {
             context.draining = true
@@ -130,25 +130,24 @@ public final class Shard {
             $0.tables.rateLimiter.payWaiting($0.requests.publishing, now: now)
             $0.turn.scheduler.sweep(.drainingConnections, now: now)
         }
-        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
+        // Not at once: what other shards have in flight must arrive before a connection is considered done.
         parts.tables.timers.nextTick = now.monotonic + Timers.interval
     }
 
     // Other shards, the store, operators
 
-    /// Messages from other shards, in the order each of them sent its own.
+    /// Messages from other shards, in the order in which each shard sent its own.
     public func receive(_ mail: [ShardMessage], now: Instant) {
         input(now) { $0.turn.dispatch.receive(mail, now: now) }
     }
 
-    /// The store has the messages of a topic before `end`: what `Effects.store` gave it is safe so far.
-    /// - Parameter topic: its epoch. One that is gone is ignored.
+    /// The store has committed the topic's messages before `end`, which `Effects.store` handed to it.
+    /// - Parameter topic: the topic's epoch. A topic that no longer exists is ignored.
     public func committed(_ topic: UInt64, upTo end: SequenceNumber, now: Instant) {
         input(now) { $0.tables.topics[epoch: topic]?.commit(upTo: end, now: now) }
     }
 
-    /// What the store has of the messages that `Effects.store` asked for. A topic that nobody subscribes to any more is
-    /// ignored.
+    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic has no subscribers any more.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }
@@ -157,36 +156,36 @@ public final class Shard {
         input(now) { $0.requests.surveys.answer(inquiry, now: now) }
     }
 
-    /// Credentials that `Effects.logins` named were looked at.
+    /// Credentials in `Effects.logins` have been verified.
     public func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
         input(now) { $0.protocols.logins.authenticated(ticket, outcome, now: now) }
     }
 
-    /// Somebody, here or at the admin listener, said who it is, or did not.
+    /// Counts a login, here or at the admin listener.
     public func count(_ result: LoginResult) { context.counters.count(result) }
 
     // Connections
 
-    /// As `admit`; nil if it is refused.
+    /// As `admit`, but returns nil on refusal.
     public func open(peer: String, wireProtocol: WireProtocol, now: Instant) -> ConnectionID? {
         try? admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }
 
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `wireProtocol`.
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). It must speak `wireProtocol`.
     public func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID
     {
         context.moment = now
         return try parts.protocols.inputs.admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }
 
-    /// The connection is secured: from here on its bytes come. Told once, before any of them.
-    /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
+    /// The connection's TLS handshake has completed. Called once, before any of its bytes arrive.
+    /// - Parameter certificate: the peer's certificate, if one was requested and the peer presented a trusted one.
     public func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         context.moment = now
         parts.protocols.inputs.secured(id, certificate: certificate, now: now)
     }
 
-    /// The connection could not be secured, and is gone.
+    /// The connection's TLS handshake failed, and the connection is closed.
     public func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
         context.counters.handshakeFailures &+= 1
         lost(id, reason: reason, now: now)
@@ -197,82 +196,82 @@ public final class Shard {
         input(now) { $0.protocols.inputs.receive(bytes, on: id, now: now) }
     }
 
-    /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
+    /// The peer has sent a FIN. It cannot request anything more, so the connection ends.
     public func receiveEnd(on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.inputs.receiveEnd(on: id, now: now) }
     }
 
-    /// The socket is gone; nothing can be written to it.
+    /// The socket is closed; nothing can be written to it.
     public func lost(_ id: ConnectionID, reason: String, now: Instant) {
         input(now) { $0.protocols.inputs.lost(id, reason: reason, now: now) }
     }
 
-    /// The bytes to write next, in order, at most as many pieces as `pieces` holds; not always all there are. Valid
-    /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
-    /// Returns the number of pieces; 0 when there is nothing to write.
+    /// The bytes to write next, in order, in at most as many pieces as `pieces` holds; not always everything. They are
+    /// valid until the next input or `gather` for any connection: write them and call `wrote` before that. Returns the
+    /// number of pieces; 0 if there is nothing to write.
     public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         inputs.gather(id, into: pieces)
     }
 
-    /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
-    /// call `writable` then.
+    /// The socket took `count` of the gathered bytes. `blocked`: it takes no more until it is writable; call `writable`
+    /// then.
     public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         input(now) { _ in inputs.wrote(count, blocked: blocked, on: id, now: now) }
     }
 
-    /// A socket that was blocked takes bytes again.
+    /// A blocked socket is writable again.
     public func writable(_ id: ConnectionID, now: Instant) { input(now) { $0.protocols.inputs.writable(id, now: now) } }
 
-    /// A socket arrives that some shard's `Effects.handovers` named. Returns the connection whose socket it is from now
-    /// on, which may have had another one before; it may be a new one, to be told an error and closed.
+    /// Receives a socket that some shard's `Effects.handovers` named. Returns the connection that now owns it. It may
+    /// have had another socket before, or be a new connection that only receives an error and is closed.
     public func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
         input(now) { $0.protocols.resumption.takeOver(handover, now: now) }
     }
 
-    // Connections of HTTP/1.1: HTTP1Inputs.swift
+    // HTTP/1.1 connections: HTTP1Inputs.swift
 
-    /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
+    /// The first bytes of a connection, none of which the engine has received, are not HTTP/2.
     public func speaksHTTP1(on id: ConnectionID, now: Instant) {
         context.moment = now
         parts.protocols.http1Inputs.speaksHTTP1(on: id, now: now)
     }
 
-    /// The head of a request has come. The one before it is over.
+    /// The head of a request has arrived. The previous request has ended.
     public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.http1Inputs.request(head, on: id, now: now) }
     }
 
-    /// More of a request's body came. It is not kept beyond the call.
+    /// More of a request's body has arrived. It is not kept beyond the call.
     public func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.http1Inputs.body(bytes, on: id, now: now) }
     }
 
-    /// The request has come to its end.
+    /// The request is complete.
     public func requestEnded(on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.http1Inputs.requestEnded(on: id, now: now) }
     }
 
-    /// The answer, once, when it can be written. Nil while it is not known, or what made it has still to be told to
-    /// others; `Effects.flush` names the connection then.
-    /// - Parameter atOnce: a refusal may go ahead of everything.
+    /// The answer, returned once, when it can be written. Nil while it is unknown, or while its causes still have to
+    /// reach other shards; `Effects.flush` names the connection afterwards.
+    /// - Parameter atOnce: a refusal need not wait for other shards.
     public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         input(now) { $0.protocols.http1Inputs.answer(on: id, atOnce: atOnce, now: now) }
     }
 
-    /// Moves the next bytes of the answer's body into `buffer`, which is not empty. Not of a stream's.
+    /// Moves the next bytes of the answer's body into `buffer`, which must not be empty. Not for streams.
     public func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
         input(now) { $0.protocols.http1Inputs.take(into: buffer, on: id, now: now) }
     }
 
-    /// The answer is written, or the request came to nothing.
-    /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
+    /// The answer has been written, or the request has failed.
+    /// - Parameter isLast: nothing more follows on the connection, which stays open only until the client has read.
     public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         input(now) { $0.protocols.http1Inputs.exchangeOver(on: id, isLast: isLast, now: now) }
     }
 
-    /// The socket of a connection whose answer, a stream, was fetched is not the library's any more: `gather` tells
-    /// what is to be written to it, and `receive` takes what comes.
-    /// - Parameter rest: bytes of answers before this one that are still to be written.
+    /// libmicrohttpd has released the socket of a connection whose answer is a stream: from now on `gather` returns
+    /// what to write, and `receive` takes what arrives.
+    /// - Parameter rest: bytes of earlier answers that still have to be written.
     public func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
         input(now) { $0.protocols.http1Inputs.beginStream(on: id, behind: rest, now: now) }
     }

@@ -1,37 +1,38 @@
-// ShardContext: what every part of a shard may use – its place among the shards, the limits, memory, the moment of the
-// input at work, and where effects and counts go. It has no rules of its own and knows none of the parts.
+// ShardContext: what every part of a shard may use: its index among the shards, the limits, memory, the moment of the
+// current input, and the places for effects and counters. It has no rules of its own and knows none of the parts.
 
 import Bytes
+import ForebayWire
 import Replay
 
 package final class ShardContext {
-    /// This shard's place among `shards`.
+    /// This shard's index among `shards`.
     let index: Int
     let shards: Int
-    /// In memory of their own, where they are read: a field would be copied whole to read one of them.
+    /// In separately allocated memory and read in place: reading one member of a stored field would copy all of it.
     var limits: Limits { unsafeAddress { UnsafePointer(limitsPlace) } }
     let limitsPlace = UnsafeMutablePointer<Limits>.allocate(capacity: 1)
-    /// How often the limits have been replaced; what is derived from them is derived again when this differs.
+    /// How often the limits have been replaced. Values derived from them are computed again when this changes.
     private(set) var settingsGeneration = 0
-    /// The budget that all shards of the broker share.
+    /// The budget shared by all shards of the broker.
     let memory: MemoryBudget
-    /// What is counted over all shards.
+    /// Counts across all shards.
     let quotas: Quotas
     let pool: BlockPool
-    /// What the driver is to carry out. It lies in memory of its own: drivers of other modules use it there, where an
-    /// accessor would allocate for each use.
+    /// What the driver must carry out. In separately allocated memory: drivers in other modules use it in place,
+    /// because an accessor would allocate on each use.
     var effects: Effects {
         unsafeAddress { UnsafePointer(effectsPlace) }
         unsafeMutableAddress { effectsPlace }
     }
     let effectsPlace = UnsafeMutablePointer<Effects>.allocate(capacity: 1)
     var counters = ShardCounters()
-    /// The moment of the input at work.
+    /// The moment of the current input.
     var moment: Instant
-    /// What this turn has done, and what is left for the next one.
+    /// Work done in this turn, and work deferred to the next one.
     var work = Work()
     var draining = false
-    /// When the shard was made, on the monotonic clock.
+    /// When the shard was created, on the monotonic clock.
     let started: UInt64
     private var source: RandomSource
 
@@ -60,7 +61,7 @@ package final class ShardContext {
         settingsGeneration += 1
     }
 
-    /// A number that no one can guess, never 0.
+    /// An unpredictable number, never 0.
     func random() -> UInt64 {
         let number = source.next()
         return number == 0 ? 1 : number
@@ -74,25 +75,25 @@ package final class ShardContext {
         effects.log.append(LogRecord(level: level, message: message, fields: fields))
     }
 
-    /// A connection's id, as lists and events tell it: `SHARD-PLACE-GENERATION`.
+    /// A connection's id as in lists and events: `SHARD-PLACE-GENERATION`.
     func text(_ id: ConnectionID) -> String { "\(index)-\(id.index)-\(id.generation)" }
 
-    /// A request came to nothing, or a stream failed.
-    func count(_ reason: RefusalReason) {
+    /// Counts a refused request or a failed stream.
+    func count(_ reason: ErrorWord) {
         counters.streamErrors &+= 1
         counters.refusals[reason] &+= 1
     }
 
-    /// A limit was reached.
+    /// Counts that a limit was reached.
     func reached(_ limit: LimitReached) { counters.limits[limit] &+= 1 }
 
-    /// There are as many as there may be, of one user or of all; the log tells of what and whose.
+    /// The refusal when a limit of one user or of the broker is reached, which is also logged.
     func refusal(at limit: LimitReached, _ text: String) -> Refusal {
         reached(limit)
         effects.log.append(
             LogRecord(
                 level: .warning, message: "limit reached", fields: [("limit", limit.name), ("cause", text)],
                 isFrequent: true))
-        return .rejected(text)
+        return .limit(text)
     }
 }

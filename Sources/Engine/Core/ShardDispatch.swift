@@ -1,4 +1,4 @@
-// ShardDispatch: what other shards send.
+// ShardDispatch: handles messages from other shards.
 
 final class ShardDispatch: ShardPart {
     let connections: ConnectionTable
@@ -41,7 +41,7 @@ final class ShardDispatch: ShardPart {
         super.init(context)
     }
 
-    /// Messages from other shards, in the order each of them sent its own.
+    /// Messages from other shards, in the order in which each shard sent its own.
     func receive(_ mail: [ShardMessage], now: Instant) {
         for message in mail {
             work.spent += Work.mail
@@ -98,12 +98,12 @@ final class ShardDispatch: ShardPart {
         }
     }
 
-    /// What a connection of another shard sent was dealt with.
+    /// Reports to another shard that its connection's request has been processed.
     func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
         send(.processed(connection, bytes: weight), to: shard)
     }
 
-    /// Another shard told something.
+    /// Processes another shard's report.
     private func take(_ report: Report, from shard: Int, now: Instant) {
         for (epoch, progress) in report.progress { topics[epoch: epoch]?.heard(progress, from: shard, now: now) }
         for (topic, losses) in report.losses { topics[topic]?.losses.add(losses) }

@@ -1,10 +1,10 @@
-// ShardMessage: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
-// connections. Between the same two shards mail keeps its order.
+// ShardMessage: the messages between shards. A topic lives with its owner; subscribers and publishers live with their
+// connections. Messages from one shard to another stay in order.
 
 import ForebayWire
 import Replay
 
-/// A message from one shard's engine to another's; the driver only carries it.
+/// A message from one shard's engine to another's. The driver only forwards it.
 public struct ShardMessage: Sendable {
     let content: Content
 
@@ -27,34 +27,34 @@ public struct ShardMessage: Sendable {
 
         // From the owner to a publisher's shard
         case notice(StreamKey, PublisherNotice)
-        /// Bytes of a connection's publishes and calls that the owner has dealt with.
+        /// Bytes of a connection's publishes and calls that the owner has processed.
         case processed(ConnectionID, bytes: Int)
 
         // Control calls and lists
         case call(StreamKey, ConnectionID, ControlRequest)
         case answer(StreamKey, Result<Description?, Refusal>)
-        /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call, with nothing to tell.
+        /// Credit for a plain HTTP stream, sent to the shard that its id names; answered like a call, without a result.
         case credit(StreamKey, SubscriptionID, UInt32, user: String?)
         case listPage(ListPage, for: Int)
         case listRows([Description], next: Int?)
 
-        // What is told together, and that it was
+        // Batched reports, and their confirmation
         case report(Report, from: Int)
         case reportHeard(by: Int)
 
         // The broker's own topics
-        // By reference: in place, its many figures would make every message as large.
+        // Indirect: stored in place, the counters would make every message as large.
         indirect case stats(shard: Int, ShardCounters)
     }
 }
 
-/// A stream of a connection, by the connection's shard and the stream's place there.
+/// A stream of a connection, identified by the connection's shard and the stream's handle there.
 struct StreamKey: Hashable, Sendable {
     var shard: Int
     var handle: Handle
 }
 
-/// Where a topic stands.
+/// The state of a topic.
 enum TopicState: Sendable {
     case live
     case completed
@@ -71,7 +71,7 @@ enum TopicState: Sendable {
     }
 }
 
-/// What a shard needs to hold a view of a topic.
+/// What a shard needs to begin a view of a topic.
 struct TopicSnapshot: Sendable {
     var epoch: UInt64
     var state: TopicState
@@ -79,17 +79,17 @@ struct TopicSnapshot: Sendable {
     var end: SequenceNumber
     var charged: UInt64
     var pieces: [LogPiece]
-    /// The oldest message that is retained for replay; older ones are kept for those who wait for them.
+    /// The oldest message retained for replay. Older ones are kept for subscriptions that wait for them.
     var retained: SequenceNumber
     /// Messages before this were lost to the byte limit.
     var lost: SequenceNumber
-    /// A store has what is retained from before `head`.
+    /// A store has the retained messages before `head`.
     var isStored: Bool
-    /// What a recent message was charged, in bytes: publishers are granted nothing when there is no room for one.
+    /// The charge of a recent message in bytes: nothing is granted to publishers while there is no room for one.
     var typical: Int
 }
 
-/// How a topic's log moved on.
+/// How a topic's log has advanced.
 struct LogAdvance: Sendable {
     var end: SequenceNumber
     var charged: UInt64
@@ -101,27 +101,27 @@ struct LogAdvance: Sendable {
     var resident: SequenceNumber
     var typical: Int
     var state: TopicState
-    /// The topic's name belongs to a new one from now on.
+    /// The topic's name refers to a new topic from now on.
     var isDeleted: Bool
 }
 
-/// What a view tells its topic's owner.
+/// What a view reports to its topic's owner.
 struct ViewProgress: Sendable, Equatable {
-    /// The end that the view has been advanced to.
+    /// The end that the view has advanced to.
     var seen: SequenceNumber
     /// The oldest message that a subscription waits for; `seen` if none does.
     var needed: SequenceNumber
-    /// Over `block` subscriptions: up to where publishers may append, and from where nothing may be evicted.
+    /// For `block` subscriptions: how far publishers may append, and from where nothing may be evicted.
     var horizon: SequenceNumber?
     var floor: SequenceNumber?
     var subscriptions: Int
-    /// Messages that the view's subscriptions have lost since it was made.
+    /// Messages lost by the view's subscriptions since it was created.
     var dropped: DropCounts
-    /// Messages that they were handed.
+    /// Messages handed over to these subscriptions.
     var delivered: UInt64
 }
 
-/// What a view that is no more has had.
+/// The final counts of a view that was removed.
 struct ViewTotals: Sendable {
     var dropped = DropCounts()
     var delivered: UInt64 = 0
@@ -136,7 +136,7 @@ struct PublishRequest: Sendable {
     var message: MessageBatch
     /// The publisher's half is already complete.
     var complete: Bool
-    /// The user who publishes.
+    /// The publishing user.
     var account: Account?
 }
 
@@ -148,12 +148,12 @@ enum PublisherEnd: Sendable {
     case lost
 }
 
-/// What a topic tells a publisher.
+/// A notice from a topic to a publisher.
 enum PublisherNotice: Sendable {
     case granted(UInt32)
-    /// The sequence of the last message accepted, and how many of this publisher's were.
+    /// The sequence of the last accepted message, and how many of this publisher's messages were accepted.
     case acknowledged(sequence: SequenceNumber, epoch: UInt64, accepted: UInt64)
-    /// All that came is acknowledged, and the topic needs no more of this publisher.
+    /// Everything received is acknowledged, and the topic needs nothing more from this publisher.
     case finished
     case refused(Refusal)
 }

@@ -1,8 +1,9 @@
-// ShardPart: what most parts of a shard have in common. A part owns its state and is given the context, and the parts
-// below it, when it is made. Where it has to call one above – a stream ends, and those that stand behind it have to
-// know – the reference is named under "Above" and set by `ShardParts` when all parts are there.
+// ShardPart: the base of most parts of a shard. A part owns its state and is created with the context and the parts
+// below it. If it has to call a part above (a stream ends, and its subscription has to be notified), the reference is
+// listed under "Above", and `ShardParts` sets it once all parts exist.
 
 import Bytes
+import ForebayWire
 import Replay
 
 package class ShardPart {
@@ -39,7 +40,7 @@ extension ShardPart {
         context.log(level, message, fields)
     }
     final func reached(_ limit: LimitReached) { context.reached(limit) }
-    final func count(_ reason: RefusalReason) { context.count(reason) }
+    final func count(_ reason: ErrorWord) { context.count(reason) }
     final func refusal(at limit: LimitReached, _ text: String) -> Refusal { context.refusal(at: limit, text) }
     final func owner(of name: String) -> Int { Shard.owner(of: name, among: context.shards) }
     final func text(_ id: ConnectionID) -> String { context.text(id) }

@@ -1,5 +1,5 @@
-// ShardParts: all parts of a shard. They are made lowest first, each with the parts below it that it calls. What a part
-// has to say to one above it goes by a reference that is set when all are there: `connect` lists them.
+// ShardParts: all parts of a shard. They are created lowest first, each with the parts below it that it calls. Calls to
+// a part above use a reference that `connect` sets once all parts exist.
 
 final class ShardParts {
     let tables: Tables
@@ -42,7 +42,7 @@ final class ShardParts {
         turn.unreadRelief.scheduler = turn.scheduler
     }
 
-    /// The shard is gone: objects that refer to parts and to each other let go.
+    /// Breaks reference cycles when the shard is deallocated.
     func dismantle() {
         tables.connections.removeAll()
         tables.streams.removeAll()
@@ -52,7 +52,7 @@ final class ShardParts {
 }
 
 extension ShardParts {
-    /// What has the state, and permissions.
+    /// State, and permissions.
     struct Tables {
         let timers: Timers
         let auditLog: AuditLog
@@ -87,7 +87,7 @@ extension ShardParts {
         }
     }
 
-    /// What goes out: answers, messages, ends, notices.
+    /// Output: answers, messages, ends, notices.
     struct Output {
         let reading: Reading
         let users: ConnectionUsers
@@ -125,7 +125,7 @@ extension ShardParts {
         }
     }
 
-    /// What is asked for, in the words of no protocol.
+    /// Requests, independent of protocols.
     struct Requests {
         let subscribing: Subscribing
         let intake: PublishIntake
@@ -167,7 +167,7 @@ extension ShardParts {
         }
     }
 
-    /// What comes in, by protocol.
+    /// Input, by protocol.
     struct Protocols {
         let logins: Logins
         let httpLogins: HTTPLogins
@@ -220,7 +220,7 @@ extension ShardParts {
         }
     }
 
-    /// What goes on by itself: time, work left over, what other shards send.
+    /// What runs without a client's input: time, deferred work, messages from other shards.
     struct Turn {
         let unreadRelief: UnreadRelief
         let settlement: Settlement

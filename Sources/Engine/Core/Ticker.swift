@@ -1,6 +1,6 @@
-// Ticker: what happens with time alone. A few times a second each shard looks at what is due: connections that
-// something happened to since the last tick, connections and topics whose time has come, views that publishers wait
-// for. It does so in slices, between which others have their turn; what is at rest is not looked at.
+// Ticker: time-driven work. A few times a second each shard checks what is due: connections that were active since the
+// last tick, connections and topics with a deadline, and `block` subscriptions that hold publishers back. It does so in
+// slices, between which other work runs. Idle objects are not visited.
 
 import ForebayWire
 import Replay
@@ -47,10 +47,10 @@ final class Ticker: ShardPart {
         super.init(context)
     }
 
-    /// Views, connections, topics and subscriptions that one slice of a tick looks at.
+    /// Views, connections, topics and subscriptions visited in one slice of a tick.
     static let slice = 1024
 
-    /// `deadline` has passed.
+    /// Called when `deadline` has passed.
     func fire(now: Instant) {
         pool.look()
         if now.monotonic >= rateLimiter.nextPayment {
@@ -69,8 +69,8 @@ final class Ticker: ShardPart {
         timers.beginTick()
     }
 
-    /// Looks at one slice of what is due. True when nothing is left of it. However long the turn has taken so
-    /// far, a slice takes no more than half of one.
+    /// Visits one slice of what is due. Returns true if nothing is left. However long the turn has taken so far, a
+    /// slice takes at most half a turn.
     private func goOnTicking(now: Instant) -> Bool {
         var left = Ticker.slice
         let end = work.spent + Work.turn / 2
@@ -106,26 +106,26 @@ final class Ticker: ShardPart {
 
     // Topics
 
-    /// Returns how many channels and publishes were looked at.
+    /// Returns how many channels and publishers were visited.
     private func tick(_ topic: Topic, most: Int, now: Instant) -> Int {
         let visited = topic.tick(most: most, now: now)
         if let since = topic.usage.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle
         {
-            // A deleted one lives on while somebody waits for its messages.
+            // A deleted topic stays while subscriptions wait for its messages.
             let isNamed = topics.hasName(topic)
             ownership.remove(topic)
             if isNamed { events.event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
-            // Later, or what cannot be brought about now would keep this tick going.
+            // Later than now, or work that cannot be done yet would keep this tick running.
             let soonest = visited < most ? now.monotonic + 1 : now.monotonic
             timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }
         return visited
     }
 
-    /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
-    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them,
-    /// which each is told when it is looked at.
+    /// This thread did not run for a while: the process was stopped, or the machine was busy. Input from clients was
+    /// not read and no keepalives were sent, so that time does not count against clients. It is credited to each of
+    /// them when it is visited.
     private func standStill(_ late: UInt64, now: Instant) {
         timers.noteStandstill(late, now: now.monotonic)
         effects.log.append(

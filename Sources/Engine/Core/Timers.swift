@@ -1,4 +1,4 @@
-// Timers: what a shard is to look at when time has passed. `Ticker` looks at it.
+// Timers: what a shard has to visit at which time, for `Ticker`.
 
 import ForebayWire
 import Replay
@@ -8,22 +8,22 @@ final class Timers: ShardPart {
 
     var topics = TimerQueue<Topic>()
     var connections = TimerQueue<Connection>()
-    /// `block` subscriptions that messages wait for.
+    /// `block` subscriptions for which messages wait.
     var blockers = TimerQueue<Subscriber>()
-    /// Connections that something has happened to since the last tick.
+    /// Connections that were active since the last tick.
     private var touched: [Connection] = []
-    /// Those that the tick under way is still to look at.
+    /// Those that the current tick still has to visit.
     private var dueConnections: [Connection] = []
-    /// The same of views: their figures have changed.
+    /// The same for views whose counts have changed.
     private var touchedViews: [TopicView] = []
     private var dueViews: [TopicView] = []
     private(set) var isTicking = false
-    /// When the next tick is due, and the figures for the next second.
+    /// When the next tick and the next statistics are due.
     var nextTick: UInt64
     var nextStatistics: UInt64
-    /// By how many nanoseconds all ticks together were late.
+    /// The accumulated lateness of all ticks, in nanoseconds.
     var lateness: UInt64 = 0
-    /// For how many nanoseconds the thread stood still, in all, and when that was last found out.
+    /// The total time for which the thread stood still, in nanoseconds, and when that was last detected.
     private(set) var stoodStill: (time: UInt64, until: UInt64) = (0, 0)
 
     override init(_ context: ShardContext) {
@@ -34,7 +34,7 @@ final class Timers: ShardPart {
 
     var touchedCount: Int { touched.count + dueConnections.count }
 
-    /// The next tick looks at a connection.
+    /// Makes the next tick visit a connection.
     @inline(__always)
     func touch(_ connection: Connection) {
         guard !connection.lists.isTouched else { return }
@@ -42,7 +42,7 @@ final class Timers: ShardPart {
         touched.append(connection)
     }
 
-    /// The next tick tells a view's owner of its figures.
+    /// Makes the next tick report a view's counts to its owner.
     @inline(__always)
     func touch(_ view: TopicView) {
         guard !view.isTouched else { return }
@@ -63,7 +63,7 @@ final class Timers: ShardPart {
         return view
     }
 
-    /// A connection that something has happened to, or of which a limit of time may be reached.
+    /// The next connection that was active, or that may have reached a time limit.
     func nextDueConnection(now: UInt64) -> Connection? {
         guard let connection = dueConnections.popLast() else { return connections.takeDue(now: now) }
         connection.lists.isTouched = false
@@ -76,10 +76,10 @@ final class Timers: ShardPart {
         nextTick = now + Timers.interval
     }
 
-    /// The thread did not run for so many nanoseconds until now.
+    /// The thread did not run for the last `time` nanoseconds.
     func noteStandstill(_ time: UInt64, now: UInt64) { stoodStill = (stoodStill.time &+ time, now) }
 
-    /// Has a topic looked at when something of it is due.
+    /// Schedules a topic for its next deadline.
     func schedule(_ topic: Topic, now: UInt64) {
         if topic.held == nil { return }
         topics.schedule(topic, by: topic.deadline(now: now))

@@ -1,8 +1,8 @@
-// Turn: the order in which a shard is fed and what comes of it is carried out. The server's loop, the simulator, the
-// tests, the fuzzers and the budget all take their turns by it, so that what one of them finds holds for the others.
+// Turn: the order in which a shard receives inputs and its effects are carried out. The server's loop, the simulator,
+// the tests, the fuzzers and the budget all use it, so that what one of them finds applies to the others.
 //
-//     what was left over → sockets, the inbox before each → inbox → sockets that moved here → timers
-//                        → closes → mail → output → closes → mail
+//     deferred work → sockets, the inbox before each → inbox → sockets that moved here → timers
+//                   → closes → messages → output → closes → messages
 
 /// What is driven: `Shard`, or an engine in its place.
 public protocol TurnEngine: AnyObject {
@@ -16,23 +16,23 @@ public protocol TurnEngine: AnyObject {
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)
 }
 
-/// What drives an engine: it has the sockets, the clock, and the way to other shards.
+/// Drives an engine: it has the sockets, the clock, and the connection to other shards.
 public protocol TurnDriver {
     associatedtype Engine: TurnEngine
 
     var engine: Engine { get }
     var now: Instant { get }
 
-    /// Feeds the engine what sockets have. What other shards sent comes before each read: the peer may have learnt on
-    /// another connection what is on its way here.
+    /// Feeds the engine what the sockets have. Messages from other shards come before each read, because the peer may
+    /// have learned on another connection of something that is still on its way here.
     func readSockets()
-    /// Feeds the engine what other shards sent.
+    /// Feeds the engine the messages from other shards.
     func readInbox()
-    /// Gives sockets that came from other shards to their connections.
+    /// Attaches sockets from other shards to their connections.
     func adoptSockets()
-    /// Calls the engine's `fire` if its time has come, and does what else is due with time.
+    /// Calls the engine's `fire` when it is due, and does other time-driven work.
     func fireTimers()
-    /// Carries out effects that concern reading and closing, log and logins.
+    /// Carries out effects for reading, closing, logging and logins.
     func carryOut()
     /// Writes once to each connection that has output.
     func writeOutput()
@@ -41,11 +41,10 @@ public protocol TurnDriver {
 }
 
 extension TurnDriver {
-    /// One turn of the shard.
     @inlinable
     public func turn() {
         engine.beginTurn()
-        // What the turn before had no time for comes first, so that everybody has a turn.
+        // Work deferred by the previous turn comes first, so that all of it gets its turn.
         if engine.hasWork { engine.goOn(now: now) }
         readSockets()
         carryOut()
@@ -65,11 +64,11 @@ extension TurnDriver {
         if let deadline = engine.deadline, deadline <= now.monotonic { engine.fire(now: now) }
     }
 
-    /// Puts what other shards are to be told into their inboxes.
+    /// Puts messages into the inboxes of other shards.
     @inlinable
     public func postMail() { engine.effects.takeMail { batch, shard in post(batch, to: shard) } }
 
-    /// Takes the list of those that have output.
+    /// Takes the list of connections with output.
     @inlinable
     public func takeFlushes() -> [ConnectionID] {
         var list: [ConnectionID] = []
@@ -77,8 +76,8 @@ extension TurnDriver {
         return list
     }
 
-    /// Hands the output of connections to `write`, one after the other. It returns how many of the bytes the socket
-    /// took; nil if nothing is to be written there.
+    /// Passes the output of each connection in the list to `write`, which returns how many bytes the socket took, or
+    /// nil if nothing may be written there.
     @inlinable
     public func write(
         _ list: [ConnectionID], _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,

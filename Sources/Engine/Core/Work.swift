@@ -1,50 +1,50 @@
-// Work: how much of its thread's time one turn of a shard takes, and what goes on in the next one. Nobody's input is
-// dealt with to its end while others wait: a connection is given a quantum, counted in units of about a microsecond,
-// and gets in line with the rest of what it sent. The same holds for a view that has many members to bring a message
-// to, and for a connection that ends with many streams.
+// Work: limits the thread time of one turn of a shard, and queues what is deferred to the next one. No input is
+// processed to its end while others wait: each connection has a quantum, counted in units of about a microsecond, and
+// is queued with the rest of its input. The same applies to views that have to deliver a message to many members, and
+// to connections that end with many streams.
 //
-//     read ─▶ quantum ─▶ all dealt with
-//                └─ used up ─▶ backlog ─▶ quantum …          each has one, then the next one's turn comes
+//     read ─▶ quantum ─▶ all processed
+//                └─ used up ─▶ backlog ─▶ quantum …          one each, then the next connection's turn
 
 struct Work {
     /// Units that one connection's input may take before others have their turn.
     static let quantum = 96
-    /// Units after which a turn goes on to what is to be written, and begins again.
+    /// Units after which a turn proceeds to writing.
     static let turn = 500
-    /// Streams that end before others have their turn, where a connection or a topic has many.
+    /// Streams of a connection or topic that end before others have their turn.
     static let endings = 64
 
-    /// Requests and batches of messages on their way to other shards beyond which each connection has one at a time.
+    /// Requests and batches on their way to other shards above which each connection may have only one at a time.
     static let mailUnderWay = 1024
 
-    /// Connections, topics or streams of which a sweep looks at one after the other before others have their turn.
+    /// Connections, topics or streams that a sweep visits before others have their turn.
     static let sweep = 64
 
-    // What things cost, in units.
+    // Costs, in units
     static let event = 1
     /// A message from another shard.
     static let mail = 4
-    /// A connection of HTTP that is new, and a request over HTTP/1.1.
+    /// A new HTTP connection, or a request over HTTP/1.1.
     static let request = 25
     static let subscribing = 8
     static let ending = 4
     /// A connection whose socket is closed.
     static let closing = 16
-    /// Bytes of messages in other forms that are made for one unit.
+    /// Bytes of messages in other forms that are encoded per unit.
     static let bytesMadePerUnit = 1024
-    /// Bytes of a message from which on it is made in another form in a turn that has time for that.
+    /// Messages of at least this many bytes are encoded in another form only in a turn that has time for it.
     static let worthATurn = EntryRun.large
-    /// Members that are brought up to the log's end for one unit.
+    /// Members that advance to the log's end per unit.
     static let membersPerUnit = 8
 
-    /// Places of a table that an operator's question goes over for one unit.
+    /// Slots of a table that an operator's query visits per unit.
     static let placesPerUnit = 4
 
-    /// Units taken since the turn began.
+    /// Units spent since the turn began.
     var spent = 0
-    /// Bytes of messages in other forms that were made since then.
+    /// Bytes of messages encoded in other forms in this turn.
     private var made = 0
-    /// Another large message in another form would make the turn too long.
+    /// Encoding another large message would make the turn too long.
     var hasMadeMuch: Bool { made >= Work.worthATurn }
 
     mutating func begin() {
@@ -52,29 +52,29 @@ struct Work {
         made = 0
     }
 
-    /// So many bytes of messages in other forms were made.
+    /// Counts bytes of messages encoded in other forms.
     mutating func note(made bytes: Int) {
         made += bytes
         spent += bytes / Work.bytesMadePerUnit
     }
 
-    /// Connections with input left.
+    /// Connections with unprocessed input.
     private var backlog = TurnQueue<Connection>()
-    /// Views with members to bring up to the log's end.
+    /// Views with members that have to advance to the log's end.
     private var views = TurnQueue<TopicView>()
-    /// Connections that are over, with streams left.
+    /// Connections that have ended, with streams left.
     private var endings = TurnQueue<Connection>()
-    /// Topics that are over, with publishers left.
+    /// Topics that have ended, with publishers left.
     private var topics = TurnQueue<Topic>()
 
-    /// Subscriptions whose next message has to be made in their form.
+    /// Subscriptions whose next message has to be encoded.
     private var forms = TurnQueue<Subscriber>()
-    /// Those for whose message there was no memory.
+    /// Subscriptions whose next message is waiting for memory.
     private var starved = TurnQueue<Subscriber>()
-    /// Nobody waits for memory.
+    /// No subscription waits for memory.
     var isFed: Bool { starved.isEmpty }
 
-    /// Some of those who wait for memory go on.
+    /// Lets up to `most` subscriptions that wait for memory continue.
     mutating func feed(most: Int) {
         for _ in 0..<most {
             guard let subscriber = starved.popFirst() else { return }
@@ -82,18 +82,18 @@ struct Work {
         }
     }
 
-    /// What all of something is gone over for.
+    /// Sweeps in progress.
     var sweeps: [Sweep] = []
 
-    /// The turn has taken its time: what is left of its inputs is for the next one.
+    /// The turn has used up its time: its remaining inputs are left for the next one.
     var isTurnOver: Bool { spent >= Work.turn }
 
     var isEmpty: Bool { count == 0 && sweeps.isEmpty }
     var count: Int { backlog.count + views.count + endings.count + topics.count + forms.count }
 
-    // Getting in line, and having one's turn
+    // Deferring work, and continuing it
 
-    /// A connection has used up its quantum.
+    /// Queues a connection that has used up its quantum.
     mutating func getInLine(_ connection: Connection) {
         guard !connection.input.isBehind else { return }
         connection.input.isBehind = true
@@ -107,7 +107,7 @@ struct Work {
         return connection
     }
 
-    /// A view has members left to bring up to the log's end.
+    /// Queues a view whose members have not all advanced to the log's end.
     mutating func advanceLater(_ view: TopicView) {
         guard !view.isInLine else { return }
         view.isInLine = true
@@ -121,14 +121,14 @@ struct Work {
         return view
     }
 
-    /// Making a subscription's next message in its form would take this turn too long.
+    /// Defers encoding a subscription's next message, because it would make this turn too long.
     mutating func makeLater(for subscriber: Subscriber) {
         guard !subscriber.awaitsForm else { return }
         subscriber.awaitsForm = true
         forms.append(subscriber)
     }
 
-    /// There is no memory for a subscription's next message in its form.
+    /// Defers encoding a subscription's next message until there is memory for it.
     mutating func makeWhenThereIsMemory(for subscriber: Subscriber) {
         guard !subscriber.awaitsForm else { return }
         subscriber.awaitsForm = true
@@ -142,12 +142,12 @@ struct Work {
         return subscriber
     }
 
-    /// A topic has publishers left to refuse.
+    /// Queues a topic that has publishers left to refuse.
     mutating func refuseLater(_ topic: Topic) { topics.append(topic) }
 
     mutating func nextTopic() -> Topic? { topics.popFirst() }
 
-    /// A connection has streams left to end.
+    /// Queues a connection that has streams left to end.
     mutating func endLater(_ connection: Connection) {
         guard !connection.lists.isEnding else { return }
         connection.lists.isEnding = true
@@ -162,7 +162,7 @@ struct Work {
     }
 }
 
-/// All connections, or all topics, are to be gone over, each once.
+/// A pass over all connections or all topics that visits each once.
 struct Sweep {
     enum Reason {
         case settings, permissions, drainingTopics, drainingConnections, unacknowledged
@@ -170,10 +170,10 @@ struct Sweep {
     }
 
     let reason: Reason
-    /// The place that comes next.
+    /// The next slot.
     var place = 0
-    /// Streams of the connection there that are left; nil before it has had its turn.
+    /// Streams of the connection in that slot still to be visited; nil before its first visit.
     var streams: Int?
-    /// What has come of it so far, where permissions are the reason.
+    /// The result so far of a review of permissions.
     var review: Review?
 }

@@ -1,15 +1,15 @@
-// Where a subscription begins, and the ways in which a topic and a subscription end.
+// Lifecycle: where a subscription begins, and how topics and subscriptions end.
 
 /// Where a subscription begins.
 public enum Start: Sendable, Hashable {
     /// With the next message appended.
     case next
-    /// With the last so many retained messages, or all there are.
+    /// With the last n retained messages, or all of them if there are fewer.
     case last(UInt64)
-    /// With everything retained.
+    /// With all retained messages.
     case all
-    /// At this message. One no longer retained begins at the oldest retained, one beyond the next at the next; both
-    /// are a gap.
+    /// At this message. If it is no longer retained, the subscription begins at the oldest retained message; if it is
+    /// beyond the next message, at the next one. Both are a gap.
     case from(SequenceNumber)
 }
 
@@ -20,11 +20,11 @@ public enum TopicEnd: Sendable, Hashable {
 
 /// Why a subscription overflowed.
 public enum OverflowCause: Sendable, Hashable {
-    /// More had to wait than its buffer holds.
+    /// More messages had to wait than its buffer holds.
     case buffer
-    /// What waited was evicted, because the topic's log reached its limit of bytes.
+    /// Waiting messages were evicted, because the topic's log reached its byte limit.
     case bytes
-    /// It kept publishers waiting beyond the limit of time.
+    /// It held publishers back for longer than the time limit.
     case blockedTooLong
 }
 

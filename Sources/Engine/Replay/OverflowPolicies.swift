@@ -1,12 +1,12 @@
-// The overflow policies: what becomes of arrivals that could not be handed over. Each takes a whole batch, in constant
-// time, and leaves what taking its messages one by one, in order, would have left.
+// OverflowPolicies: what happens to arrivals that cannot be handed over. Each policy handles a whole batch in constant
+// time, with the same result as handling its messages one by one.
 
 import ForebayWire
 
 extension WaitingRanges {
-    /// Lets `arrivals` wait as far as the policy and the limit allow. They begin above everything that waits.
-    /// - Returns: how many messages were lost by it, of the arrivals and of what waited before; under `fail`, how many
-    ///   of the arrivals found no place.
+    /// Makes `arrivals` wait as far as the policy and the limit allow. They must be above everything that waits.
+    /// - Returns: how many messages were lost, both arrivals and waiting ones; under `fail`, how many arrivals did not
+    ///   fit.
     mutating func admit(_ arrivals: SequenceRange, under policy: Overflow) -> UInt64 {
         switch policy {
         case .block:
@@ -24,7 +24,7 @@ extension WaitingRanges {
         }
     }
 
-    /// There is one range only, and the arrivals go on where it ends: the newest `limit` of both stay.
+    /// There is only one range, and the arrivals continue it: the newest `limit` messages of both remain.
     private mutating func admitDroppingOldest(_ arrivals: SequenceRange) -> UInt64 {
         let surplus = arrivals.length > room ? arrivals.length - room : 0
         append(arrivals)
@@ -32,12 +32,12 @@ extension WaitingRanges {
         return surplus
     }
 
-    /// Arrivals first fill the room. From then on each takes the place of the last one waiting and so begins a range
-    /// of its own, which the next arrival replaces: in the end only the newest is left of them.
+    /// Arrivals first fill the room. After that, each replaces the newest waiting message and so begins a range of its
+    /// own, which the next arrival replaces: in the end only the newest arrival is left.
     ///
-    /// Where that would be one range too many, an arrival takes the place of the whole last range of n > 1 messages.
-    /// Then n − 1 more find room, and the next does the same again: the arrivals go by in cycles of n, of which the
-    /// last, whole or not, is left.
+    /// If that would create one range too many, an arrival replaces the whole last range of n > 1 messages. That frees
+    /// room for n − 1 more, and then the next arrival does the same: arrivals pass in cycles of n, of which the last
+    /// one, complete or not, remains.
     private mutating func admitReplacingNewest(_ arrivals: SequenceRange) -> UInt64 {
         var lost: UInt64 = 0
         var rest = arrivals
@@ -55,7 +55,7 @@ extension WaitingRanges {
             }
             lost += cycle
             if relaxes(at: count - cycle + 1) {
-                // The limit sinks on the way (once in a subscription's life): go on with the new one.
+                // The limit shrinks in between (once in a subscription's life): continue with the new one.
                 replaceLast(with: rest.prefix(1))
                 rest.lower = rest.lower.advanced(by: 1)
                 continue
@@ -69,7 +69,7 @@ extension WaitingRanges {
 }
 
 extension Overflow {
-    /// What waits may lie in several ranges.
+    /// Whether waiting messages can form several ranges.
     var leavesGaps: Bool {
         switch self {
         case .dropNewest, .replaceNewest: true

@@ -1,12 +1,12 @@
-// Sequence numbers and ranges of them: absolute positions in one topic, distinct from counts, indexes and credits.
-// All arithmetic saturates, because sequence numbers come from peers as well (`from=18446744073709551615`).
+// SequenceNumber: sequence numbers and ranges of them: absolute positions in one topic, distinct from counts, indices
+// and credits. All arithmetic saturates, because clients also send sequence numbers (`from=18446744073709551615`).
 
 /// The position of a message in its topic. Topics number their messages from 1 (`first`).
 @frozen
 public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConvertible {
     public var value: UInt64
 
-    /// What a topic gives its first message.
+    /// The sequence number of a topic's first message.
     public static let first = SequenceNumber(1)
 
     @inlinable
@@ -16,7 +16,7 @@ public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConver
 
     @inlinable public var description: String { "\(value)" }
 
-    /// `count` messages further on, or further back when negative; stays within 0 and `UInt64.max`.
+    /// `count` messages further, or back if negative; stays within 0 and `UInt64.max`.
     @inlinable
     public func advanced(by count: Int) -> SequenceNumber {
         if count >= 0 { return adding(UInt64(count)) }
@@ -30,7 +30,7 @@ public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConver
     @inlinable
     public static func + (a: SequenceNumber, count: Int) -> SequenceNumber { a.advanced(by: count) }
 
-    /// How many messages `a` lies beyond `b`; negative if it lies before. Stays within the bounds of `Int`.
+    /// How many messages `a` is after `b`; negative if it is before. Stays within the bounds of `Int`.
     @inlinable
     public static func - (a: SequenceNumber, b: SequenceNumber) -> Int {
         if a.value >= b.value { return Int(clamping: a.value - b.value) }
@@ -51,7 +51,7 @@ public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// The messages from `lower` up to, but not including, `upper`. Empty when `upper` is not above `lower`.
+/// The messages from `lower` up to, but not including, `upper`. Empty if `upper` is not above `lower`.
 @frozen
 public struct SequenceRange: Hashable, Sendable, CustomStringConvertible {
     public var lower: SequenceNumber
@@ -63,7 +63,7 @@ public struct SequenceRange: Hashable, Sendable, CustomStringConvertible {
         self.upper = upper
     }
 
-    /// How many messages the range holds, at most `Int.max`.
+    /// The number of messages in the range, at most `Int.max`.
     @inlinable public var count: Int { isEmpty ? 0 : upper - lower }
 
     @inlinable public var isEmpty: Bool { upper <= lower }
@@ -72,7 +72,7 @@ public struct SequenceRange: Hashable, Sendable, CustomStringConvertible {
 
     var length: UInt64 { upper.distance(from: lower) }
 
-    /// The first `count` messages of the range, or all of it when it holds no more.
+    /// The first `count` messages of the range, or all of it if there are fewer.
     @inlinable
     func prefix(_ count: UInt64) -> SequenceRange {
         SequenceRange(lower: lower, upper: min(upper, lower.adding(count)))

@@ -1,68 +1,68 @@
-// Subscription: one subscriber's cursor into a topic's log – what it is still to receive, what it lost and how it ends.
-// It knows sequence numbers only; the messages stay in the log, shared by all subscriptions. What the subscriber has
-// asked for is an account of its own, `Credit`: whoever drives both hands over no more than the account allows.
+// Subscription: one subscriber's cursor into a topic's log: what it still has to receive, what it lost and how it ends.
+// It knows only sequence numbers; the messages stay in the log, shared by all subscriptions. The subscriber's demand is
+// a separate account, `Credit`: the driver of both hands over no more than the account allows.
 //
-// For every batch that a topic takes in, whoever drives it does, for each subscription:
+// For every batch that a topic appends, the driver does the following with each subscription:
 //
 //     appended(upTo:)                      the messages are pending
-//     deliverable / handOver, repeatedly   as far as credit and the connection's output have room
-//     settle()                             what is still pending waits, and the overflow policy has its say
+//     deliverable / handOver, repeatedly   as far as credit and the connection's output allow
+//     settle()                             what is still pending waits, and the overflow policy applies
 //
-// and `deliverable`/`handOver` again whenever credit or room arrives. The outcome is that of doing so for each message
-// singly, in order. Its life:
+// It repeats `deliverable`/`handOver` whenever credit or output space becomes available. The result is the same as for
+// handling each message separately, in order. The life cycle:
 //
 //     open ──── topicEnded ──────────────┐
-//       ├────── settle, evict: overflow ─┼─→ ending ── all that it took is delivered or lost; takeEnd ──→ over
+//       ├────── settle, evict: overflow ─┼─→ ending ── all it accepted is delivered or lost; takeEnd ──→ over
 //       └────── fail(_:) ────────────────┘
 //
 // Every operation is O(1), or O(ranges) for `evict`, however many messages it concerns.
 
 import ForebayWire
 
-/// One subscriber's cursor into a topic. 144 bytes; what a peer sends can trip none of its preconditions, which only
-/// ask that no more is handed over than is `deliverable`.
+/// One subscriber's cursor into a topic. It takes 144 bytes. No peer can violate its preconditions, which only require
+/// that no more is handed over than is `deliverable`.
 public struct Subscription: ~Copyable, Sendable {
-    /// How many separate ranges of waiting messages are kept (`drop-newest`, `replace-newest`).
+    /// The maximum number of separate ranges of waiting messages (`drop-newest`, `replace-newest`).
     public static let maxRanges = 64
 
     @usableFromInline
     enum State: Sendable {
         case open
-        /// Messages from `stop` on are not taken. The end is due once all below is delivered or lost.
+        /// Messages from `stop` on are not accepted. The end is due once all messages before it are delivered or lost.
         case ending(End, stop: SequenceNumber)
         case over
     }
 
     @usableFromInline var state = State.open
     @usableFromInline var waitingRanges: WaitingRanges
-    /// Messages below are delivered, waiting or lost; those from here on are pending.
+    /// Messages before this are delivered, waiting or lost; those from here on are pending.
     @usableFromInline var settled: SequenceNumber
-    /// Where the topic ends, as far as it was told.
+    /// The topic's end, as far as the subscription knows.
     @usableFromInline var arrived: SequenceNumber
-    /// The message after the last one delivered, or the first one it was to see.
+    /// The message after the last one delivered, or the first one it should receive.
     private var expected: SequenceNumber
 
-    /// The topic's end when the subscription began: what comes from here on arrived after it joined.
+    /// The topic's end when the subscription began: messages from here on arrived after it joined.
     public let joined: SequenceNumber
     /// With `Start.from`: how many messages from there on were no longer retained.
     public let missedAtStart: UInt64
     /// Messages delivered so far.
     public private(set) var delivered: UInt64 = 0
-    /// Messages lost so far, to the overflow policy, eviction or `fail(_:)`; `missedAtStart` is not among them, nor is
-    /// what arrived after a subscription with the policy `fail` had overflowed.
+    /// Messages lost so far to the overflow policy, eviction or `fail(_:)`; excludes `missedAtStart` and what arrived
+    /// after a subscription with the policy `fail` had overflowed.
     public private(set) var dropped: UInt64 = 0
-    /// Messages lost, `missedAtStart` among them, that no delivered message has told of: those after the last one
-    /// delivered, once nothing waits. Told with the terminal event.
+    /// Messages lost, including `missedAtStart`, that no delivered message has reported: those after the last one
+    /// delivered, once nothing waits. The terminal event reports them.
     public private(set) var droppedSinceDelivery: UInt64
     /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
-    /// It could not begin where it was to: what was asked for is no longer, or not yet, there.
+    /// It could not begin at the requested position, which is no longer, or not yet, available.
     public let gapAtStart: Bool
 
     /// - Parameters:
     ///   - start: where to begin.
-    ///   - window: the retained messages; its upper end is the sequence that the next message will get.
-    ///   - buffer: how many messages may wait, 1 to 2³¹−1; figures outside are taken for the nearest.
+    ///   - window: the retained messages; its upper end is the sequence of the next message.
+    ///   - buffer: how many messages may wait, 1 to 2³¹−1; values outside are clamped.
     public init(start: Start, window: SequenceRange, buffer: Int, overflow: Overflow) {
         let oldest = min(window.lower, window.upper)
         let next = window.upper
@@ -82,14 +82,14 @@ public struct Subscription: ~Copyable, Sendable {
             gap = true
         case .from(let sequence):
             begin = max(sequence, oldest)
-            // No message has the number 0: asking for it is asking for the first.
+            // No message has the number 0: it means the first one.
             missed = begin.distance(from: max(sequence, .first))
             gap = missed > 0
         }
         var joinedWith = SequenceRange(lower: begin, upper: next)
         if overflow == .latest && joinedWith.length > 1 {
             joinedWith.lower = next.advanced(by: -1)
-            // Who names a message to begin at is told of those that it does not get; a replay just begins later.
+            // A subscription from a given message reports what it skips; a replay just begins later.
             if case .from = start {
                 skipped = joinedWith.lower.distance(from: begin)
             } else {
@@ -110,25 +110,26 @@ public struct Subscription: ~Copyable, Sendable {
         self.overflow = overflow
     }
 
-    // What there is to see
+    // State
 
-    /// How many messages wait; those of a batch that is not settled are not among them.
+    /// How many messages wait, excluding pending ones.
     @inlinable @inline(__always)
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
-    /// What waits, lowest first; for whoever audits a subscription.
+    /// The waiting messages, lowest first, for audits.
     package var waitingMessages: [SequenceRange] { waitingRanges.all }
 
-    /// Up to where it was told that the topic goes.
+    /// The topic's end, as far as the subscription knows.
     @inlinable @inline(__always)
     package var told: SequenceNumber { arrived }
 
-    /// The newest message that waits; nil if none does.
+    /// The newest waiting message; nil if there is none.
     public var newestWaiting: SequenceNumber? {
         waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)
     }
 
-    /// How many may wait at present: the buffer, or more for a joiner that still works off what it joined with.
+    /// How many may wait at present: the buffer, or more while a new subscription works off the messages it joined
+    /// with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 
     /// The terminal event was taken; nothing changes any more.
@@ -137,7 +138,7 @@ public struct Subscription: ~Copyable, Sendable {
         return false
     }
 
-    /// The lowest sequence that is still needed: the first message that waits or is pending, else the topic's end.
+    /// The lowest sequence still needed: the first waiting or pending message, else the topic's end.
     @inlinable @inline(__always)
     public var cursor: SequenceNumber {
         if !waitingRanges.isEmpty { return waitingRanges.first.lower }
@@ -146,7 +147,7 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// Under `block`: publishers may append up to here (exclusive) without more than `buffer` messages waiting that
-    /// arrived after it joined. Nil for other policies, and once it takes nothing more.
+    /// arrived after it joined. Nil for other policies, and once it accepts nothing more.
     @inlinable @inline(__always)
     public var horizon: SequenceNumber? {
         floor?.adding(UInt64(waitingRanges.buffer))
@@ -162,9 +163,9 @@ public struct Subscription: ~Copyable, Sendable {
         }
     }
 
-    /// The next messages without a gap between them that may be handed over now: as many as `available` allows of what
-    /// waits, and of what is pending if nothing else comes before it.
-    /// - Parameter available: what the credit is good for, in messages.
+    /// The next messages without a gap that may be handed over now: as many waiting ones as `available` allows, and
+    /// pending ones if nothing comes before them.
+    /// - Parameter available: the available credit, in messages.
     @inlinable @inline(__always)
     public func deliverable(_ available: Int) -> SequenceRange {
         var range = pending
@@ -176,26 +177,26 @@ public struct Subscription: ~Copyable, Sendable {
         return range.prefix(UInt64(available))
     }
 
-    /// How many messages were lost just before `next`, the first that is deliverable: since the last one delivered, or
-    /// since where the subscription was to begin.
+    /// How many messages were lost just before `next`, the first deliverable one: since the last one delivered, or
+    /// since the position where the subscription should have begun.
     public func dropped(before next: SequenceNumber) -> UInt64 { lost(before: next) }
 
-    /// The terminal event that is due now: all that was taken is delivered or lost. It needs no credit.
+    /// The terminal event that is due now: everything accepted is delivered or lost. It needs no credit.
     @inlinable @inline(__always)
     public var end: End? {
         guard case .ending(let end, _) = state, waitingRanges.isEmpty, pending.isEmpty else { return nil }
         return end
     }
 
-    // What happens
+    // Events
 
     /// The topic now ends at `end` (exclusive). The messages up to there are pending until `settle()`.
     public mutating func appended(upTo end: SequenceNumber) {
         arrived = max(arrived, end)
     }
 
-    /// The first `count` messages of `range`, which is what was `deliverable`, were handed over to the connection. The
-    /// account is the caller's to charge.
+    /// The first `count` messages of `range`, the result of `deliverable`, were handed over to the connection. The
+    /// caller charges the credit.
     public mutating func handOver(_ count: Int, of range: SequenceRange) {
         assert(range == deliverable(range.count))
         precondition(count >= 0 && count <= range.count, "only what is deliverable can be handed over")
@@ -209,7 +210,7 @@ public struct Subscription: ~Copyable, Sendable {
         delivered += n
     }
 
-    /// What is pending could not be handed over: it waits now, as far as the overflow policy lets it.
+    /// Pending messages that could not be handed over now wait, as far as the overflow policy permits.
     @inlinable @inline(__always)
     public mutating func settle() {
         if settled != arrived { settlePending() }
@@ -229,16 +230,16 @@ public struct Subscription: ~Copyable, Sendable {
         }
     }
 
-    /// For whoever tells messages apart by their order and not by their numbers: those that wait get the numbers just
-    /// below the next one, without gaps, so that they make up one range. What was lost is told before the first of
-    /// them. To be called when nothing is pending.
+    /// For clients that identify messages by their order, not by their numbers: renumbers the waiting messages to end
+    /// just below the next sequence, without gaps, so that they form one range. Losses are reported before the first of
+    /// them. Must be called when nothing is pending.
     public mutating func closeGaps() {
         if overflow.leavesGaps { waitingRanges.closeGaps(below: settled) }
     }
 
-    /// The log lost its messages before `head` for want of bytes: those that waited or were pending are lost. Under
-    /// `fail` the subscription takes nothing more, and ends once the rest is delivered – even if its topic ended before
-    /// that, as it would otherwise be told that it has received everything.
+    /// The log lost its messages before `head` for lack of space: waiting or pending ones are lost. Under `fail` the
+    /// subscription accepts nothing more and ends once the rest is delivered. That applies even if its topic ended
+    /// earlier, because the topic's end would suggest that it has received everything.
     public mutating func evict(before head: SequenceNumber) {
         appended(upTo: head)
         var lost = waitingRanges.remove(before: head)
@@ -252,14 +253,14 @@ public struct Subscription: ~Copyable, Sendable {
         if overflow == .fail { overflowed(.bytes) }
     }
 
-    /// The topic ended at `end` (exclusive). The first end counts, and so does an overflow before it.
+    /// The topic ended at `end` (exclusive). The first end counts, and so does an earlier overflow.
     public mutating func topicEnded(_ how: TopicEnd, at end: SequenceNumber) {
         appended(upTo: end)
         guard case .open = state else { return }
         state = .ending(how == .completed ? .completed : .topicFailed, stop: arrived)
     }
 
-    /// Ends the subscription at once: all that waits or is pending is lost. Without effect if an end is already due.
+    /// Ends the subscription at once: all waiting and pending messages are lost. No effect if an end is already due.
     public mutating func fail(_ cause: OverflowCause) {
         guard !isOver, end == nil else { return }
         lose(waitingRanges.count + pending.length)
@@ -268,16 +269,16 @@ public struct Subscription: ~Copyable, Sendable {
         overflowed(cause)
     }
 
-    /// The terminal event, if it is due: it is returned once, and the subscription is over.
+    /// The terminal event, if it is due. It is returned once, and then the subscription is over.
     public mutating func takeEnd() -> End? {
         guard let due = end else { return nil }
         state = .over
         return due
     }
 
-    // Within
+    // Internal
 
-    /// Arrivals that `settle()` has not yet seen to.
+    /// Arrivals that `settle()` has not handled yet.
     @inlinable @inline(__always)
     var pending: SequenceRange {
         switch state {
@@ -296,8 +297,8 @@ public struct Subscription: ~Copyable, Sendable {
         droppedSinceDelivery += count
     }
 
-    /// Nothing that arrives from now on is taken. The first overflow counts; it outdoes a topic's end that is still to
-    /// be told, since what the subscriber received is not all that led up to that end.
+    /// Accepts nothing that arrives from now on. The first overflow counts. It replaces a topic's end that has not been
+    /// reported yet, because the subscriber has not received everything up to that end.
     private mutating func overflowed(_ cause: OverflowCause) {
         switch state {
         case .open: state = .ending(.overflow(cause), stop: arrived)

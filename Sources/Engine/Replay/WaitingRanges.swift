@@ -1,15 +1,16 @@
-// What waits for one subscriber, as ranges of the topic's log, and how many may. Nothing is stored per message: the
-// first range lies in the structure itself; only `drop-newest` and `replace-newest` ever need further ones, which are
-// kept in a ring that is allocated once, when the second range is needed.
+// WaitingRanges: the messages that wait for one subscriber, as ranges of the topic's log, and their limit. Nothing is
+// stored per message. The first range is part of the structure itself. Only `drop-newest` and `replace-newest` ever
+// need more ranges, which are kept in a ring that is allocated once, when the second range is needed.
 
-/// The messages that wait, lowest first, in at most `Subscription.maxRanges` ranges that neither touch nor overlap.
+/// The waiting messages, lowest first, in at most `Subscription.maxRanges` ranges that neither touch nor overlap.
 @usableFromInline
 struct WaitingRanges: ~Copyable, Sendable {
-    /// The messages at the head; empty only if nothing waits.
+    /// The first range; empty only if nothing waits.
     @usableFromInline private(set) var first: SequenceRange
-    /// How many messages wait, in all ranges together.
+    /// How many messages wait, in all ranges.
     @usableFromInline private(set) var count: UInt64
-    /// How many may wait. A joiner's is `buffer` plus what it joined with, until at most `buffer` wait.
+    /// How many may wait. For a new subscription that is `buffer` plus what it joined with, until at most `buffer`
+    /// wait.
     private(set) var limit: UInt64
     @usableFromInline let buffer: UInt32
 
@@ -32,10 +33,10 @@ struct WaitingRanges: ~Copyable, Sendable {
     /// All ranges, lowest first.
     var all: [SequenceRange] { isEmpty ? [] : [first] + (0..<Int(ringCount)).map { ring[slot($0)] } }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     var ranges: Int { isEmpty ? 0 : 1 + Int(ringCount) }
 
-    /// The range that holds the newest message; empty if nothing waits.
+    /// The range that contains the newest message; empty if nothing waits.
     private(set) var last: SequenceRange {
         get { ringCount == 0 ? first : ring[slot(Int(ringCount) - 1)] }
         set {
@@ -46,12 +47,12 @@ struct WaitingRanges: ~Copyable, Sendable {
     /// How many more may wait.
     var room: UInt64 { limit > count ? limit - count : 0 }
 
-    /// Whether messages that begin at `sequence` could be added without exceeding the number of ranges.
+    /// Whether messages that begin at `sequence` can be added without exceeding the number of ranges.
     func canAppend(at sequence: SequenceNumber) -> Bool {
         ranges < Subscription.maxRanges || last.upper == sequence
     }
 
-    /// Adds messages above all that wait. The caller has seen to it that `canAppend`, and answers for the limit.
+    /// Adds messages above all that wait. The caller must check `canAppend` and the limit.
     mutating func append(_ range: SequenceRange) {
         guard !range.isEmpty else { return }
         if isEmpty {
@@ -69,7 +70,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         count += range.length
     }
 
-    /// Removes the first `n` messages of the first range; n is at most what it holds.
+    /// Removes the first `n` messages of the first range, which must have that many.
     mutating func removeFirst(_ n: UInt64) {
         precondition(n <= first.length)
         first.lower = first.lower.adding(n)
@@ -82,7 +83,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         relax()
     }
 
-    /// Removes what lies before `head`, and returns how many that were.
+    /// Removes the messages before `head`, and returns how many there were.
     mutating func remove(before head: SequenceNumber) -> UInt64 {
         let before = count
         while !isEmpty && first.lower < head {
@@ -103,7 +104,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         relax()
     }
 
-    /// Puts `range` in the place of the whole last range.
+    /// Replaces the whole last range with `range`.
     mutating func replaceLast(with range: SequenceRange) {
         count -= last.length
         last = range
@@ -119,7 +120,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         relax()
     }
 
-    /// Puts all that waits into one range, which ends at `upper`.
+    /// Moves all waiting messages into one range that ends at `upper`.
     mutating func closeGaps(below upper: SequenceNumber) {
         first = SequenceRange(lower: upper.advanced(by: -Int(clamping: count)), upper: upper)
         ringCount = 0

@@ -1,39 +1,40 @@
 // Blocks: memory for bytes made for one connection, reused so that steady delivery allocates nothing.
 
-/// A region that segments of one connection's output lie in.
+/// A region that holds segments of one connection's output.
 final class Block: Region, @unchecked Sendable {
     static let size = 16 << 10
-    /// A connection's second one, where memory is short: blocks of a few bytes each take more beside than these.
+    /// The size of a connection's second block when memory is short: blocks of a few bytes each have more overhead.
     static let shortSize = 512
     var used = 0
-    /// Segments that lie in it.
+    /// The number of segments in it.
     var segments = 0
 }
 
-/// The shard's spare blocks, its scratch, and how much all its connections hold for themselves.
+/// The shard's spare blocks, its scratch buffer, and the total that its connections own.
 final class BlockPool {
-    /// Spare blocks kept.
+    /// The most spare blocks that are kept.
     static let spares = 256
-    /// All connections' own copies of messages may take one part in so many of `Limits.memory`.
+    /// All connections' own copies of messages may take 1/`share` of `Limits.memory`.
     static let share = 8
     private var free: [Block] = []
     let budget: MemoryBudget
     let scratch: Scratch
     private let shards: Int
-    /// Bytes of blocks that connections hold.
+    /// Bytes of blocks owned by connections.
     private(set) var owned = 0
-    /// Bytes of them above which memory is short.
+    /// The value of `owned` above which memory is short.
     private var allowance: Int
-    /// A connection is handed no more than it can be expected to take at once.
+    /// Memory is short: a connection is handed no more than it is likely to send at once.
     private(set) var isShort = false
-    /// Bytes of requests and answers of connections whose requests wait, as they do not read or others have their turn.
+    /// Bytes of requests and responses of connections whose requests wait, because they do not read or others are
+    /// served.
     var undealt = 0
-    /// No connection is to have much more of these.
+    /// No connection should have much more of these.
     var isReadingShort: Bool { undealt > allowance }
 
-    /// Bytes that the driver has for connections of HTTP/1.1.
+    /// Bytes that the driver holds for HTTP/1.1 connections.
     var http1 = 0
-    /// No more connections of HTTP/1.1 are to be kept for their next requests.
+    /// No more HTTP/1.1 connections should be kept open for their next requests.
     var isHTTP1Short: Bool { http1 > allowance }
 
     init(budget: MemoryBudget, shards: Int = 1, scratch size: Int = Scratch.size) {
@@ -43,24 +44,24 @@ final class BlockPool {
         allowance = budget.limit / BlockPool.share / shards
     }
 
-    /// Looks at how much memory there is, as it is from one input to the next.
+    /// Reads the memory limit and usage, which can change between inputs.
     func look() {
         let limit = budget.limit
         allowance = limit / BlockPool.share / shards
         isShort = owned > allowance || budget.used > limit
     }
 
-    /// Whether one more connection may have `count` bytes for itself.
+    /// Whether one more connection may own `count` bytes.
     func mayOwn(_ count: Int) -> Bool { owned + count <= allowance }
 
-    /// A block with room for `capacity` bytes: one that has room for more where there is enough memory.
+    /// A block with space for `capacity` bytes, or for more if there is enough memory.
     func take(_ capacity: Int) -> Block {
         guard capacity <= Block.size, owned + Block.size <= allowance else { return make(capacity) }
         owned += Block.size
         return free.popLast() ?? Block(capacity: Block.size, budget: budget)
     }
 
-    /// A block of just that many bytes.
+    /// A block of exactly that size, rounded up to 16 bytes.
     func make(_ capacity: Int) -> Block {
         let block = Block(capacity: (capacity + 15) & ~15, budget: budget)
         owned += block.capacity
@@ -68,7 +69,7 @@ final class BlockPool {
         return block
     }
 
-    /// Connections hold `change` bytes more, which are in no block.
+    /// Connections own `change` more bytes outside blocks.
     func count(_ change: Int) {
         owned += change
         if owned > allowance { isShort = true }
@@ -76,7 +77,7 @@ final class BlockPool {
 
     func forEachSpare(_ body: (Block) -> Void) { free.forEach(body) }
 
-    /// A segment of `block` has gone; the block can be used again after its last.
+    /// A segment of `block` is gone; after its last one the block can be reused.
     func release(_ block: Block) {
         block.segments -= 1
         guard block.segments == 0 else { return }
@@ -85,19 +86,19 @@ final class BlockPool {
         if block.capacity == Block.size, free.count < BlockPool.spares { free.append(block) }
     }
 
-    /// Gives the spare blocks back.
+    /// Frees the spare blocks.
     func removeSpares() { free.removeAll() }
 }
 
-/// The blocks of one connection: where bytes that are made for it alone lie.
+/// The blocks of one connection, for bytes that are made only for it.
 struct OwnBlocks {
     let pool: BlockPool
-    /// The block with room left, where the next bytes go.
+    /// The block with space left, where the next bytes go.
     private(set) var current: Block?
 
     init(pool: BlockPool) { self.pool = pool }
 
-    /// A place for a new segment, in the block in use if it has room.
+    /// Space for a new segment, in the current block if it fits.
     mutating func space(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
         if let block = current, block.capacity - block.used >= count, block.segments > 0 {
             let target = block.base + block.used
@@ -112,7 +113,7 @@ struct OwnBlocks {
         return (block, block.base)
     }
 
-    /// A block with one segment, which fills it.
+    /// A block with one segment that fills it.
     func exactly(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
         let block = pool.make(count)
         block.used = count
@@ -120,7 +121,7 @@ struct OwnBlocks {
         return (block, block.base)
     }
 
-    /// A segment of `block` has gone.
+    /// A segment of `block` is gone.
     mutating func release(_ block: Block) {
         pool.release(block)
         if block.segments == 0, current === block { current = nil }

@@ -1,5 +1,5 @@
-// BoundStream: what stands behind a stream of a connection in the engine – a subscriber, a publisher, a control call or
-// a list. Owned by the connection's shard.
+// BoundStream: what a stream of a connection is bound to in the engine: a subscriber, a publisher, a control call or a
+// list. Owned by the connection's shard.
 
 class BoundStream {
     enum Kind { case subscriber, publisher, call, listing }
@@ -8,20 +8,20 @@ class BoundStream {
     let connection: Connection
     let stream: UInt32
     let handle: Handle
-    /// Of an HTTP connection: the request that it stands behind, as long as it does.
+    /// On an HTTP connection, its request while it is bound to it.
     var exchange: Exchange?
-    /// Who opened it.
+    /// The user that opened it.
     var principal = Principal.nobody
-    /// Where its user is counted.
+    /// The meter of its user.
     var meter: Meter?
-    /// A subscription or a channel; the others end with their answer.
+    /// A subscription or a channel; other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel
     }
-    /// Its place in `connection.streams`.
+    /// Its index in `connection.streams`.
     var place = 0
 
-    // It, as what its kind says that it is.
+    // The stream as its concrete type, according to `kind`.
     var asSubscriber: Subscriber {
         assert(kind == .subscriber)
         return unsafeDowncast(self, to: Subscriber.self)
@@ -42,14 +42,14 @@ class BoundStream {
         self.handle = handle
     }
 
-    /// Who asks on it now: permissions may have changed since it was opened.
+    /// The user of its requests now: permissions may have changed since it was opened.
     var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
-    /// It has a body of its own; answers over RSocket all stand in the connection's output.
+    /// It has a body of its own. Over RSocket, all responses are in the connection's output.
     var hasBody: Bool { exchange != nil }
-    /// Bytes of answers and messages that wait in the stream's own body.
+    /// Bytes of responses and messages waiting in the stream's own body.
     var bodyCount: Int { exchange?.body.count ?? 0 }
-    /// Bytes of answers that its peer has not read yet.
+    /// Bytes of responses that its peer has not read yet.
     var unreadAnswers: Int { exchange?.body.count ?? connection.output.controlCount }
-    /// Its peer takes nothing, or has to take its body first.
+    /// Its peer reads nothing, or has to read its body first.
     var isHeldUp: Bool { exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false }
 }

@@ -1,18 +1,17 @@
-// Connection: one peer as the engine sees it – protocol state, output, streams, and the moments that its time limits
-// count from.
+// Connection: one peer as the engine sees it: protocol state, output, streams, and the start times of its time limits.
 
 import Bytes
 import RSocket
 
 /// The other end of a connection.
 struct RemoteEnd {
-    /// Address and port. They change when a session goes on from elsewhere.
+    /// Address and port. They change when a session is resumed from another address.
     private(set) var peer: String
-    /// The address alone, which `connectionsPerAddress` counts by.
+    /// The address without the port, as counted for `connectionsPerAddress`.
     private(set) var address: String
-    /// Who the peer is, by the certificate that it has shown.
+    /// The certificate that the peer has presented.
     private(set) var certificate: PeerCertificate?
-    /// It came over TLS.
+    /// The connection uses TLS.
     private(set) var isSecured = false
 
     init(peer: String, address: String) {
@@ -32,15 +31,15 @@ struct RemoteEnd {
     }
 }
 
-/// In which lists of its shard a connection is, each of which has it once at most.
+/// The lists of its shard that contain a connection; each contains it at most once.
 struct ShardLists {
-    /// The next tick looks at it.
+    /// The next tick visits it.
     var isTouched = false
-    /// It is over, and streams of it are left to end.
+    /// It has ended, and some of its streams remain to be ended.
     var isEnding = false
-    /// The driver is to gather its output.
+    /// The driver will gather its output.
     var isFlushing = false
-    /// Its output has room that no socket made.
+    /// Its output has space that no write made.
     var isRoomy = false
 }
 
@@ -49,21 +48,21 @@ final class Connection: Timed {
     var remote: RemoteEnd
     var login = Login()
     var rsocket: ServerConnection
-    /// What it speaks, if that is not RSocket.
+    /// Its HTTP state; nil if it speaks RSocket.
     let http: HTTPConnection?
     var output: Output
     var lifecycle: Lifecycle
-    /// It can be resumed.
+    /// Set if it can be resumed.
     var session: Session?
     var streams = ConnectionStreams()
     var waiters = OutputWaiters()
-    /// When its peer was heard of, and what it leaves undone.
+    /// When its peer was last heard from, and what it leaves unread.
     var liveness: Liveness
-    /// What of its input waits.
+    /// The part of its input that waits.
     var input = InputState()
     var lists = ShardLists()
     var timerPlace = -1
-    /// What the socket has brought and taken.
+    /// Bytes received from and taken by the socket.
     var bytes = (in: UInt64(0), out: UInt64(0))
 
     init(
@@ -90,21 +89,21 @@ final class Connection: Timed {
     var isOpen: Bool { lifecycle.isOpen }
     var hasEnded: Bool { lifecycle.hasEnded }
     var isClosed: Bool { lifecycle.isClosed }
-    /// Bytes that go as soon as the socket takes them.
+    /// Bytes that are sent as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.bodies.ready ?? 0) }
-    /// More may be handed over where `limit` bytes may wait.
+    /// Whether more may be handed over if `limit` bytes may wait.
     func hasRoom(_ limit: Int) -> Bool { room(limit) > 0 }
-    /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
+    /// How many more bytes may be handed over if `limit` bytes may wait; none if 0 or less.
     func room(_ limit: Int) -> Int { output.room(limit) - (http?.bodies.ready ?? 0) }
-    /// Bytes of what was read and not dealt with, and of answers, that count as the broker's memory.
+    /// Bytes of unprocessed input and of responses that count towards the broker's memory.
     var bufferedBytes: Int {
         (http?.bufferedBytes ?? rsocket.bufferedBytes) + output.control.capacity
     }
-    /// It has no socket, and may get another one.
+    /// It has no socket and may be resumed.
     var isDetached: Bool { session?.detachedAt != nil }
-    /// All that was to be written has gone.
+    /// Everything has been written.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
-    /// How many messages its subscriptions were handed, and how many more wait for credit.
+    /// How many messages its subscriptions have received, and how many more are waiting.
     var standing: (delivered: UInt64, waiting: UInt64) {
         var standing = (delivered: UInt64(0), waiting: UInt64(0))
         for stream in streams where stream.kind == .subscriber {
@@ -116,14 +115,14 @@ final class Connection: Timed {
         return standing
     }
 
-    /// The thread stood still for so long in all, until `until` last: that does not count against the peer.
+    /// Compensates for the thread's stalls, which do not count against the peer; see `Liveness.excuse`.
     func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
         guard let excuse = liveness.excuse(stoodStill, now: now) else { return }
         if let session { session.detachedAt = session.detachedAt.map(excuse) }
         if let http1 = http?.http1 { http1.quietSince = excuse(http1.quietSince) }
     }
 
-    /// When one of its limits of time may be reached; `soon` where it has to be looked at in every tick.
+    /// When one of its time limits may be reached; `soon` if every tick must check it.
     func timeLimit(_ limits: Limits, soon: UInt64) -> UInt64 {
         if let since = session?.detachedAt { return since.addingClamped(limits.resumeTime) }
         if session != nil, hungryCount > 0 || waiters.listingCount > 0 { return soon }
@@ -146,7 +145,7 @@ final class Connection: Timed {
         return due
     }
 
-    /// Nothing of it waits for its peer to read, or for room, but what is in its output.
+    /// Nothing waits for its peer to read or for space, except what is in its output.
     @inline(__always)
     var isAtEase: Bool {
         guard case .open = lifecycle.phase else { return false }
@@ -170,8 +169,8 @@ final class Connection: Timed {
         stream.meter = stream.exchange?.meter
     }
 
-    /// Nothing more of the engine's is said on a stream. RSocket's is over with that; HTTP's lasts until its response
-    /// is written, which its session sees to.
+    /// The engine has finished with a stream. This ends an RSocket stream. An HTTP stream lasts until its response is
+    /// written, which its session takes care of.
     func close(stream: UInt32) {
         if http == nil { rsocket.closeStream(stream) }
     }
@@ -186,7 +185,7 @@ final class Connection: Timed {
 
     func add(hungry subscriber: Subscriber) { waiters.add(hungry: subscriber) }
 
-    /// A hungry subscriber is gone.
+    /// Removes a subscriber that waits for output space.
     func leave(hungry subscriber: Subscriber) { waiters.leave(hungry: subscriber) }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.
@@ -197,7 +196,7 @@ final class Connection: Timed {
 }
 
 extension UInt64 {
-    /// A moment that something has lasted since, when `time` nanoseconds of that do not count.
+    /// The start of a period, moved so that `time` nanoseconds of the period do not count.
     func excused(_ time: UInt64, now: UInt64) -> UInt64 {
         Swift.max(self, Swift.min(addingClamped(time), now))
     }

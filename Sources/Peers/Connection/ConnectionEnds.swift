@@ -1,4 +1,4 @@
-// ConnectionEnds: how connections end – told why, closed, or drained when the broker shuts down.
+// ConnectionEnds: how connections end: with an error, by closing, or by draining when the broker shuts down.
 
 import Bytes
 import RSocket
@@ -30,13 +30,13 @@ final class ConnectionEnds: ShardPart {
         super.init(context)
     }
 
-    /// The connection is over for this reason; it is closed once the peer has been told.
+    /// Ends the connection with this fault; it is closed once the error is written.
     func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
         fatal(connection, RSocketError(fault), now: now, isProtocolError: fault.kind != .withdrawn)
     }
 
-    /// Tells the peer what was wrong with the connection, and closes it when that is written.
-    /// - Parameter answer: says so to one that speaks another protocol.
+    /// Reports a connection error to the peer, and closes the connection once that is written.
+    /// - Parameter answer: writes the error for a peer that speaks another protocol.
     func fatal(
         _ connection: Connection, _ error: RSocketError, now: Instant, isProtocolError: Bool = true,
         answer: ((inout ByteBuffer) -> Void)? = nil
@@ -46,7 +46,7 @@ final class ConnectionEnds: ShardPart {
         connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: error.message)
         resumption.forgetSession(of: connection)
         for exchange in connection.http?.exchanges.all ?? [] {
-            // What it would still send is waited for no more.
+            // Do not wait for the rest of its request.
             if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
             httpResponses.finish(exchange, Refusal(error))
         }
@@ -63,7 +63,7 @@ final class ConnectionEnds: ShardPart {
         connections.flush(connection)
     }
 
-    /// The connection is over: its streams end, its output is given back.
+    /// Closes the connection: ends its streams and releases its output.
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
         let reason = connection.lifecycle.reason ?? reason
@@ -97,9 +97,9 @@ final class ConnectionEnds: ShardPart {
         connections.flush(connection)
     }
 
-    /// A connection of a draining shard goes when nothing more can be delivered to it.
+    /// Closes a connection of a draining shard once nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
+        // If everything is written and a list still waits, its peer keeps its window closed, as if without credit.
         guard connection.isWritten, connection.hungryCount == 0, connection.input.parkedBytes == 0,
             connection.waiters.listingCount == 0 || connection.http != nil, connection.http?.isWaiting != true
         else { return }
@@ -107,7 +107,8 @@ final class ConnectionEnds: ShardPart {
         let since = connection.lifecycle.drain(delivered: delivered, now: now.monotonic)
         if waiting > 0, since < limits.askTime { return }
         counters.undelivered &+= waiting
-        let goodbye = RSocketError(code: .connectionClose, message: Refusal.draining.message, scope: .connection)
+        let goodbye = RSocketError(
+            code: .connectionClose, sentence: Refusal.draining.sentence, scope: .connection)
         fatal(connection, goodbye, now: now)
     }
 }

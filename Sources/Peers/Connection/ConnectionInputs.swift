@@ -1,4 +1,4 @@
-// ConnectionInputs: what the driver tells of connections – accepted, bytes, end, lost, writable, written.
+// ConnectionInputs: the driver's inputs for connections: accepted, bytes, end, lost, writable, written.
 
 import Bytes
 import RSocket
@@ -39,7 +39,8 @@ final class ConnectionInputs: ShardPart {
         super.init(context)
     }
 
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `wireProtocol`.
+    /// Admits a connection accepted from `peer` (an address as text, "127.0.0.1:50312"), which must speak
+    /// `wireProtocol`.
     func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         guard !draining else { throw .draining }
         guard quotas.connections.take(limit: limits.connections) else {
@@ -68,8 +69,8 @@ final class ConnectionInputs: ShardPart {
         return connection.id
     }
 
-    /// The connection is secured: from here on its bytes come. Told once, before any of them.
-    /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
+    /// The TLS handshake is complete. Called once, before any bytes.
+    /// - Parameter certificate: the peer's, if one was requested and a trusted one was presented.
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         guard let connection = connections.find(id) else { return }
         connection.remote.secure(certificate)
@@ -77,7 +78,7 @@ final class ConnectionInputs: ShardPart {
         counters.handshakes &+= 1
     }
 
-    /// Bytes arrived. They are not kept beyond the call.
+    /// Bytes arrived. They are not kept after the call.
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         switch connection.phase {
@@ -105,8 +106,8 @@ final class ConnectionInputs: ShardPart {
         connections.charge(connection)
     }
 
-    /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
-    /// would be beyond every limit of SETUP.
+    /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1). As the length of RSocket's first frame, they
+    /// would exceed every limit of SETUP.
     private static func looksLikeTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count >= 3 && bytes[0] == 22 && bytes[1] == 3 && bytes[2] <= 4
     }
@@ -114,11 +115,11 @@ final class ConnectionInputs: ShardPart {
     private func refuseTLS(_ connection: Connection, now: Instant) {
         let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
         connectionEnds.fatal(
-            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now)
+            connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now)
     }
 
-    /// Whether the first bytes of a connection are a method of HTTP, or HTTP/2's preface, which as the length of
-    /// RSocket's first frame would be beyond every limit of SETUP.
+    /// Whether the first bytes of a connection are an HTTP method or HTTP/2's preface. As the length of RSocket's first
+    /// frame, they would exceed every limit of SETUP.
     private static func looksLikeHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let methods: [StaticString] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PRI "]
         return methods.contains { method in
@@ -129,21 +130,21 @@ final class ConnectionInputs: ShardPart {
     private func refuseHTTP(_ connection: Connection, now: Instant) {
         let text = "This port speaks RSocket: connect with rsocket://, or to the broker's port for HTTP."
         connectionEnds.fatal(
-            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now
+            connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now
         ) {
             $0.append("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n")
             $0.append("content-length: \(text.utf8.count + 1)\r\nconnection: close\r\n\r\n\(text)\n")
         }
     }
 
-    /// Deals with what the peer has sent and may be dealt with now, up to a quantum.
+    /// Processes input that may be processed now, up to a quantum.
     func take(_ connection: Connection, now: Instant) {
         switch connection.phase {
         case .new, .open: break
         case .closing, .closed: return
         }
         connection.input.isHeld = false
-        // Its turn comes.
+        // It is already queued for its next quantum.
         if connection.input.isBehind { return putAside(connection) }
         let end = work.spent + Work.quantum
         while !reading.mustWait(connection) {
@@ -166,12 +167,12 @@ final class ConnectionInputs: ShardPart {
         reading.updateReading(connection)
     }
 
-    /// Keeps what was read and is not dealt with: the driver's buffer is its own again.
+    /// Copies unprocessed input, so that the driver can reuse its buffer.
     private func putAside(_ connection: Connection) {
         if let http = connection.http { http.session?.pointee.hold() } else { connection.rsocket.hold() }
     }
 
-    /// False when nothing is left to deal with.
+    /// Processes the next event. False if there is none.
     private func dealWithNext(_ connection: Connection, now: Instant) -> Bool {
         guard let http = connection.http else {
             guard let event = connection.rsocket.next() else { return false }
@@ -186,7 +187,7 @@ final class ConnectionInputs: ShardPart {
         }
         if case .worked(let units) = event {
             work.spent += units
-            // Answers that the session gave by itself need not wait for the rest.
+            // The session's own responses need not wait for the rest.
             if session.pointee.wantsOutput { connections.flush(connection) }
             return true
         }
@@ -201,7 +202,7 @@ final class ConnectionInputs: ShardPart {
         events.event("connection-opened", connection: connection, reason: nil)
     }
 
-    /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
+    /// Continues with held input once the peer has read enough or a topic's owner has caught up.
     func resume(_ connection: Connection, now: Instant) {
         if connection.input.isHeld, !reading.mustWait(connection) {
             take(connection, now: now)
@@ -211,7 +212,7 @@ final class ConnectionInputs: ShardPart {
         }
     }
 
-    /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
+    /// The peer will send nothing more (a FIN). It can make no more requests, so the connection has ended.
     func receiveEnd(on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
@@ -222,28 +223,28 @@ final class ConnectionInputs: ShardPart {
         resumption.unplug(connection, reason: "closed by the peer", now: now)
     }
 
-    /// The socket is gone; nothing can be written to it.
+    /// The socket is closed; nothing can be written to it.
     func lost(_ id: ConnectionID, reason: String, now: Instant) {
         guard let connection = connections.find(id) else { return }
         resumption.unplug(connection, reason: reason, now: now)
     }
 
-    /// The bytes to write next, in order, at most as many pieces as `pieces` holds; not always all there are. Valid
-    /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
-    /// Returns the number of pieces; 0 when there is nothing to write.
+    /// The bytes to write next, in order, in at most `pieces.count` pieces; not necessarily all. They are valid until
+    /// the next input or `gather` for any connection: write them and call `wrote` before that.
+    /// Returns the number of pieces; 0 if there is nothing to write.
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         connections.withFound(id) { connection in
             connection.lists.isFlushing = false
             connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
             let count = connection.output.gather(into: pieces)
-            // Nothing will be written, which it may have been held for.
+            // There is nothing to write, so no write will resume held input.
             if count == 0, connection.input.isHeld { work.getInLine(connection) }
             return count
         } ?? 0
     }
 
-    /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
-    /// call `writable` then.
+    /// The socket took `count` of the gathered bytes. `blocked`: it takes no more until it is writable again; call
+    /// `writable` then.
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         let isDone = connections.withFound(id) { connection in
             connection.output.wrote(count, blocked: blocked)
@@ -257,7 +258,7 @@ final class ConnectionInputs: ShardPart {
         if isDone == false { goOn(id, wrote: count, blocked: blocked, now: now) }
     }
 
-    /// A write may be what others of the connection have waited for.
+    /// Continues what may have waited for a write.
     private func goOn(_ id: ConnectionID, wrote count: Int, blocked: Bool, now: Instant) {
         guard let connection = connections.find(id) else { return }
         let http1 = connection.http?.http1
@@ -278,12 +279,12 @@ final class ConnectionInputs: ShardPart {
         }
     }
 
-    /// A socket that was blocked takes bytes again.
+    /// A blocked socket takes bytes again.
     func writable(_ id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         connection.output.blocked = false
         if !connection.isWritten { return connections.flush(connection) }
-        // The driver held back the rest of what it had taken, so that all that was offered counted as written.
+        // The driver had buffered the rest, so everything offered counted as written.
         resume(connection, now: now)
         feeding.fill(connection, now: now)
     }

@@ -1,12 +1,12 @@
-// ConnectionStreams: what stands behind the streams of a connection, and what of that waits for room in its output.
+// ConnectionStreams: the objects bound to the streams of a connection, and those of them that wait for output space.
 
-/// In no particular order: one that ends has the last one take its place.
+/// Unordered: removing a stream moves the last one into its place.
 struct ConnectionStreams: RandomAccessCollection {
     private var streams: [BoundStream] = []
     /// Publishing channels.
     private(set) var channels: [Publisher] = []
     private(set) var subscriptions = 0
-    /// Lists under way. One that ends while a page is fetched for it counts until that has come.
+    /// Lists in progress. One that ends while a page is being fetched for it counts until the page arrives.
     var listings = 0
 
     var startIndex: Int { 0 }
@@ -46,13 +46,13 @@ struct ConnectionStreams: RandomAccessCollection {
     mutating func removeAll() { streams.removeAll() }
 }
 
-/// What waits until the output has room.
+/// What waits for output space.
 struct OutputWaiters {
-    /// Subscribers with messages to hand over, in turn.
+    /// Subscribers with messages to hand over, in order.
     private var hungry = TurnQueue<Subscriber>()
     /// Lists with rows and credit.
     private var waitingListings: [Listing] = []
-    /// Acknowledgements wait until the peer has read others.
+    /// Acknowledgements wait until the peer has read earlier ones.
     var hasUntold = false
 
     @inline(__always)
@@ -65,14 +65,14 @@ struct OutputWaiters {
         subscriber.outputTurn = hungry.append(subscriber)
     }
 
-    /// A hungry subscriber is gone.
+    /// Removes a subscriber that waits for output space.
     mutating func leave(hungry subscriber: Subscriber) {
         guard let turn = subscriber.outputTurn else { return }
         subscriber.outputTurn = nil
         hungry.withdraw(turn)
     }
 
-    /// The one whose turn it is.
+    /// The subscriber at the head of the queue.
     mutating func nextHungry() -> Subscriber? {
         let subscriber = hungry.popFirst()
         subscriber?.outputTurn = nil
@@ -90,7 +90,7 @@ struct OutputWaiters {
         return waitingListings
     }
 
-    /// Subscribers and lists refer to the connection in turn.
+    /// Subscribers and lists refer back to the connection.
     mutating func removeAll() {
         hungry.removeAll()
         waitingListings.removeAll()

@@ -1,4 +1,4 @@
-// ConnectionTable: the connections of a shard by their handles, and those of them that have something to write.
+// ConnectionTable: the connections of a shard by their handles, and the set of those that have something to write.
 
 import Bytes
 
@@ -11,18 +11,18 @@ final class ConnectionTable: ShardPart {
     }
 
     private var table = Slab<Connection>()
-    /// Those whose output has room that no socket made.
+    /// Connections whose output has space that no write made.
     private var roomy: [Connection] = []
 
     var count: Int { table.count }
-    /// Beyond the last place of a connection.
+    /// One past the highest index in use.
     var bound: Int { table.bound }
     func at(_ place: Int) -> Connection? { table.at(place) }
     subscript(handle: Handle) -> Connection? { table[handle] }
     func insert(_ make: (Handle) -> Connection) -> Connection { table.insert(make) }
     func remove(_ handle: Handle) { table.remove(handle) }
 
-    /// The connection that an input is about. The next tick looks at it.
+    /// Finds the connection that an input is about. The next tick visits it.
     @inline(__always)
     func find(_ id: ConnectionID) -> Connection? {
         guard let connection = table[Handle(index: id.index, generation: id.generation)] else { return nil }
@@ -30,8 +30,8 @@ final class ConnectionTable: ShardPart {
         return connection
     }
 
-    /// Calls `body` with it, for a write. No reference is counted: `body` ends no connection, and so the table keeps it
-    /// meanwhile.
+    /// Calls `body` with the connection, for a write. The reference is not retained: `body` must not end a connection,
+    /// so the table keeps it alive.
     @inline(__always)
     func withFound<Result>(_ id: ConnectionID, _ body: (Connection) -> Result) -> Result? {
         let found = table.unretained(Handle(index: id.index, generation: id.generation))
@@ -49,7 +49,7 @@ final class ConnectionTable: ShardPart {
         effects.flush.append(connection.id)
     }
 
-    /// What was read and not dealt with, and answers that are not read, count as the broker's memory.
+    /// Charges unprocessed input and unread responses to the broker's memory.
     func charge(_ connection: Connection) {
         let bytes = connection.isClosed ? 0 : connection.bufferedBytes
         let undealt = connection.input.isHeld || connection.input.isBehind ? bytes : 0
@@ -59,7 +59,7 @@ final class ConnectionTable: ShardPart {
         connection.input.charged = bytes
     }
 
-    /// The shard is gone. Connections and their streams refer to each other.
+    /// The shard is being destroyed. Connections and their streams refer to each other.
     func removeAll() {
         for place in 0..<table.bound {
             guard let connection = table.at(place) else { continue }
@@ -70,12 +70,12 @@ final class ConnectionTable: ShardPart {
         roomy = []
     }
 
-    // Room
+    // Output space
 
     var hasRoomy: Bool { !roomy.isEmpty }
 
-    /// What waited in the output may have gone without a write: it waits for its peer's windows now, or its stream has
-    /// ended. Others of the connection may wait for that room, and no write will tell them.
+    /// Output may have left without a write: it now waits for its peer's windows, or its stream has ended. Other
+    /// streams of the connection may wait for that space, and no write will trigger them.
     func noteRoom(_ connection: Connection) {
         guard connection.hungryCount > 0 || connection.http?.bodies.isCrowded == true, !connection.lists.isRoomy else {
             return
@@ -92,8 +92,8 @@ final class ConnectionTable: ShardPart {
 
     // Reading
 
-    /// Bytes to be read from a connection at a time, at most: less where memory is short, as they may have to be kept,
-    /// and next to nothing from one that leaves answers unread meanwhile.
+    /// The most bytes to read from a connection at a time. It is less when memory is short, because they may have to be
+    /// kept, and very little if the connection also leaves responses unread.
     func readLimit(of id: ConnectionID) -> Int {
         guard pool.isReadingShort || memory.isPendingFull else { return Limits.readQuantum }
         let connection = table[Handle(index: id.index, generation: id.generation)]
@@ -101,7 +101,7 @@ final class ConnectionTable: ShardPart {
         return pool.isReadingShort ? Limits.shortRead : Limits.readQuantum
     }
 
-    /// What a connection sent is not dealt with yet: nothing more is to be read from it.
+    /// Some of a connection's input is not processed yet: nothing more should be read from it.
     func isBehind(_ id: ConnectionID) -> Bool {
         table[Handle(index: id.index, generation: id.generation)]?.input.isBehind ?? false
     }

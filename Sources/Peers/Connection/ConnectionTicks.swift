@@ -1,5 +1,4 @@
-// What time alone changes about a connection: one that does not begin, is silent, leaves its answers unread, or whose
-// credentials expire.
+// What time changes about a connection: set-up that does not arrive, silence, unread responses, expired credentials.
 
 final class ConnectionTicks: ShardPart {
     let timers: Timers
@@ -42,7 +41,7 @@ final class ConnectionTicks: ShardPart {
             connection, by: Swift.max(deadline(of: connection, now: now), now.monotonic + 1))
     }
 
-    /// When time alone will change something about a connection.
+    /// When time may next change something about a connection.
     private func deadline(of connection: Connection, now: Instant) -> UInt64 {
         let soon = now.monotonic + Timers.interval
         switch connection.phase {
@@ -56,13 +55,13 @@ final class ConnectionTicks: ShardPart {
         }
     }
 
-    /// When credentials of a connection expire, by the clock as it goes now.
+    /// When a connection's credentials expire, by the wall clock as it is now.
     private func expiry(of connection: Connection, now: Instant) -> UInt64 {
         let wall = connection.http == nil ? connection.principal?.expires : connection.http?.users.expiry.time
         guard let wall else { return .max }
         let left = wall.subtractingReportingOverflow(now.wall)
         if left.overflow { return wall < now.wall ? now.monotonic : .max }
-        // Clocks are set: nobody is to be let in for long by one that was wrong when this was worked out.
+        // The wall clock may be adjusted, so an expiry computed from it is trusted for at most a second.
         let time = Swift.min(UInt64(Swift.max(0, left.partialValue)), Limits.second)
         return now.monotonic.addingClamped(time)
     }
@@ -71,16 +70,16 @@ final class ConnectionTicks: ShardPart {
         let time = now.monotonic
         switch connection.phase {
         case .new where draining:
-            // Over HTTP there may be no request to answer yet; the driver answers what it has not handed over.
+            // Over HTTP there may be no request to respond to yet; the driver answers what it has not handed over.
             if let http = connection.http, http.session == nil {
                 return connectionEnds.close(connection, reason: "the broker is shutting down", now: now)
             }
-            connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
-        // The driver answers in time.
+            connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining), now: now)
+        // The driver replies in time.
         case .new where connection.login.isPending:
             break
         case .new:
-            // While the shard was busy with those who came before, it has not read what this one said.
+            // While the shard was busy with earlier connections, it may not have read this one's bytes.
             connection.liveness.delaySetup(until: timers.lateness, now: time)
             guard time - connection.liveness.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
@@ -89,7 +88,7 @@ final class ConnectionTicks: ShardPart {
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             connectionEnds.fatal(
-                connection, ConnectionFault(.invalidSetup, "\(due) did not come in time; send it first and at once."),
+                connection, ConnectionFault(.invalidSetup, .timeout, "\(due) did not come in time; send it first and at once."),
                 now: now)
         case .open where connection.isDetached:
             resumption.tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
@@ -109,9 +108,10 @@ final class ConnectionTicks: ShardPart {
             return http1Inputs.tickHTTP1(connection, http, http1, now: now)
         }
         if !connection.input.isReading {
-            // Nothing can be heard from a peer that is not read.
+            // Nothing arrives from a peer that is not read.
             connection.liveness.lastHeard = now.monotonic
-            // What it waited for may be over without another input of its own: others have given memory back.
+            // What it waits for may be available without an input of its own: other connections may have released
+            // memory.
             inputs.resume(connection, now: now)
             guard connection.isOpen else { return }
         }
@@ -125,7 +125,7 @@ final class ConnectionTicks: ShardPart {
             }
             connectionEnds.fatal(
                 connection,
-                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; \(remedy)."),
+                ConnectionFault(.failed, .timeout, "Nothing was received for the lifetime of \(seconds) s; \(remedy)."),
                 now: now)
             return
         }
@@ -138,7 +138,7 @@ final class ConnectionTicks: ShardPart {
             resumption.unplug(connection, reason: "it left its answers unread", now: now)
             return
         }
-        // What memory that was short held back. Where it was not when something was written, it may be now.
+        // Continue what a shortage of memory held back. Memory may be available now if it was not at the last write.
         if connection.session != nil {
             resumption.askForAcknowledgement(connection)
             if connection.hungryCount > 0 || connection.waiters.listingCount > 0 { feeding.fill(connection, now: now) }
@@ -151,7 +151,7 @@ final class ConnectionTicks: ShardPart {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
-                return connectionEnds.fatal(connection, ConnectionFault(.failed, reason), now: now)
+                return connectionEnds.fatal(connection, ConnectionFault(.failed, .timeout, reason), now: now)
             }
             http.takeErrors(into: &counters)
             httpInputs.expire(http, now: now)
@@ -165,15 +165,15 @@ final class ConnectionTicks: ShardPart {
         connections.charge(connection)
     }
 
-    /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.
+    /// Ends streams whose token has expired, and the connection of a user that no longer exists.
     func endExpired(_ connection: Connection, now: Instant) {
         guard let http = connection.http else {
             if let expires = connection.principal?.expires, now.wall >= expires {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal.message), now: now)
+                    connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal), now: now)
             } else if connection.isExpelled, connection.isWritten {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.withdrawn, "The user is no longer known here."), now: now)
+                    connection, ConnectionFault(.withdrawn, .unauthenticated, "The user was removed from this broker."), now: now)
             }
             return
         }
@@ -191,8 +191,8 @@ final class ConnectionTicks: ShardPart {
         if let expires = http.users.login?.principal.expires, now.wall >= expires { http.users.login = nil }
     }
 
-    /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
-    /// long to take them as one that leaves them unread.
+    /// So much input is pending that other connections may not begin more. An HTTP/2 client whose windows hold back its
+    /// responses has as long to take them as one that leaves them unread.
     func limitHoldingBack(_ connection: Connection, now: Instant) {
         guard let http = connection.http, http.session != nil else { return }
         guard http.exchanges.unwritten > Limits.unwrittenAnswers else { return http.exchanges.holdsBack = nil }

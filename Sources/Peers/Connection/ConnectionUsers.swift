@@ -1,5 +1,5 @@
-// ConnectionUsers: who asks on a connection, where that user is counted, and what becomes of it when permissions
-// change. Over HTTP each request can have a user of its own. (What expires, ConnectionTicks ends.)
+// ConnectionUsers: the users of a connection, where they are counted, and what happens to them when permissions change.
+// Over HTTP each request can have a user of its own. (ConnectionTicks ends what has expired.)
 
 import Bytes
 
@@ -15,14 +15,14 @@ final class ConnectionUsers: ShardPart {
         super.init(context)
     }
 
-    /// Who asks on a stream that is being opened.
+    /// The user of a stream that is being opened.
     func principal(of connection: Connection, _ stream: UInt32) -> Principal {
         if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }
         return connection.principal ?? .nobody
     }
 
-    /// Counts a connection for the user that it turned out to be. Over HTTP, where each request can have another one,
-    /// it counts for that of the latest request, and for each who has one under way.
+    /// Counts a connection for its user. Over HTTP, where each request can have another user, it counts for the user of
+    /// the latest request and for each user with a request in progress.
     func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
         let former = connection.meter
         if let former, former.account.user == principal.user { return }
@@ -39,7 +39,7 @@ final class ConnectionUsers: ShardPart {
         if let former, http?.users.speaks(for: former.account) != true { former.account.connections.give() }
     }
 
-    /// Counts a connection no more, for anybody.
+    /// Stops counting a connection, for all users.
     func disenroll(_ connection: Connection) {
         let latest = connection.meter
         latest?.account.connections.give()
@@ -49,7 +49,7 @@ final class ConnectionUsers: ShardPart {
         }
     }
 
-    /// Who publishes on a stream of a connection.
+    /// The meter of a publisher on a stream of a connection.
     func meter(_ connection: Connection, _ stream: UInt32) -> Meter? {
         guard let http = connection.http else { return connection.meter }
         return http.exchange(of: stream)?.meter
@@ -57,7 +57,7 @@ final class ConnectionUsers: ShardPart {
 
     // Permissions
 
-    /// Finds out anew who a connection's peer is.
+    /// Looks up a connection's user again.
     func reload(_ connection: Connection, _ review: inout Review?) {
         connection.login.allowedTargets = AllowedTargets()
         timers.touch(connection)

@@ -1,28 +1,30 @@
-// KeptOutput: the output of a connection that its peer may resume. All frames of streams, answers among them,
-// stand in one row, and stay there after they were sent, until the peer has acknowledged them:
+// KeptOutput: the output of a connection that its peer may resume. All frames of streams, including responses, are in
+// one sequence, and stay in it after they were sent until the peer has acknowledged them:
 //
 //     sent, not acknowledged: may be sent again | [rest of the frame in flight] [frames of stream 0] | to be sent
 //
-// A peer is handed no more messages while it has not acknowledged `resume-buffer` bytes, as if its socket were full.
-// Answers are never held back by that, or a peer that is read no more could not acknowledge any: where they take more
-// than there is room for, the oldest frames go that were sent, and only who has those can still resume.
+// While `resume-buffer` bytes are unacknowledged, the peer is handed no more messages, as if its socket were full. This
+// never holds back responses; otherwise a peer that is no longer read could not acknowledge anything. If responses
+// exceed the space, the oldest sent frames are discarded, and only a peer that has received those can still resume.
 //
-// A message that memory has no room for a copy of passes: it is sent from the log, as to those who cannot resume, and
-// so is all that follows until nothing is left to be sent. What has passed cannot be sent again.
+// A message for which there is no memory to copy it bypasses the sequence: it is sent from the log, as to connections
+// that cannot be resumed, and so is everything after it until nothing is left to send. Frames that bypassed it cannot
+// be sent again.
 
 import Bytes
 import RSocket
 
-/// What is kept for a peer, and how much of it there may be.
+/// What is kept for a peer, and its limits.
 final class KeptOutput {
     let store = ResumeStore()
-    /// Bytes above which no messages are handed over, and above which answers push out what was sent.
+    /// The unacknowledged bytes at which messages are no longer handed over, and the bytes above which responses push
+    /// out sent frames.
     let window: Int
     let most: Int
-    /// What the broker's memory was charged.
+    /// Bytes charged to the broker's memory.
     private(set) var charged = 0
-    /// Bytes of frames that have passed, without the lengths, in all and since nothing was left last; and what is left
-    /// of the one that is being taken.
+    /// Bytes of frames that bypassed the store, without their length fields: in all, and in the current bypass; and the
+    /// rest of the frame that is being taken.
     private(set) var passed: UInt64 = 0
     private var passing = 0
     private var frameLeft = 0
@@ -32,7 +34,7 @@ final class KeptOutput {
         most = window + answers
     }
 
-    /// Whole frames are about to pass, between two others.
+    /// Whole frames are about to bypass the store, between two others.
     func pass(_ frames: UnsafeRawBufferPointer) {
         var offset = 0
         while offset < frames.count {
@@ -42,7 +44,7 @@ final class KeptOutput {
         }
     }
 
-    /// The next `count` bytes of `frames` have passed, each of which lies with its whole header there.
+    /// The next `count` bytes of `frames` were sent; each frame in them has its entire header there.
     func pass(_ count: Int, of frames: UnsafeRawBufferPointer) {
         var offset = 0
         while offset < count {
@@ -57,7 +59,7 @@ final class KeptOutput {
         passing += count
     }
 
-    /// All that was to pass has, or `lost` bytes of it never will.
+    /// The bypass has ended. `lost` bytes of it will never be sent.
     func endPass(lost: Int) {
         store.skip(passing + lost)
         passed &+= UInt64(passing + lost)
@@ -65,7 +67,7 @@ final class KeptOutput {
         frameLeft = 0
     }
 
-    /// Room for `count` bytes of whole frames, to be written at once by the caller.
+    /// Reserves space for `count` bytes of whole frames, which the caller must write at once.
     func reserve(_ count: Int, charging budget: MemoryBudget) -> UnsafeMutableRawBufferPointer {
         defer { charge(to: budget) }
         return store.reserve(count)

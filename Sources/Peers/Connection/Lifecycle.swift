@@ -1,29 +1,30 @@
-// Lifecycle: how far a connection has come, why it ends, and how its draining goes.
+// Lifecycle: a connection's phase, why it ends, and its progress while draining.
 
 struct Lifecycle {
     enum Phase {
-        /// SETUP has not come yet.
+        /// SETUP has not arrived yet.
         case new
         case open
-        /// A last error or answer is on its way; nothing more is read. Closed when it is written, or at the deadline.
+        /// A last error or response is being written; nothing more is read. Closed once it is written, or at the
+        /// deadline.
         case closing(deadline: UInt64)
         case closed
     }
 
     let openedAt: UInt64
     private(set) var phase = Phase.new
-    /// Why it ends, once that is known. No part of the phase, which is looked at for every event and so has no text.
+    /// Why it ends, once known. It is separate from the phase, which is checked for every event and so holds no string.
     private(set) var reason: String?
-    /// An event reported that it was opened, and another one is to report its end.
+    /// An event reported that it was opened, so another one must report its end.
     private(set) var isAnnounced = false
-    /// When messages were handed over last while the broker drains, as far as is known, and how many had been then.
+    /// While the broker drains: when messages were last known to be handed over, and how many there had been by then.
     private(set) var drained = (at: UInt64(0), delivered: UInt64(0))
 
     init(openedAt: UInt64) { self.openedAt = openedAt }
 
     var isOpen: Bool { if case .open = phase { true } else { false } }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
-    /// Its last error is on its way, or has gone.
+    /// Its last error is being written or has been sent.
     var hasEnded: Bool {
         switch phase {
         case .new, .open: false
@@ -53,7 +54,7 @@ struct Lifecycle {
 
     mutating func beginDraining(now: UInt64) { drained.at = now }
 
-    /// Its subscriptions have been handed `delivered` messages in all. Returns for how long that has not changed.
+    /// Its subscriptions have received `delivered` messages in all. Returns for how long that number has not changed.
     mutating func drain(delivered: UInt64, now: UInt64) -> UInt64 {
         assert(now >= drained.at)
         if delivered != drained.delivered { drained = (now, delivered) }

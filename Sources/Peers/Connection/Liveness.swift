@@ -1,19 +1,19 @@
-// Liveness: when a connection's peer was heard of last, and since when it leaves its answers unread. All moments are on
+// Liveness: when a connection's peer was last heard from, and how long it has left responses unread. All times are on
 // the monotonic clock.
 
 struct Liveness {
-    /// Since when SETUP, or what HTTP begins with, could have come.
+    /// The earliest time at which SETUP, or HTTP's first bytes, could have arrived.
     private(set) var setupSince: UInt64
-    /// What the lateness of all ticks together was when it counted last towards that.
+    /// The total lateness of all ticks that is already taken into account in `setupSince`.
     private var latenessCounted: UInt64?
     var lastHeard: UInt64
-    /// For how long nothing need be heard; `Limits.httpSilence` over HTTP.
+    /// How long the peer may be silent; `Limits.httpSilence` over HTTP.
     var lifetime: UInt64 = 0
-    /// It was asked whether it is still there.
+    /// A probe was sent.
     var probed = false
-    /// Since when more answers than `controlOutput` are unread, and none of the output was taken.
+    /// Since when more than `controlOutput` bytes of responses are unread and no output was taken.
     var unreadSince: UInt64?
-    /// What the thread's standstills were in all when this was last made up for.
+    /// The total of the thread's stalls that is already compensated for.
     private var excused: UInt64 = 0
 
     init(now: UInt64) {
@@ -21,8 +21,8 @@ struct Liveness {
         lastHeard = now
     }
 
-    /// The thread stood still for so long in all, until `until` last. Returns how to excuse other moments for it; nil
-    /// where it has been made up for.
+    /// Compensates for the thread's stalls of `stoodStill.time` in all, the last of which ended at `stoodStill.until`.
+    /// Returns a function that shifts other times alike; nil if there is nothing to compensate for.
     mutating func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) -> ((UInt64) -> UInt64)? {
         guard excused != stoodStill.time else { return nil }
         let time = stoodStill.time &- excused
@@ -35,29 +35,29 @@ struct Liveness {
         return excuse
     }
 
-    /// The shard's ticks have been late by `lateness` nanoseconds in all. What has come since this was told last
-    /// does not count against SETUP.
+    /// The shard's ticks have been late by `lateness` nanoseconds in all. Lateness added since the last call does not
+    /// count against SETUP.
     mutating func delaySetup(until lateness: UInt64, now: UInt64) {
         if let counted = latenessCounted { setupSince = setupSince.excused(lateness &- counted, now: now) }
         latenessCounted = lateness
     }
 }
 
-/// What of a connection's input waits, and counts.
+/// The part of a connection's input that waits, and its counters.
 struct InputState {
-    /// Bytes of unfinished and held requests, and of answers, as the broker's memory was charged for them.
+    /// Bytes of unfinished and held requests, and of responses, that are charged to the broker's memory.
     var charged = 0
-    /// Those of them that wait until the peer reads its answers, or for the connection's turn.
+    /// The part of `charged` that waits until the peer reads its responses, or for the connection's turn.
     var undealt = 0
-    /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
+    /// Bytes of publishes that a topic's owner on another shard has not processed yet.
     var forwarded = 0
     /// Bytes and number of publishes that wait for their acknowledgement.
     var parkedBytes = 0
     var parkedCount = 0
-    /// The driver is to read from it.
+    /// The driver should read from the connection.
     var isReading = true
-    /// What was read waits for the connection's next quantum.
+    /// Bytes already read wait for the connection's next quantum.
     var isBehind = false
-    /// Requests that were read wait until the peer reads its answers, or a topic's owner has caught up.
+    /// Requests already read wait until the peer reads its responses, or a topic's owner has caught up.
     var isHeld = false
 }

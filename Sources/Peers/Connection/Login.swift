@@ -1,10 +1,10 @@
-// Login: who is on a connection, and what that user is known to be allowed.
+// Login: the user of a connection, and what that user is known to be allowed.
 
 struct Login {
     /// A SETUP that waits until its credentials have been checked.
     struct Pending {
         var ticket: UInt64
-        /// What it named, if the connection is to be resumable.
+        /// The token from SETUP, if the connection should be resumable.
         var resumeToken: [UInt8]?
     }
 
@@ -12,16 +12,17 @@ struct Login {
         /// No SETUP has been accepted. Over HTTP: every request needs credentials.
         case none
         case pending(Pending)
-        /// SETUP has been accepted. Over HTTP: who makes requests without credentials.
+        /// SETUP has been accepted. Over HTTP: the user of requests without credentials.
         case accepted(Principal)
-        /// Its user is not let in any more.
+        /// The user is no longer admitted.
         case expelled
     }
 
     private var state = State.none
-    /// Where its user is counted, and this connection with it; over HTTP the user of the latest request.
+    /// The meter of its user, which also counts this connection; over HTTP, that of the latest request's user.
     var meter: Meter?
-    /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of the last ones.
+    /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of recent
+    /// requests.
     var allowedTargets = AllowedTargets()
 
     var principal: Principal? {
@@ -39,7 +40,7 @@ struct Login {
         state = .pending(answer)
     }
 
-    /// The credentials of that ticket have been checked. Returns what waited for it; nil if nothing did.
+    /// The credentials for `ticket` have been checked. Returns the login that waited for it; nil if none did.
     mutating func takePending(_ ticket: UInt64) -> Pending? {
         guard case .pending(let pending) = state, pending.ticket == ticket else { return nil }
         state = .none
@@ -51,13 +52,13 @@ struct Login {
         state = .accepted(principal)
     }
 
-    /// Over HTTP: who makes requests without credentials; nil where all need some.
+    /// Over HTTP: sets the user of requests without credentials; nil if all requests need credentials.
     mutating func assume(_ principal: Principal?) {
         assert(!isPending && !isExpelled)
         state = principal.map { .accepted($0) } ?? .none
     }
 
-    /// Permissions were loaded again: its user as it is now; nil if it is not let in any more.
+    /// Permissions were reloaded: sets the user's current principal; nil if it is no longer admitted.
     mutating func renew(_ principal: Principal?) {
         assert(self.principal != nil)
         state = principal.map { .accepted($0) } ?? .expelled

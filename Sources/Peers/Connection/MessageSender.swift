@@ -1,4 +1,4 @@
-// MessageSender: hands messages to subscriptions in the form of their protocol.
+// MessageSender: hands messages to subscriptions in their protocol's form.
 
 final class MessageSender: ShardPart {
     let httpResponses: HTTPResponses
@@ -17,8 +17,8 @@ final class MessageSender: ShardPart {
         super.init(context)
     }
 
-    /// Hands over the messages that a subscription may have now, in the form of its protocol. Returns whether there is
-    /// more to hand over once the output has room.
+    /// Hands over the messages that a subscription may receive now, in its protocol's form. Returns whether there is
+    /// more to hand over once the output has space.
     @inline(__always)
     func send(to subscriber: Subscriber, quantum: Int, now: Instant) -> Bool {
         guard let exchange = subscriber.exchange else { return messageDelivery.handOver(subscriber, quantum: quantum) }
@@ -28,7 +28,7 @@ final class MessageSender: ShardPart {
         return entryDelivery.handOverRecords(subscriber, exchange, plain, quantum: quantum, now: now)
     }
 
-    /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
+    /// Ends a subscription whose client half-closed and whose credit is spent: it can get no more credit.
     func endIfSpent(_ subscriber: Subscriber) {
         guard let exchange = subscriber.exchange, exchange.method != nil, exchange.request.isHalfClosed,
             !exchange.isFinished,

@@ -1,17 +1,17 @@
 // Output: what a connection has been handed and its socket has not taken yet.
 //
-// Control frames (KEEPALIVE, REQUEST_N, acknowledgements, an ERROR of a stream that is sent no messages) go ahead of
-// messages, at the next frame boundary, so it is known at each moment how much of the frame in flight is left:
+// Control frames (KEEPALIVE, REQUEST_N, acknowledgements, an ERROR for a stream without messages) go ahead of messages,
+// at the next frame boundary. So the number of bytes left in the frame in flight is always known:
 //
 //     [rest of the frame in flight] [control] [segments …]
 //
-// Where messages lie: SegmentQueue.swift. What a peer that can resume may ask for again is kept: KeptOutput.swift.
+// SegmentQueue.swift describes how messages are referenced, KeptOutput.swift what is kept for a peer that can resume.
 
 import Bytes
 import RSocket
 
 struct Output: ~Copyable {
-    /// Messages, and counts of them.
+    /// Messages, and their counters.
     private var queue: SegmentQueue
     private(set) var control = ByteBuffer()
     private(set) var keepalive = ByteBuffer()
@@ -20,13 +20,13 @@ struct Output: ~Copyable {
     private var answersEnd: UInt64 = 0
     /// The socket takes nothing until it is writable again.
     var blocked = false
-    /// The connection's last frame is written: what its streams still have to say is not sent.
+    /// The connection's last frame is written: nothing more is sent on its streams.
     var isSealed = false
-    /// What stands in for the segments where the peer can resume.
+    /// Replaces the segments if the peer can resume.
     private(set) var kept: KeptOutput?
-    /// What goes to such a peer now is not kept: it is in segments, as that of others.
+    /// Output to such a peer is not kept at present: it goes into segments, as for other peers.
     private(set) var isPassing = false
-    /// Its bytes are RSocket's frames; else nothing is known of where they begin and end, and nothing goes ahead.
+    /// Its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
     let isRSocket: Bool
 
     init(pool: BlockPool, isRSocket: Bool = true) {
@@ -34,32 +34,32 @@ struct Output: ~Copyable {
         self.isRSocket = isRSocket
     }
 
-    /// What frames go into instead of the queue; nil where none are kept, or what goes now is not.
+    /// Where frames go instead of the queue; nil if none are kept, or not at present.
     @inline(__always)
     var keeping: KeptOutput? { kept == nil || isPassing ? nil : kept }
     /// Bytes of messages handed over and not yet taken by the socket.
     var count: Int { queue.count }
-    /// Bytes of messages copied for this connection, beside those sent from the log: each copy counts.
+    /// Bytes of messages copied for this connection instead of being sent from the log; each copy counts.
     var copied: UInt64 { queue.copied }
     var segments: [Segment] { queue.segments }
-    /// Bytes that the segments take, as they are counted.
+    /// Bytes of the segment array that are charged to memory.
     var segmentMemory: Int { queue.memory }
     private var pool: BlockPool { queue.pool }
-    /// Where all stands in one row these are all its answers.
+    /// Bytes of responses queued as control output; if output is kept, all responses.
     var controlCount: Int { control.count + keepalive.count + (kept == nil ? 0 : answers) }
-    /// Bytes that answer what the peer did, wherever they stand: control frames, and the ends of streams.
+    /// Bytes of responses to the peer's requests, wherever they are: control frames, and the ends of streams.
     var unreadAnswers: Int { control.count + keepalive.count + answers }
     var isEmpty: Bool { count == 0 && control.isEmpty && keepalive.isEmpty }
 
-    /// Bytes that a connection may have waiting while memory is short.
+    /// Bytes that may wait on a connection while memory is short.
     static let sip = 4 << 10
-    /// Bytes below which a message that stands apart from the next one is copied: to send it from where it lies costs
-    /// more, and so does the memory that remembers where that is.
+    /// Bytes below which a message that is not contiguous with the next one is copied. Sending it from the log would
+    /// cost more, and so would the memory for its segment.
     static let worthASegment = 512
-    /// Segments that a connection may have, however few bytes they name.
+    /// The number of segments that a connection may have however few bytes they refer to.
     static let fewSegments = 32
 
-    /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
+    /// How many more bytes may be handed over if `limit` bytes may wait; none if 0 or less.
     @inline(__always)
     func room(_ limit: Int) -> Int {
         guard let kept else { return queue.room(limit) }
@@ -74,27 +74,27 @@ struct Output: ~Copyable {
 
     // Handing over
 
-    /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
+    /// Appends whole frames in `chunk`, to be sent from there on `stream`.
     @inline(__always)
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: consuming Chunk, stream: UInt32) {
         if keeping != nil { return copy(bytes, stream: stream) }
         queue.append(bytes, of: chunk, stream: stream)
     }
 
-    /// Bytes that stay where they are as long as `owner` does. Of RSocket, what `isTail` says.
-    /// - Parameter isTail: they are the rest of the frame that was begun right before.
+    /// Appends bytes that stay in place as long as `owner` exists; over RSocket these are whole frames or a tail.
+    /// - Parameter isTail: they are the rest of the frame begun by the previous bytes.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         if keeping != nil { return copy(bytes, stream: PayloadFraming.commonStream) }
         queue.append(bytes, of: owner, isTail: isTail)
     }
 
-    /// Whole frames of a chunk, for `stream`, of which a copy is made.
+    /// Appends a copy of whole frames of a chunk, for `stream`.
     mutating func copy(_ bytes: UnsafeRawBufferPointer, stream: UInt32) {
         guard bytes.count > 0 else { return }
         Segment.write(bytes, stream: stream, to: reserve(bytes.count))
     }
 
-    /// Room for `count` bytes of whole frames, to be written at once by the caller.
+    /// Reserves space for `count` bytes of whole frames, which the caller must write at once.
     @inline(__always)
     mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         guard let keeping else { return queue.reserve(count) }
@@ -102,7 +102,7 @@ struct Output: ~Copyable {
         return keeping.reserve(count, charging: pool.budget)
     }
 
-    /// The end of a stream, behind its messages. Written whole.
+    /// Appends the end of a stream, after its messages. `frames` must be complete.
     mutating func answer(_ frames: UnsafeRawBufferPointer) {
         guard !isSealed else { return }
         reserve(frames.count).copyMemory(from: frames)
@@ -115,7 +115,7 @@ struct Output: ~Copyable {
         if let keeping { shorten(keeping) }
     }
 
-    /// A control frame of a stream, written whole by `write`.
+    /// Appends a control frame of a stream, which `write` must write completely.
     mutating func control(_ write: (inout ByteBuffer) -> Void) {
         guard !isSealed else { return }
         if let keeping {
@@ -128,10 +128,10 @@ struct Output: ~Copyable {
         kept?.pass(control.readable.slice(before..<control.count))
     }
 
-    /// A frame of the connection itself, written whole by `write`.
+    /// Appends a frame of the connection itself, which `write` must write completely.
     mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) { write(&control) }
 
-    /// The answer to a KEEPALIVE; it takes the place of one that has not been sent yet.
+    /// Sets the response to a KEEPALIVE. It replaces one that has not been sent yet.
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
         keepalive.removeAll()
         write(&keepalive)
@@ -139,12 +139,12 @@ struct Output: ~Copyable {
 
     // Sending
 
-    /// All that is to be written is one segment, which goes as it lies: the common case at low rates.
+    /// Everything to be written is one segment that needs no patching: the common case at low rates.
     @inline(__always)
     private var isSimple: Bool { queue.isSimple && control.isEmpty && keepalive.isEmpty && kept == nil }
 
-    /// The next bytes to write, in order; not always all there are. Returns how many of `pieces` were set. They are
-    /// valid until the next input or `gather` of any connection of the shard; `wrote` comes next.
+    /// The next bytes to write, in order; not necessarily all. Returns how many of `pieces` were set. They are valid
+    /// until the next input or `gather` of any connection of the shard; the caller must call `wrote` before that.
     @inline(__always)
     mutating func gather(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard isSimple else { return gatherAll(into: pieces) }
@@ -185,7 +185,7 @@ struct Output: ~Copyable {
         if keepalive.isEmpty { keepalive.shrink(above: 64) }
     }
 
-    /// Control frames have their turn in `written` bytes that the socket took. Returns how many of those they are.
+    /// Removes control frames from `written` bytes that the socket took. Returns how many bytes those were.
     @inline(__always)
     private mutating func takeControl(_ written: Int) -> Int {
         let part = Swift.min(written, control.count)
@@ -193,7 +193,7 @@ struct Output: ~Copyable {
         return part
     }
 
-    /// It is too late for that answer to be replaced by a later one.
+    /// Moves the KEEPALIVE response into the control frames; a later one can no longer replace it.
     private mutating func settleKeepalive() {
         guard !keepalive.isEmpty else { return }
         control.append(keepalive.readable)
@@ -202,7 +202,7 @@ struct Output: ~Copyable {
 
     // Ending
 
-    /// Gives up all messages that wait here: the connection is closing and only its last error counts.
+    /// Drops all waiting messages: the connection is closing, and only its last error matters.
     mutating func dropMessages() {
         guard isRSocket else { return }
         settleKeepalive()
@@ -215,7 +215,7 @@ struct Output: ~Copyable {
         }
     }
 
-    /// Gives back what is held.
+    /// Frees everything.
     mutating func removeAll() {
         if let kept { pool.budget.add(-kept.charged) }
         kept = nil
@@ -224,9 +224,9 @@ struct Output: ~Copyable {
         keepalive.removeAll()
     }
 
-    // A peer that can resume: what is sent is kept, see KeptOutput.swift
+    // A peer that can resume: sent output is kept, see KeptOutput.swift
 
-    /// From here on frames are kept; none of a stream has been handed over yet.
+    /// Keeps frames from now on; no frame of a stream has been handed over yet.
     mutating func keep(window: Int, answers: Int) {
         assert(kept == nil && count == 0)
         kept = KeptOutput(window: window, answers: answers)
@@ -235,10 +235,10 @@ struct Output: ~Copyable {
     /// Bytes that were sent and are not acknowledged.
     var unacknowledged: Int { kept?.store.sent ?? 0 }
 
-    /// The peer is handed no more messages before it acknowledges some.
+    /// No more messages are handed over until the peer acknowledges some.
     var isFull: Bool { kept.map { $0.store.sent >= $0.window } ?? false }
 
-    /// The peer should say what it has: it has half of what it may be sent without that, or memory is short.
+    /// The peer should be asked for its position: half of what may be unacknowledged is, or memory is short.
     var wantsAcknowledgement: Bool {
         guard let kept else { return false }
         return kept.store.sent > kept.window / 2 || (kept.store.sent > 0 && isMemoryShort)
@@ -246,27 +246,27 @@ struct Output: ~Copyable {
 
     private var isMemoryShort: Bool { pool.budget.used >= pool.budget.limit }
 
-    /// Memory that is short goes to nobody for keeping more than a little.
+    /// When memory is short, no connection may keep more than a little.
     @inline(__always)
     private func roomToKeep(_ kept: KeptOutput, _ limit: Int) -> Int {
         if isMemoryShort {
             return kept.store.count > 0 ? 0 : Swift.min(limit, Output.sip) - count
         }
-        // All is to have gone before anything is kept again.
+        // Everything must be sent before anything is kept again.
         if isPassing { return 0 }
-        // What is kept grows by as much again.
+        // The store may double when it grows.
         let free = Swift.max(Output.sip, (pool.budget.limit - pool.budget.used) / 2)
         return Swift.min(limit, kept.window - kept.store.sent, free) - count
     }
 
-    /// What is handed over next passes, if there is no memory for a copy of its `size` bytes.
+    /// If there is no memory for a copy of `size` bytes, what is handed over next bypasses the store.
     mutating func passIfShort(_ size: Int) {
         guard let kept, !isPassing, kept.store.count == 0, size > Output.sip else { return }
-        // What is kept grows by powers of two.
+        // The store grows by powers of two.
         isPassing = pool.budget.used + 2 * size > pool.budget.limit
     }
 
-    /// The next `written` bytes pass.
+    /// The next `written` bytes bypass the store.
     private func pass(_ written: Int) {
         guard let kept else { return assertionFailure("only a peer that can resume has frames pass") }
         let beforeControl = Swift.min(written, queue.inFlight)
@@ -274,7 +274,7 @@ struct Output: ~Copyable {
         queue.forEachNext(messages) { kept.pass($0, of: $1) }
     }
 
-    /// All that was to pass has.
+    /// Ends the bypass if everything is written.
     private mutating func endPassIfWritten() {
         guard count == 0, control.isEmpty else { return }
         isPassing = false
@@ -286,7 +286,7 @@ struct Output: ~Copyable {
         kept.charge(to: pool.budget)
     }
 
-    /// The peer has everything before `position`. Returns whether that was news.
+    /// The peer has everything before `position`. Returns whether that was new.
     mutating func acknowledge(_ position: UInt64) -> Bool {
         guard let kept else { return false }
         let before = kept.store.position
@@ -295,17 +295,18 @@ struct Output: ~Copyable {
         return kept.store.position != before
     }
 
-    /// Keeps nothing that was sent. Only who has all of it can still resume.
+    /// Discards all sent output. Only a peer that has received all of it can still resume.
     mutating func giveUpSent() {
         guard let kept else { return }
         kept.store.shorten(to: 0)
         kept.charge(to: pool.budget)
     }
 
-    /// The socket is gone, and what was meant for it alone with it. Until `rewind` it is as if one were full.
+    /// The socket is gone, and so is output for it that is not resumable. Until `rewind`, the output acts as if
+    /// blocked.
     mutating func detach() {
         if isPassing {
-            // Whoever comes back lacks it, whatever it has.
+            // A peer that resumes lacks it, whatever its position is.
             kept?.endPass(lost: count)
             isPassing = false
             answers = 0
@@ -316,21 +317,21 @@ struct Output: ~Copyable {
         blocked = true
     }
 
-    /// There is another socket, whose peer has everything before `position`; `detach` comes before or with it. False if
-    /// it cannot go on from there.
+    /// Continues on another socket, whose peer has everything before `position`; call `detach` no later than this.
+    /// False if it cannot continue from there.
     mutating func rewind(to position: UInt64) -> Bool {
         guard let kept, !isPassing, kept.store.rewind(to: position) else { return false }
         queue.count = kept.store.unsent
-        // Answers that were sent before may be among it.
+        // The output may include responses that were sent before.
         answersEnd = queue.sent &+ UInt64(count)
         blocked = false
         kept.charge(to: pool.budget)
         return true
     }
 
-    /// Why the peer cannot go on from there.
+    /// Why the peer cannot continue from `position`.
     func fault(of position: UInt64) -> ResumeStore.Fault {
-        // What passes is kept nowhere.
+        // What bypassed the store is not kept.
         guard let kept, !isPassing else { return .gone }
         return kept.store.fault(of: position)
     }

@@ -1,5 +1,5 @@
-// OutputFeeding: messages go into a connection's output as far as it has room; subscriptions that find none wait for
-// their turn.
+// OutputFeeding: moves messages into a connection's output as long as it has space. Subscriptions that find none wait
+// in a queue.
 
 final class OutputFeeding: ShardPart {
     let streams: StreamTable
@@ -22,7 +22,7 @@ final class OutputFeeding: ShardPart {
         super.init(context)
     }
 
-    /// Bytes that one subscription is given at a time while others of its connection wait for output too.
+    /// Bytes given to one subscription at a time while others on its connection wait for output too.
     static let subscriptionQuantum = 64 << 10
 
     func feedRoomy(_ connection: Connection, now: Instant) {
@@ -31,7 +31,7 @@ final class OutputFeeding: ShardPart {
         if let http = connection.http { feedCrowded(http, now: now) }
     }
 
-    /// Output has room again: subscribers that waited for it have their turns.
+    /// The output has space again: delivers to subscribers that waited for it.
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {
             guard connection.hasRoom(limits.output), !connection.output.blocked,
@@ -42,7 +42,7 @@ final class OutputFeeding: ShardPart {
         }
     }
 
-    /// The output has room: what waited for it goes on.
+    /// The output has space: continues everything that waited for it.
     func fill(_ connection: Connection, now: Instant) {
         feedHungry(connection, now: now)
         if let http = connection.http {
@@ -58,7 +58,8 @@ final class OutputFeeding: ShardPart {
         if !connection.isWritten { connections.flush(connection) }
     }
 
-    /// Streams whose message goes beyond their window have their turns, as far as others have gone.
+    /// Delivers to streams whose next message exceeds their window, as long as the limit on bytes beyond windows
+    /// allows.
     func feedCrowded(_ http: HTTPConnection, now: Instant) {
         while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
@@ -66,11 +67,11 @@ final class OutputFeeding: ShardPart {
         }
     }
 
-    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, for
-    /// them or for publishes, what views keep for those who are being sent it is theirs alone from here on, so that the
-    /// last resort may find it.
+    /// A tick has ended: subscribers that waited for memory continue, a few at a time. If memory is still short, for
+    /// them or for publishes, views release the message forms they keep. Only the connections that are sending those
+    /// still hold them, so that the last resort can find them.
     func feedStarved() {
-        // Others may wait on another thread.
+        // Subscribers may be waiting on another thread.
         let isMuch = memory.forms > memory.limit / EntryForm.share / 2
         if isMuch || !work.isFed || relief.isRefusing { relief.removeUnusedForms() }
         if relief.isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {

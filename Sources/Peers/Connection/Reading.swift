@@ -1,4 +1,4 @@
-// Reading: when a connection is read no more, and what it sent waits. The less memory there is, the sooner.
+// Reading: decides when a connection is no longer read and its input waits; the less memory there is, the sooner.
 
 final class Reading: ShardPart {
     let relief: MemoryRelief
@@ -12,8 +12,8 @@ final class Reading: ShardPart {
         super.init(context)
     }
 
-    /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
-    /// is to ask for nothing more now.
+    /// The peer leaves too many responses unread, a topic's owner lags behind, or the peer's login is pending: its next
+    /// requests must wait.
     func mustWait(_ connection: Connection) -> Bool {
         leavesUnread(connection)
             || connection.http.map { leavesUnwritten(connection, $0) } ?? false
@@ -21,8 +21,8 @@ final class Reading: ShardPart {
             || connection.login.isPending
     }
 
-    /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or of what
-    /// clients have begun, one request or batch of messages at a time.
+    /// Bytes that a connection may have in flight to other shards. If all connections have much in flight, or much
+    /// incomplete input, each may have one request or batch of messages at a time.
     private var mostForwarded: Int {
         forwarding.count > Work.mailUnderWay || relief.isPendingFull ? 0 : limits.forwarded
     }
@@ -35,8 +35,8 @@ final class Reading: ShardPart {
             || unread > Limits.shortControl && (pool.isReadingShort || memory.isPendingFull)
     }
 
-    /// Answers over HTTP/2 wait for the socket. What waits for the peer's windows is not held against it here: what
-    /// opens them has to be read.
+    /// Responses over HTTP/2 wait for the socket. What waits for the peer's windows does not count here: reading must
+    /// continue so that the peer can open them.
     private func leavesUnwritten(_ connection: Connection, _ http: HTTPConnection) -> Bool {
         let isBlocked = connection.output.blocked
         guard isBlocked || connection.lists.isFlushing else { return false }
@@ -49,7 +49,7 @@ final class Reading: ShardPart {
             > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
     }
 
-    /// Reading pauses while what was read must wait.
+    /// Pauses reading while input already read must wait.
     func updateReading(_ connection: Connection) {
         if connection.output.unreadAnswers > limits.controlOutput {
             if connection.liveness.unreadSince == nil { reached(.controlOutput) }
@@ -64,7 +64,7 @@ final class Reading: ShardPart {
         effects.reading.append((connection.id, reading))
     }
 
-    /// Counts that a connection can have no more of its unfinished messages kept. Returns why.
+    /// Counts that no more incomplete messages of a connection can be kept. Returns the refusal.
     func refuseUnfinished() -> Refusal {
         guard let most = relief.shortReassembly else {
             reached(.reassembly)
@@ -73,12 +73,12 @@ final class Reading: ShardPart {
         }
         reached(.memory)
         losses.refusedUnfinished(.memory)
-        return .rejected(
+        return .limit(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")
     }
 
-    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
+    /// Counts bytes in flight to another shard. Above a limit, the connection is not read until they are processed.
     func forward(_ bytes: Int, of connection: Connection) {
         forwarding.sent(bytes, of: connection)
         updateReading(connection)

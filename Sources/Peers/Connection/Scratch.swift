@@ -1,27 +1,27 @@
-// Scratch: where frames of a chunk are copied that must carry another stream id than the log's, right before they are
-// written. All connections of a shard share it, one after the other, so that it stays in the processor's cache; a copy
-// of its own for each would not.
+// Scratch: a buffer into which frames of a chunk are copied just before they are written if they need another stream id
+// than the log's. All connections of a shard use it in turn, so that it stays in the processor's cache, which separate
+// buffers would not.
 
 final class Scratch {
-    /// Bytes of patched frames that one `Output.gather` offers at most; as many as `Limits.output` by default. A part
-    /// of every shard, as the buffer that it reads into is, and so not counted with what topics and connections hold.
+    /// The most bytes of patched frames that one `Output.gather` returns; the default of `Limits.output`. Every shard
+    /// has one, like its read buffer, so it does not count towards the memory of topics and connections.
     static let size = 256 << 10
 
     private let region: UnsafeMutableRawBufferPointer
     private var used = 0
 
     init(size: Int) {
-        // No page of it is there before it is used.
+        // Its pages are not allocated before they are used.
         region = .allocate(byteCount: size, alignment: 64)
     }
 
     deinit { region.deallocate() }
 
-    /// Begins anew: what was added before is no longer valid.
+    /// Starts over: what was added before is no longer valid.
     func clear() { used = 0 }
 
-    /// Adds as many of the frames that lie at `start` as there is room for, with `stream` as their stream id. Returns
-    /// them; empty if not even the first has room. They lie right behind those that were added before.
+    /// Copies as many of the frames at `start` as fit, with `stream` as their stream id. Returns the copies; empty if
+    /// the first frame does not fit. They directly follow those added before.
     func add(_ start: UnsafeRawPointer, _ count: Int, stream: UInt32) -> UnsafeRawBufferPointer {
         let part = min(count, region.count - used)
         let target = UnsafeMutableRawBufferPointer(rebasing: region[used..<used + part])

@@ -1,6 +1,6 @@
-// Segment: where bytes of a connection's output lie.
+// Segment: a reference to contiguous bytes of a connection's output.
 
-/// Bytes in one place, which are sent in one piece.
+/// Contiguous bytes that are sent as one piece.
 struct Segment {
     enum Owner {
         case shared(Region)
@@ -11,18 +11,18 @@ struct Segment {
     var owner: Owner
     var start: UnsafeRawPointer
     var count: Int
-    /// The stream id that the frames of a chunk still need; 0: they go as they lie; `tail`: so do the bytes, which
-    /// are the rest of the frame before. Where frames need one, `start` is a frame's.
+    /// The stream id that the frames of a chunk still need. 0: they are sent unchanged. `tail`: the bytes are the rest
+    /// of the previous frame and are sent unchanged. If frames need an id, `start` is at the beginning of a frame.
     var stream: UInt32 = 0
 
-    /// No id of a stream has the highest bit.
+    /// Stream ids never have the highest bit set.
     static let tail: UInt32 = 1 << 31
     var isTail: Bool { stream == Segment.tail }
     /// Its frames need a stream id.
     @inline(__always)
     var isPatched: Bool { stream & ~Segment.tail != 0 }
 
-    /// The same in `block`, where what it names has been copied to `target`, with the stream id that its frames need.
+    /// A segment in `block` with a copy of the bytes at `target`, with the stream id that its frames need.
     func copied(into block: Block, at target: UnsafeMutableRawPointer) -> Segment {
         target.copyMemory(from: start, byteCount: count)
         if isPatched {
@@ -32,16 +32,16 @@ struct Segment {
             owner: .block(block), start: UnsafeRawPointer(target), count: count, stream: isTail ? Segment.tail : 0)
     }
 
-    /// Copies whole frames of a chunk, with `stream` as their stream id.
+    /// Copies whole frames of a chunk, setting their stream id to `stream`.
     static func write(_ frames: UnsafeRawBufferPointer, stream: UInt32, to target: UnsafeMutableRawBufferPointer) {
         target.copyMemory(from: frames)
         if stream != PayloadFraming.commonStream { PayloadFraming.patch(target, stream: stream) }
     }
 
-    /// Bytes of the frames that lie whole in its first `count` bytes. It begins with a frame.
+    /// Bytes of the frames that are complete within the first `count` bytes. The segment begins with a frame.
     func wholeFrames(within count: Int) -> Int {
         assert(count < self.count)
-        // The length of the frame that is cut may lie behind `count` itself.
+        // The length field of the cut frame may extend beyond `count`.
         let bytes = UnsafeRawBufferPointer(start: start, count: count + 3)
         var offset = 0
         while offset < count {

@@ -1,13 +1,13 @@
-// SegmentQueue: messages that a connection has been handed and its socket has not taken yet, where they lie.
+// SegmentQueue: references to messages that a connection has been handed and its socket has not taken yet.
 //
-// Messages go out from the log's own memory where they can: a segment then names a range of a chunk. Where they need
-// another stream id than the log's, the segment names that too, and its frames are copied and patched when they are
-// gathered, in the scratch that the shard's connections share. What must be made for this connection alone (metadata)
-// is written into blocks. When the socket blocks, small remainders are copied into memory of their size as long as
-// the shard's connections have room for that together; the rest goes on naming the chunk, which all who are stuck in
-// it share.
+// Messages are sent from the log's own memory if possible: a segment then refers to a range of a chunk. If frames need
+// another stream id than the log's, the segment holds that id too, and its frames are copied and patched when they are
+// gathered, in a scratch buffer that the shard's connections share. Bytes made only for this connection (metadata) are
+// written into blocks. When the socket blocks, small remainders are copied into memory of their size, as long as the
+// shard's connections have room for copies; the rest keeps referring to the chunk, which all connections blocked in it
+// share.
 //
-// A frame may stand in two segments, as one that has its header made for this connection and its payload in a chunk:
+// A frame may span several segments, for example a header made for this connection and a payload in a chunk:
 //
 //     [… whole frames, header] [rest of that frame: a tail] [whole frames …]
 
@@ -15,16 +15,16 @@ import Bytes
 
 struct SegmentQueue: ~Copyable {
     private(set) var segments: [Segment] = []
-    /// Bytes that they take, as they are counted.
+    /// Bytes of the segment array that are charged to memory.
     private(set) var memory = 0
     private var first = 0
-    /// Bytes at the front that belong to a frame whose beginning is already on its way.
+    /// Bytes at the front that belong to a partly sent frame.
     private(set) var inFlight = 0
-    /// Where bytes made for this connection lie.
+    /// Memory for bytes made for this connection.
     private var blocks: OwnBlocks
-    /// Bytes of messages handed over and not yet taken by the socket; those that `KeptOutput` has count as well.
+    /// Bytes of messages handed over and not yet taken by the socket, including those in `KeptOutput`.
     var count = 0
-    /// Bytes of messages copied for this connection, beside those sent from the log: each copy counts.
+    /// Bytes of messages copied for this connection instead of being sent from the log; each copy counts.
     private(set) var copied: UInt64 = 0
     /// Bytes of messages that the socket has taken.
     private(set) var sent: UInt64 = 0
@@ -33,11 +33,11 @@ struct SegmentQueue: ~Copyable {
 
     var pool: BlockPool { blocks.pool }
 
-    /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
+    /// How many more bytes may be handed over if `limit` bytes may wait; none if 0 or less.
     @inline(__always)
     func room(_ limit: Int) -> Int { (pool.isShort ? Swift.min(limit, Output.sip) : limit) - count }
 
-    /// Calls `body` with all that keeps memory for what waits here, some of it more than once.
+    /// Calls `body` with each object whose memory is kept by what waits here; some more than once.
     func forEachOwner(_ body: (AnyObject) -> Void) {
         for segment in segments[first...] {
             switch segment.owner {
@@ -49,7 +49,7 @@ struct SegmentQueue: ~Copyable {
         if let current = blocks.current { body(current) }
     }
 
-    /// Calls `body` with what is named of others' memory, some of it more than once, and how many bytes of it.
+    /// Calls `body` with each shared region referred to here and the bytes used of it; some regions more than once.
     func forEachShared(_ body: (Region, Int) -> Void) {
         for segment in segments[first...] {
             if case .shared(let region) = segment.owner { body(region, segment.count) }
@@ -58,7 +58,7 @@ struct SegmentQueue: ~Copyable {
 
     // Handing over
 
-    /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
+    /// Appends whole frames in `chunk`, to be sent from there on `stream`.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: consuming Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         let needed = stream == PayloadFraming.commonStream ? 0 : stream
@@ -86,7 +86,7 @@ struct SegmentQueue: ~Copyable {
         if segments.capacity > Output.fewSegments { charge() }
     }
 
-    /// What many segments take is the connection's own memory, as copies are.
+    /// A large segment array counts as the connection's own memory, as copies do.
     private mutating func charge() {
         let memory = segments.capacity > 2 * Output.fewSegments ? segments.capacity * MemoryLayout<Segment>.stride : 0
         guard memory != self.memory else { return }
@@ -95,8 +95,8 @@ struct SegmentQueue: ~Copyable {
         self.memory = memory
     }
 
-    /// Bytes that stay where they are as long as `owner` does. Of RSocket, what `isTail` says.
-    /// - Parameter isTail: they are the rest of the frame that was begun right before.
+    /// Appends bytes that stay in place as long as `owner` exists; over RSocket these are whole frames or a tail.
+    /// - Parameter isTail: they are the rest of the frame begun by the previous segment.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if !isTail, isTooShort(bytes.count) { return reserve(bytes.count).copyMemory(from: bytes) }
@@ -105,25 +105,25 @@ struct SegmentQueue: ~Copyable {
         add(Segment(owner: .shared(owner), start: start, count: bytes.count, stream: stream))
     }
 
-    /// Whole frames of a chunk, for `stream`, of which a copy is made.
+    /// Appends a copy of whole frames of a chunk, for `stream`.
     private mutating func copy(_ bytes: UnsafeRawBufferPointer, stream: UInt32) {
         Segment.write(bytes, stream: stream, to: reserve(bytes.count))
     }
 
-    /// `count` bytes more wait in `KeptOutput`, of which a copy was made.
+    /// `count` more bytes wait in `KeptOutput`, which has copied them.
     mutating func noteCopy(_ count: Int) {
         self.count += count
         copied &+= UInt64(count)
     }
 
-    /// The socket took `count` bytes of those.
+    /// The socket took `count` bytes from `KeptOutput`.
     mutating func noteTaken(_ count: Int) {
         assert(count <= self.count)
         self.count -= count
         sent &+= UInt64(count)
     }
 
-    /// Room for `count` bytes of whole frames, to be written at once by the caller.
+    /// Reserves space for `count` bytes of whole frames, which the caller must write at once.
     mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         self.count += count
         copied &+= UInt64(count)
@@ -143,11 +143,11 @@ struct SegmentQueue: ~Copyable {
 
     // Sending
 
-    /// All that is to be written is one segment, which goes as it lies.
+    /// Everything to be written is one segment that needs no patching.
     @inline(__always)
     var isSimple: Bool { segments.count == 1 && first == 0 && inFlight == 0 && !segments[0].isPatched }
 
-    /// That segment.
+    /// The bytes of that segment.
     @inline(__always)
     var only: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
@@ -163,8 +163,8 @@ struct SegmentQueue: ~Copyable {
         if memory > 0 { charge() }
     }
 
-    /// The next bytes to write, in order, with `control` ahead of the next whole frame; not always all there are.
-    /// Returns how many of `pieces` were set.
+    /// The next bytes to write, in order, with `control` ahead of the next whole frame; not necessarily all. Returns
+    /// how many of `pieces` were set.
     mutating func gather(
         ahead control: UnsafeRawBufferPointer, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     ) -> Int {
@@ -198,12 +198,12 @@ struct SegmentQueue: ~Copyable {
                 let bytes = pool.scratch.add(segment.start, segment.count, stream: segment.stream)
                 copied &+= UInt64(bytes.count)
                 if bytes.isEmpty, set == 0 {
-                    // A frame that the scratch never has room for.
+                    // A frame that never fits into the scratch buffer.
                     own(index)
                     continue
                 }
                 add(bytes)
-                // The rest has its turn when the scratch is free again.
+                // The rest is gathered when the scratch buffer is free again.
                 if bytes.count < segment.count { break }
             } else {
                 add(UnsafeRawBufferPointer(start: segment.start + skip, count: segment.count - skip))
@@ -215,7 +215,7 @@ struct SegmentQueue: ~Copyable {
     }
 
     /// The socket took `bytes` bytes of messages, after those of the frame in flight.
-    /// - Parameter isFramed: as `Output.isRSocket` says.
+    /// - Parameter isFramed: see `Output.isRSocket`.
     mutating func take(_ bytes: Int, isFramed: Bool) {
         assert(bytes == 0 || inFlight == 0)
         var rest = bytes
@@ -227,7 +227,7 @@ struct SegmentQueue: ~Copyable {
             }
             rest -= length
             takeFront(length)
-            // The frame at its end goes on in the next ones.
+            // The frame at its end continues in the next segments.
             var next = first
             while next < segments.count, segments[next].isTail {
                 inFlight += segments[next].count
@@ -237,12 +237,12 @@ struct SegmentQueue: ~Copyable {
         }
     }
 
-    /// What the socket took is gone. `blocked`: it takes no more for now.
+    /// Cleans up after a write. `blocked`: the socket takes no more for now.
     @inline(__always)
     mutating func settle(blocked: Bool) {
         if blocked { settleStalled() }
         if first == segments.count {
-            // One by one, as they are few, which takes less than `removeAll`.
+            // Popping the few elements one by one is cheaper than `removeAll`.
             if !blocked, segments.capacity <= 64 { while segments.popLast() != nil {} } else { segments = [] }
             first = 0
         } else if first > 32, first * 2 > segments.count {
@@ -252,7 +252,7 @@ struct SegmentQueue: ~Copyable {
         if memory > 0 { charge() }
     }
 
-    /// Takes as much of `bytes` as is left of the frame in flight; returns the others.
+    /// Takes up to the rest of the frame in flight from `bytes`. Returns what remains of `bytes`.
     mutating func takeInFlight(_ bytes: Int) -> Int {
         var rest = bytes
         while inFlight > 0, rest > 0 {
@@ -264,7 +264,7 @@ struct SegmentQueue: ~Copyable {
         return rest
     }
 
-    /// The socket took the first `taken` bytes of the first segment, where a frame begins, and not all of it.
+    /// The socket took only the first `taken` bytes of the first segment, which begins with a frame.
     private mutating func begin(_ taken: Int) {
         let whole = segments[first].wholeFrames(within: taken)
         takeFront(whole)
@@ -273,13 +273,13 @@ struct SegmentQueue: ~Copyable {
         let frame = UnsafeRawBufferPointer(start: segments[first].start, count: PayloadFraming.header)
         let length = PayloadFraming.length(of: frame)
         inFlight = length - part
-        // Another time nobody could tell where in the rest its frames begin.
+        // Later it would be impossible to find where frames begin in the rest.
         if segments[first].isPatched { isolate(length, taken: part) }
         takeFront(part)
     }
 
-    /// Has the frame of `length` bytes at the front, of which `taken` are about to be taken, stand for itself, so that
-    /// the rest of it goes as it lies.
+    /// Splits off the frame of `length` bytes at the front, of which `taken` bytes are about to be taken, so that its
+    /// rest is sent without patching.
     private mutating func isolate(_ length: Int, taken: Int) {
         let segment = segments[first]
         let header = PayloadFraming.header
@@ -292,7 +292,7 @@ struct SegmentQueue: ~Copyable {
             segments.insert(behind, at: first + 1)
         }
         guard taken < header else { return }
-        // What is left of the header still needs the stream id.
+        // The remaining part of the header still needs the stream id.
         let (block, target) = blocks.exactly(header)
         target.copyMemory(from: segment.start, byteCount: header)
         (target + 3).storeBytes(of: segment.stream.bigEndian, as: UInt32.self)
@@ -303,7 +303,7 @@ struct SegmentQueue: ~Copyable {
         if segments[first].count == 0 { segments[first] = begun } else { segments.insert(begun, at: first) }
     }
 
-    /// Calls `body` with where the next `count` bytes lie, and to the end of each segment.
+    /// Calls `body` for each segment with some of the next `count` bytes: their number, and the segment's bytes.
     func forEachNext(_ count: Int, _ body: (Int, UnsafeRawBufferPointer) -> Void) {
         var left = count
         for segment in segments[first...] where left > 0 {
@@ -314,7 +314,7 @@ struct SegmentQueue: ~Copyable {
         assert(left == 0)
     }
 
-    /// Gives up all but the rest of the frame in flight, which must be ended, or nothing that follows could be read.
+    /// Drops everything except the rest of the frame in flight, without which the peer could not parse what follows.
     mutating func truncate() {
         let keep = inFlight
         while first < segments.count, count > keep {
@@ -353,10 +353,10 @@ struct SegmentQueue: ~Copyable {
         if case .block(let block) = segments.removeLast().owner { blocks.release(block) }
     }
 
-    // A socket that takes nothing
+    // A blocked socket
 
-    /// Copies the small remainders of shared memory, as long as there is room for them: who is stuck for long is to
-    /// keep no chunk for a few bytes. Beyond that they go on naming it.
+    /// Copies small remainders of shared memory as long as there is room for copies, so that a connection blocked for
+    /// long does not keep a chunk for a few bytes. Other segments keep referring to their chunk.
     private mutating func settleStalled() {
         var index = first
         while index < segments.count {
@@ -369,7 +369,7 @@ struct SegmentQueue: ~Copyable {
         }
     }
 
-    /// Copies what lies in memory that was let go of, into one block; not what another thread lets go of meanwhile.
+    /// Copies bytes in released memory into one block, except for regions that another thread releases meanwhile.
     mutating func copyUnread() {
         var total = 0
         forEachShared { region, count in if region.isUnread { total += count } }
@@ -386,7 +386,7 @@ struct SegmentQueue: ~Copyable {
         }
     }
 
-    /// Copies what a segment names of a chunk into a block, with the stream id that it needs.
+    /// Copies a segment's bytes into a block, with the stream id that they need.
     private mutating func own(_ index: Int, exactly: Bool = false) {
         let count = segments[index].count
         let (block, target) = exactly ? blocks.exactly(count) : blocks.space(count)

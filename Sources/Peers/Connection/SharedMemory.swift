@@ -1,7 +1,7 @@
-// What a connection names of memory that it shares with others: messages that it has been handed and has not sent yet.
+// Shared memory that a connection refers to: messages it has been handed and has not sent yet.
 
 extension Connection {
-    /// Copies what is to be sent and lies in regions that were let go of.
+    /// Copies unsent bytes in released regions.
     func copyUnread() {
         output.copyUnread()
         guard let http else { return }
@@ -11,8 +11,8 @@ extension Connection {
         }
     }
 
-    /// Calls `body` with what is named of others' memory, some of it more than once, and how many bytes of it. Returns
-    /// at how many places it looked.
+    /// Calls `body` with each shared region referred to and the bytes used of it; some regions more than once. Returns
+    /// how many places were visited.
     func forEachShared(_ body: (Region, Int) -> Void) -> Int {
         output.forEachShared(body)
         http?.exchanges.forEach { $0.body.forEachShared(body) }

@@ -1,4 +1,4 @@
-// StreamEnds: a stream's end, as its peer is told of it, and as those have to know who stand behind it.
+// StreamEnds: ends streams, for the peer and for the subscription, publisher, list or call bound to them.
 
 final class StreamEnds: ShardPart {
     let streams: StreamTable
@@ -14,13 +14,13 @@ final class StreamEnds: ShardPart {
         super.init(context)
     }
 
-    /// Answers a request, and so ends its stream.
+    /// Answers a request, which ends its stream.
     func reply(_ description: Description?, to stream: BoundStream) {
         responses.sayAnswer(description, to: stream)
         drop(stream)
     }
 
-    /// Ends a stream with an error, behind the messages or rows that were handed over before it.
+    /// Ends a stream with an error, after the messages or rows already handed over for it.
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         switch stream.kind {
@@ -33,7 +33,7 @@ final class StreamEnds: ShardPart {
         drop(stream)
     }
 
-    /// The same where a publisher's topic does not know yet: it is told as if the publisher had cancelled.
+    /// Like `fail`, for a publisher whose topic does not know of the end: to the topic, the publisher cancelled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
             publishing.ended(stream.asPublisher, .cancelled, now: now)
@@ -41,7 +41,7 @@ final class StreamEnds: ShardPart {
         fail(stream, refusal)
     }
 
-    /// Forgets a stream: its end has been told, or nobody wants to know.
+    /// Removes a stream whose end has been reported or needs no report.
     func drop(_ stream: BoundStream) {
         stream.connection.close(stream: stream.stream)
         if let exchange = stream.exchange {
@@ -59,7 +59,7 @@ final class StreamEnds: ShardPart {
         }
     }
 
-    /// Ends the streams of a connection that is over; where there are many, some of them now and the others later.
+    /// Ends the streams of an ended connection. If there are many, the rest are ended in later turns.
     func dropStreams(of connection: Connection, reason: String? = nil, now: Instant) {
         let reason = reason ?? connection.lifecycle.reason
         var count = 0
@@ -67,7 +67,7 @@ final class StreamEnds: ShardPart {
             if count == Work.endings { return work.endLater(connection) }
             count += 1
             if stream.kind == .subscriber {
-                // `forget` counts what it costs.
+                // `forget` accounts for its own cost.
                 if let reason { stream.asSubscriber.end = "its connection ended: \(reason)" }
             } else {
                 work.spent += Work.ending
@@ -75,13 +75,13 @@ final class StreamEnds: ShardPart {
             if stream.kind == .publisher {
                 publishing.ended(stream.asPublisher, .lost, now: now)
             }
-            // The owner may have answered at once and so have dropped it.
+            // The owner may have replied at once, which drops the stream.
             if streams[stream.handle] === stream { drop(stream) }
         }
         if connection.isClosed { giveBack(connection) }
     }
 
-    /// What a closed connection held. Once all its streams have ended nothing is written to it any more.
+    /// Releases what a closed connection held. Nothing is written to it once all its streams have ended.
     func giveBack(_ connection: Connection) {
         connection.output.removeAll()
         guard connection.streams.isEmpty else { return }

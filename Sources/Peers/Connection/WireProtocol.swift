@@ -1,19 +1,19 @@
-// WireProtocol: which of the broker's protocols a connection speaks.
+// WireProtocol: the protocol that a connection speaks.
 
-/// The protocol of a connection. It is decided by the listener that took the connection in, before any byte has come,
-/// and never changes.
+/// The protocol of a connection. The listener that accepted the connection determines it before any byte arrives, and
+/// it never changes.
 public enum WireProtocol: Sendable {
     /// RSocket 1.0 over TCP.
     case rsocket
-    /// HTTP, in the version that the connection's first bytes tell.
+    /// HTTP, in the version that the connection's first bytes indicate.
     case http
 }
 
-/// Who a peer is, by a certificate that the driver has verified.
+/// The peer's identity, from a certificate that the driver has verified.
 public struct PeerCertificate: Equatable, Sendable {
-    /// The name of the user; nil when the certificate has none that could be one.
+    /// The name of the user; nil if the certificate has no suitable name.
     public var user: String?
-    /// Its whole subject, for people.
+    /// The entire subject, for people to read.
     public var subject: String
 
     public init(user: String?, subject: String) {

@@ -1,16 +1,15 @@
-// What the admin listener's requests over HTTP ask of the engine: control requests and logins, whose refusals are
-// problems.
+// Requests of the admin listener to the engine: control requests and logins, with refusals as HTTP problems.
 
 import ForebayWire
 import HTTP2
 
 extension ControlRequest {
-    /// The same for who is no part of the engine.
+    /// A control request about a topic, for callers outside the engine.
     public static func about(_ topic: String, _ action: Action) throws(Problem) -> ControlRequest {
         do throws(Refusal) { return try ControlRequest(action, topic: topic) } catch { throw error.problem }
     }
 
-    /// The same for who is no part of the engine.
+    /// A request to close a connection or subscription, for callers outside the engine.
     public static func closing(_ list: BrokerList, id: String) throws(Problem) -> ControlRequest {
         do throws(Refusal) {
             return try list == .connections
@@ -22,10 +21,10 @@ extension ControlRequest {
 }
 
 extension LoginRequest {
-    /// The `authorization` of a request that is none of the engine's; `number` is its asker's own.
+    /// A login with the `authorization` of a request outside the engine; `number` is chosen by the caller.
     /// - Parameters:
     ///   - peer: address and port.
-    ///   - access: who is known.
+    ///   - access: the known users.
     public init(number: UInt64, authorization: String, peer: String, access: AccessTable) throws(Problem) {
         do throws(Refusal) {
             credential = try Credential(authorization: authorization)
@@ -40,7 +39,7 @@ extension LoginRequest {
 }
 
 extension LoginOutcome {
-    /// Who it is.
+    /// The user that was authenticated.
     public func admitted() throws(Problem) -> Principal {
         switch result {
         case .success(let principal): return principal

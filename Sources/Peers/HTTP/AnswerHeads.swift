@@ -1,5 +1,5 @@
-// AnswerHeads: the fields of an answer's head. Answers to publishes have the same ones for as long as the date stays,
-// so those of the answer before are kept, and given again where nothing differs.
+// AnswerHeads: the header fields of responses. Responses to publishes have the same fields until the date changes, so
+// the previous ones are kept and reused if nothing differs.
 
 import HTTP2
 
@@ -9,12 +9,12 @@ struct AnswerHeads {
     private var headers: [PlainHeader] = []
     private var kept = HTTPFields()
 
-    /// The fields of an answer: its own, the date, and the length of its body if it has one.
+    /// The fields of a response: its own, the date, and the length of its body if it has one.
     ///
     /// - Parameter wall: the time, in nanoseconds since 1970 UTC.
     mutating func fields(of answer: PlainAnswer, wall: Int64) -> HTTPFields {
         let now = wall / 1_000_000_000
-        // The headers are mostly the same list in memory, which is seen at once.
+        // Usually this is the same array in memory, so the comparison is immediate.
         if now == second, answer.body.count == length, answer.headers == headers { return kept }
         second = now
         length = answer.body.count

@@ -1,35 +1,35 @@
-// BodyAccount: the bodies of a connection's responses taken together: the memory that they hold, and how much of them
-// the peer's windows do not allow yet.
+// BodyAccount: totals over the bodies of a connection's responses: their memory, and the bytes that the peer's windows
+// do not allow yet.
 
 import HTTP2
 
 struct BodyAccount: ~Copyable {
-    /// What of it is one exchange's.
+    /// One exchange's part of the totals.
     struct Share {
         fileprivate(set) var memory = 0
         fileprivate(set) var bytes = 0
         fileprivate(set) var beyond = 0
-        /// Its turn to go on once other bodies need less beyond the windows; nil if it does not wait for that.
+        /// Its ticket while it waits for other bodies to have less beyond the windows; nil otherwise.
         fileprivate var turn: TurnQueue<Exchange>.Ticket?
     }
 
     private let pool: BlockPool
-    /// Bytes of memory that the bodies hold for themselves.
+    /// Bytes of memory owned by the bodies.
     private(set) var memory = 0
-    /// Bytes of all bodies that wait.
+    /// Bytes waiting in all bodies.
     private(set) var bytes = 0
-    /// Those of them that the peer's windows did not allow when they were handed over. They wait for the peer alone.
+    /// The part of `bytes` that the peer's windows did not allow when it was handed over. It waits only for the peer.
     private(set) var beyond = 0
-    /// Streams with a message that goes beyond their window, and has to wait until `beyond` is less. In turn.
+    /// Streams with a message larger than their window, which wait until `beyond` is less, in order.
     private var crowded = TurnQueue<Exchange>()
 
     init(pool: BlockPool) { self.pool = pool }
 
     deinit { pool.count(-memory) }
 
-    /// Bytes of bodies that go as soon as the output takes them.
+    /// Bytes of bodies that are sent as soon as the output takes them.
     var ready: Int { bytes - beyond }
-    /// Streams wait until less goes beyond their windows.
+    /// Streams wait until less is beyond the windows.
     var isCrowded: Bool { !crowded.isEmpty }
 
     /// Counts a body that has changed.
@@ -53,13 +53,14 @@ struct BodyAccount: ~Copyable {
         assert(beyond >= 0 && ready >= 0)
     }
 
-    /// Counts how much of a body goes beyond what the peer allows now. What a tiny window allows goes slowly.
+    /// Counts the bytes of a body beyond what the peer allows now. A tiny window counts as none because it sends
+    /// slowly.
     mutating func weigh(_ exchange: Exchange, against window: Int) {
         let allowed = window < BodyAccount.smallWindow ? 0 : window
         setBeyond(Swift.max(0, exchange.counted.bytes - allowed), of: exchange)
     }
 
-    /// As `HTTP2Limits.tinyData`.
+    /// The same as `HTTP2Limits.tinyData`.
     private static let smallWindow = HTTP2Limits().tinyData
 
     private mutating func setBeyond(_ bytes: Int, of exchange: Exchange) {
@@ -67,20 +68,20 @@ struct BodyAccount: ~Copyable {
         exchange.counted.beyond = bytes
     }
 
-    /// The peer takes nothing more of a body for now: small ranges of shared memory are copied, where there is room.
+    /// The peer takes nothing more of a body for now: copies small shared ranges if there is room for copies.
     func detach(_ exchange: Exchange) { exchange.body.detach { pool.mayOwn($0) } }
 
-    /// Bytes that all bodies may have beyond the windows; while memory is short one message is as many as may be.
+    /// The most bytes that all bodies may have beyond the windows; while memory is short, only one message.
     func mostBeyond(_ limit: Int) -> Int { pool.isShort ? 1 : limit }
 
-    /// Has an exchange wait until less of all bodies goes beyond the windows.
+    /// Makes an exchange wait until less of all bodies is beyond the windows.
     mutating func crowd(_ exchange: Exchange) {
         exchange.isStalled = true
         guard exchange.counted.turn == nil else { return }
         exchange.counted.turn = crowded.append(exchange)
     }
 
-    /// The one that has waited longest for others' bodies, if there is room beyond the windows for its message.
+    /// The exchange that has waited longest for other bodies, if its message may go beyond the windows now.
     mutating func nextCrowded(limit: Int) -> Exchange? {
         guard beyond < limit, let exchange = crowded.popFirst() else { return nil }
         exchange.counted.turn = nil
@@ -88,7 +89,7 @@ struct BodyAccount: ~Copyable {
         return exchange
     }
 
-    /// It waits for others' bodies no more.
+    /// Removes an exchange from the queue.
     mutating func withdraw(_ exchange: Exchange) {
         guard let turn = exchange.counted.turn else { return }
         exchange.counted.turn = nil

@@ -1,39 +1,39 @@
-// BodyQueue: what one HTTP stream is still to send of its body. Messages that are framed once for many streams are
-// named where they lie; what is this stream's alone is kept here.
+// BodyQueue: the unsent part of one HTTP stream's body. Messages framed once for many streams are referenced; bytes
+// made only for this stream are kept here.
 //
 //     [shared range] [own bytes] [shared range] …
 
 import Bytes
 
-/// The bytes of a response's body that have not gone to the connection's output yet.
+/// The bytes of a response's body that have not been moved to the connection's output yet.
 struct BodyQueue: ~Copyable {
     private struct Piece {
-        /// Keeps the memory that `start` points into; nil for bytes at the front of `own`.
+        /// Keeps the memory alive that `start` points into; nil for bytes at the front of `own`.
         var owner: Region?
         var start: UnsafeRawPointer?
         var count: Int
     }
 
-    /// None while all bytes are in `own`.
+    /// Empty while all bytes are in `own`.
     private var pieces: [Piece] = []
     private var first = 0
     private var own = ByteBuffer()
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// None of the bytes lie in shared memory.
+    /// None of the bytes are in shared memory.
     var isOwn: Bool { pieces.isEmpty }
-    /// Bytes of memory held for this stream alone.
+    /// Bytes of memory that only this stream holds.
     var memory: Int { own.capacity }
 
-    /// Calls `body` with whose shared memory is named here, some of it more than once, and how many bytes of it.
+    /// Calls `body` with each shared region referred to here and the bytes used of it; some regions more than once.
     func forEachShared(_ body: (Region, Int) -> Void) {
         for piece in pieces[first...] {
             if let owner = piece.owner { body(owner, piece.count) }
         }
     }
 
-    /// Bytes that stay where they are as long as `owner` does.
+    /// Appends bytes that stay in place as long as `owner` exists.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if pieces.isEmpty, count > 0 { pieces.append(Piece(owner: nil, start: nil, count: count)) }
@@ -45,7 +45,7 @@ struct BodyQueue: ~Copyable {
         }
     }
 
-    /// Bytes that `write` appends to the buffer that it is given.
+    /// Appends the bytes that `write` adds to its buffer.
     mutating func append(_ write: (inout ByteBuffer) -> Void) {
         let before = own.count
         write(&own)
@@ -60,7 +60,7 @@ struct BodyQueue: ~Copyable {
         }
     }
 
-    /// Takes the first `wanted` bytes, or all, piece by piece: those that lie in shared memory with their owner.
+    /// Takes the first `wanted` bytes, or all, piece by piece. Pieces in shared memory come with their owner.
     mutating func take(_ wanted: Int, _ body: (UnsafeRawBufferPointer, _ owner: Region?) -> Void) {
         var rest = min(wanted, count)
         count -= rest
@@ -86,7 +86,7 @@ struct BodyQueue: ~Copyable {
             }
         }
         if first == pieces.count {
-            // One by one, as they are few, which takes less than `removeAll`.
+            // Popping the few elements one by one is cheaper than `removeAll`.
             if pieces.capacity <= 16 { while pieces.popLast() != nil {} } else { pieces = [] }
             first = 0
         } else if first > 16, first * 2 > pieces.count {
@@ -96,12 +96,12 @@ struct BodyQueue: ~Copyable {
         own.shrink(above: 256)
     }
 
-    /// Bytes of a shared range from which on it is not worth a copy: it is a good part of what it keeps alive, and
-    /// others may be waiting with the same.
+    /// The length from which a shared range is not worth copying: it is a good part of the memory that it keeps alive,
+    /// and others may be waiting with the same range.
     static let worthSharing = 16 << 10
 
-    /// Copies the small ranges of shared memory, if `mayOwn` lets it have so many bytes for itself: a stream that does
-    /// not move is to keep no memory alive for a few bytes.
+    /// Copies small shared ranges if `mayOwn` allows that many bytes, so that a stalled stream does not keep memory
+    /// alive for a few bytes.
     mutating func detach(_ mayOwn: (Int) -> Bool) {
         var small = 0
         for piece in pieces[first...] where piece.owner != nil && piece.count < BodyQueue.worthSharing {
@@ -110,7 +110,7 @@ struct BodyQueue: ~Copyable {
         if small > 0, mayOwn(small) { copy { $1 < BodyQueue.worthSharing } }
     }
 
-    /// Copies those ranges of shared memory that `isCopied` names, of which it is told where they lie and their length.
+    /// Copies the shared ranges for which `isCopied` returns true, given their region and length.
     mutating func copy(where isCopied: (Region, Int) -> Bool) {
         func stays(_ piece: Piece) -> Bool { piece.owner.map { !isCopied($0, piece.count) } ?? false }
         let all = pieces[first...].reduce(0) { stays($1) ? $0 : $0 + $1.count }

@@ -1,6 +1,6 @@
-// EntryCache: a topic's messages as one of the forms has them in which they go over HTTP, made once for all subscribers
-// of a shard's view that are served that form. A run holds the entries of consecutive messages one behind the other, so
-// that what a subscriber is to get next is a range of it.
+// EntryCache: a topic's messages in one of the forms in which they are sent over HTTP, made once for all subscribers of
+// a shard's view that use this form. A run holds the contiguous entries of consecutive messages, so that a subscriber's
+// next messages are a range of it.
 //
 //     run: first | entry entry entry …   free |      run: first | …
 
@@ -8,19 +8,19 @@ import Bytes
 import HTTP2
 import Replay
 
-/// How messages are written.
+/// The forms of messages.
 enum EntryForm {
     /// Entries of gRPC's responses.
     case call
-    /// Records of a stream of plain HTTP, without what one subscription alone is told.
+    /// Records of a plain HTTP stream, without the parts that are specific to one subscription.
     case record(StreamFormat, epoch: UInt64)
 
-    /// How many bytes a byte of a payload takes at most; what goes with a message beside it is little.
+    /// The most bytes that one byte of payload can take; the rest of a message takes little.
     static let most = 8
-    /// A part of `memory` that large messages in other forms may take.
+    /// Large messages in other forms may take 1/`share` of `memory`.
     static let share = 2
 
-    /// Calls `body` with a record, measured.
+    /// Calls `body` with a record whose size is known.
     fileprivate static func withRecord<Result>(
         _ format: StreamFormat, _ epoch: UInt64, _ sequence: SequenceNumber, _ entry: Chunk.Entry, of chunk: Chunk,
         _ body: (borrowing StreamRecord) -> Result
@@ -35,7 +35,7 @@ enum EntryForm {
         guard Int(entry.framed) > PayloadFraming.header + count else {
             return record(chunk.bytes(Int(entry.offset) + PayloadFraming.header, count))
         }
-        // A long payload stands in several frames, and is put together.
+        // A long payload is in several frames and must be assembled.
         var whole = ByteBuffer(minimumCapacity: count)
         chunk.forEachPayloadPart(entry) { whole.append($0) }
         return record(whole.readable)
@@ -44,19 +44,19 @@ enum EntryForm {
 
 /// Entries of consecutive messages, in one region of memory that never moves.
 final class EntryRun: Region, @unchecked Sendable {
-    /// Bytes of the first run of a topic, and of the largest that holds more than one message.
+    /// Bytes of a topic's first run, and of the largest run that holds more than one message.
     static let smallest = 4 << 10
     static let largest = 64 << 10
-    /// From so many bytes on there has to be memory for it.
+    /// The size from which a run requires memory to be available.
     static let large = 16 << 10
 
     let first: SequenceNumber
     private let form: EntryForm
-    /// Who counts it, if it is large.
+    /// The budget that counts it, if it is large.
     private let forms: MemoryBudget?
-    /// Where each entry ends.
+    /// The end offset of each entry.
     private var ends: [Int] = []
-    /// When it was last used, in the cache's count.
+    /// When it was last used, by the cache's counter.
     var lastUse: UInt64 = 0
 
     init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
@@ -71,7 +71,7 @@ final class EntryRun: Region, @unchecked Sendable {
 
     var end: SequenceNumber { first.advanced(by: ends.count) }
 
-    /// Bytes of the entry that a message of `log` will have.
+    /// Bytes of the entry for a message of `log`.
     static func size(of sequence: SequenceNumber, in log: Log, as form: EntryForm = .call) -> Int {
         let piece = log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
@@ -89,10 +89,10 @@ final class EntryRun: Region, @unchecked Sendable {
     /// Bytes of all entries.
     var size: Int { ends.last ?? 0 }
 
-    /// Where the entry of `sequence` begins.
+    /// The offset of the entry at `position`.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
-    /// Adds the message behind the last one; false if there is no room for it.
+    /// Appends a message. False if there is no space for it.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = size
         if case .record(let format, let epoch) = form {
@@ -117,7 +117,7 @@ final class EntryRun: Region, @unchecked Sendable {
         return true
     }
 
-    /// The entries from `sequence` on, at most `most` of them and at most `room` bytes, but one at least.
+    /// The entries from `sequence`, at most `most` of them and at most `room` bytes, but at least one.
     func entries(from sequence: SequenceNumber, most: Int, room: Int) -> (count: Int, bytes: UnsafeRawBufferPointer) {
         let position = sequence - first
         let start = offset(position)
@@ -133,7 +133,7 @@ final class EntryRun: Region, @unchecked Sendable {
     }
 }
 
-/// The runs of one view, in each form that somebody is served.
+/// The runs of one view, in each form that is in use.
 struct EntryCaches {
     var calls = EntryCache()
     var events = EntryCache()
@@ -141,7 +141,7 @@ struct EntryCaches {
 
     var memory: Int { calls.memory + events.memory + lines.memory }
 
-    /// The run that holds `sequence`, which `log` has.
+    /// The run that holds `sequence`, which must be in `log`.
     mutating func run(
         for sequence: SequenceNumber, in log: Log, as form: EntryForm, _ pool: BlockPool
     ) -> EntryRun {
@@ -154,7 +154,7 @@ struct EntryCaches {
         }
     }
 
-    /// What is known of how long messages are in a form.
+    /// The known sizes of messages in a form.
     subscript(sizesAs form: EntryForm) -> EntrySizes {
         get {
             switch form {
@@ -172,10 +172,10 @@ struct EntryCaches {
         }
     }
 
-    /// Bytes of all entries that were ever made.
+    /// Bytes of all entries ever made.
     var made: Int { calls.made + events.made + lines.made }
 
-    /// The run that holds the message in that form already.
+    /// The run that already holds the message in that form.
     mutating func find(_ sequence: SequenceNumber, as form: EntryForm) -> EntryRun? {
         switch form {
         case .call: calls.find(sequence)
@@ -184,7 +184,7 @@ struct EntryCaches {
         }
     }
 
-    /// Messages before `sequence` have gone.
+    /// Removes runs of messages before `sequence`, which are no longer in the log.
     mutating func evict(before sequence: SequenceNumber) {
         calls.evict(before: sequence)
         events.evict(before: sequence)
@@ -197,7 +197,7 @@ struct EntryCaches {
         lines.removeAll()
     }
 
-    /// Removes the runs that no connection names.
+    /// Removes the runs that no connection refers to.
     mutating func removeUnused() {
         calls.removeUnused()
         events.removeUnused()
@@ -211,13 +211,13 @@ struct EntryCaches {
     }
 }
 
-/// The runs of one view in one form, sorted by their first message. They may leave messages out that nobody has asked
-/// for.
+/// The runs of one view in one form, sorted by their first message. Messages that no subscriber has needed may be
+/// missing.
 struct EntryCache {
-    /// Bytes of all runs of a view, above which the one that was used longest ago goes, of those that no connection
-    /// names: to let go of the others would free nothing, and have them made once more.
+    /// Bytes of all runs of a view. Above them, the least recently used run is removed of those that no connection
+    /// refers to. Removing the others would free nothing, and they would be made again.
     static let limit = 4 << 20
-    /// As `limit`, while memory is short.
+    /// The limit while memory is short.
     static let shortLimit = 64 << 10
     static func limit(_ pool: BlockPool) -> Int {
         pool.isShort || pool.budget.used > pool.budget.limit ? shortLimit : limit
@@ -226,15 +226,15 @@ struct EntryCache {
     private var runs: [EntryRun] = []
     private var uses: UInt64 = 0
     private(set) var memory = 0
-    /// Bytes of the next run: a topic with few messages is to take little.
+    /// Bytes of the next run: a topic with few messages should take little.
     private var nextCapacity = EntryRun.smallest
-    /// Bytes of all that were ever made.
+    /// Bytes of all entries ever made.
     private(set) var made = 0
     var sizes = EntrySizes()
 
     func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
 
-    /// The run that holds the message already.
+    /// The run that already holds the message.
     mutating func find(_ sequence: SequenceNumber) -> EntryRun? {
         let place = place(of: sequence)
         guard place > 0, sequence < runs[place - 1].end else { return nil }
@@ -243,7 +243,7 @@ struct EntryCache {
         return runs[place - 1]
     }
 
-    /// The run that holds `sequence`, which `log` has.
+    /// The run that holds `sequence`, which must be in `log`.
     mutating func run(
         for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call,
         limit: @autoclosure () -> Int = EntryCache.limit, budget: MemoryBudget
@@ -262,7 +262,7 @@ struct EntryCache {
         return make(at: sequence, place, log, form, limit, budget)
     }
 
-    /// Messages before `sequence` have gone.
+    /// Removes runs of messages before `sequence`, which are no longer in the log.
     mutating func evict(before sequence: SequenceNumber) {
         guard let first = runs.first, first.end <= sequence else { return }
         runs.removeAll {
@@ -296,11 +296,11 @@ struct EntryCache {
         if runs.isEmpty { nextCapacity = EntryRun.smallest }
     }
 
-    /// How many runs begin at or before `sequence`.
+    /// The number of runs that begin at or before `sequence`.
     private func place(of sequence: SequenceNumber) -> Int {
         var low = 0
         var high = runs.count
-        // Most read what came last.
+        // Most subscribers read the latest messages.
         if let last = runs.last, last.first <= sequence { low = high }
         while low < high {
             let middle = (low + high) / 2
@@ -309,7 +309,7 @@ struct EntryCache {
         return low
     }
 
-    /// Adds what the log has behind a run, as far as the next run and its room allow.
+    /// Extends a run with the log's next messages, up to the next run or the end of its space.
     private mutating func extend(_ run: EntryRun, _ place: Int, _ log: Log) {
         let before = run.size
         defer { made += run.size - before }
@@ -328,7 +328,7 @@ struct EntryCache {
         _ budget: MemoryBudget
     ) -> EntryRun {
         let needed = EntryRun.size(of: sequence, in: log, as: form)
-        // A large one has a run of its own: what it would leave free is too little for the next.
+        // A large message has its own run: the space it leaves would be too small for the next one.
         let capacity = needed > EntryRun.largest / 4 ? needed : Swift.max(nextCapacity, needed)
         let run = EntryRun(first: sequence, capacity: capacity, form: form, budget: budget)
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
@@ -336,13 +336,13 @@ struct EntryCache {
         runs.insert(run, at: place)
         memory += run.capacity
         extend(run, place + 1, log)
-        // How short memory is depends on this one, too.
+        // This run also affects whether memory is short.
         let limit = limit()
         while memory > limit, dropOldest(but: run) {}
         return run
     }
 
-    /// Removes the run that was used longest ago, but for one that has just been made. False if connections name all.
+    /// Removes the least recently used run except `new`. False if connections refer to all of them.
     private mutating func dropOldest(but new: EntryRun) -> Bool {
         var oldest: Int?
         for index in runs.indices where runs[index] !== new && isKnownUniquelyReferenced(&runs[index]) {

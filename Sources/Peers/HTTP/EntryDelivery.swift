@@ -1,5 +1,5 @@
-// EntryDelivery: messages go to gRPC subscribers as ranges of entries that all of them share, each range in a response
-// of its own: prefix, entries, and what is this subscriber's alone.
+// EntryDelivery: delivers messages to gRPC subscribers as ranges of entries that all of them share. Each range is one
+// response: a prefix, the entries, and the fields that are only this subscriber's.
 
 import Bytes
 import HTTP2
@@ -13,8 +13,8 @@ final class EntryDelivery: ShardPart {
         super.init(context)
     }
 
-    /// The run that holds a message in another form. Nil where that has to be made, which takes long, and the turn has
-    /// no time left: then the subscription is delivered to in a later one.
+    /// The run that holds a message in another form. Nil if it must still be made, which takes long, and the turn has
+    /// no time left: the subscription is then delivered to in a later turn.
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
         let view = subscriber.view
         if let run = view.entries.find(sequence, as: form) { return run }
@@ -34,8 +34,8 @@ final class EntryDelivery: ShardPart {
         return run
     }
 
-    /// Bytes of a message in another form. Nil where they have to be found out, which takes long, and the turn has no
-    /// time left: then the subscription is delivered to in a later one.
+    /// Bytes of a message in another form. Nil if they must still be measured, which takes long, and the turn has no
+    /// time left: the subscription is then delivered to in a later turn.
     func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
         let view = subscriber.view
         if let size = view.entries[sizesAs: form].size(of: sequence) { return size }
@@ -49,16 +49,16 @@ final class EntryDelivery: ShardPart {
         return size
     }
 
-    /// Whether the turn has time to measure a message or to make it in another form. If not, the subscription is
-    /// delivered to in a later one.
+    /// Whether the turn has time to measure a message or make it in another form. If not, the subscription is delivered
+    /// to in a later turn.
     private func hasTime(for payload: Int, of subscriber: Subscriber) -> Bool {
         guard payload >= Work.worthATurn, work.isTurnOver || work.hasMadeMuch else { return true }
         work.makeLater(for: subscriber)
         return false
     }
 
-    /// A large message may be made in another form. All of them together take a part of memory, as each is kept as long
-    /// as somebody is being sent it; the first one is made however large it is.
+    /// Whether a large message may be made in another form. All of them together may take a part of memory, because
+    /// each is kept while it is being sent to anyone. The first is made however large it is.
     private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
         let most = memory.limit / EntryForm.share
         let forms = memory.forms
@@ -67,11 +67,11 @@ final class EntryDelivery: ShardPart {
         return forms + EntryRun.size(of: sequence, in: log, as: form) <= most
     }
 
-    /// Bytes of entries in one response, unless a single one has more.
+    /// The most bytes of entries in one response, unless a single entry is larger.
     static let largestResponse = 1 << 20
 
-    /// As `handOver`, to a gRPC call. A call whose windows are closed is told when they open, and waits for nothing
-    /// else.
+    /// Like `MessageDelivery.handOver`, to a gRPC call. A call with closed windows waits only for an event that they
+    /// have opened.
     func handOverEntries(_ subscriber: Subscriber, _ exchange: Exchange, quantum: Int) -> Bool {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
@@ -91,7 +91,7 @@ final class EntryDelivery: ShardPart {
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // Before its entry is made, which takes as much memory.
+            // This comes before the entry is made, which takes as much memory.
             if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
                 guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
                 if size > allowed {
@@ -118,8 +118,8 @@ final class EntryDelivery: ShardPart {
         return false
     }
 
-    /// Puts a response behind the body. Where its entries are short they are copied, so that all of it is one piece: to
-    /// send three costs more.
+    /// Appends a response to the body. Short entries are copied to make it one piece, because sending three would cost
+    /// more.
     private func append(
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, _ tail: SubscribeTail, to exchange: Exchange
     ) {

@@ -1,15 +1,15 @@
-// EntrySizes: how long messages are in another form. To find that out takes nearly as long as to make the form, and all
-// whose windows are too small for a message ask for it.
+// EntrySizes: the sizes of messages in another form. Measuring a message takes nearly as long as making the form, and
+// every subscriber whose window is too small for it asks.
 
 import Replay
 
-/// The sizes of a view's messages in one form, as far as they were asked for.
+/// The known sizes of a view's messages in one form.
 struct EntrySizes {
-    /// The last one: members are brought to the same message one after the other.
+    /// The latest size: members are brought to the same message one after the other.
     private var last: (sequence: SequenceNumber, bytes: Int)?
-    /// Those of large messages, which are measured once however many members are at however many places.
+    /// Sizes of large messages, which are measured once however many members are at different positions.
     private var large: [SequenceNumber: Int] = [:]
-    /// How many of these there may be before those of messages that have gone are removed.
+    /// The number of these at which sizes of removed messages are pruned.
     private var most = EntrySizes.fewest
     private static let fewest = 64
 
@@ -18,7 +18,7 @@ struct EntrySizes {
         return large[sequence]
     }
 
-    /// - Parameter head: messages before it have gone.
+    /// - Parameter head: messages before it are no longer in the log.
     mutating func note(_ sequence: SequenceNumber, _ bytes: Int, isLarge: Bool, head: SequenceNumber) {
         last = (sequence, bytes)
         guard isLarge else { return }

@@ -4,35 +4,35 @@ import HTTP2
 
 /// A request and its response on one stream.
 final class Exchange {
-    /// Whom it is with: a client of gRPC, or any other.
+    /// The kind of client: gRPC, or any other.
     enum Form {
         case call(GRPCMethod)
         case plain(PlainExchange)
     }
 
-    /// What has to be known of a call beside its method, once its first message has come.
+    /// What must be known about a call in addition to its method, once its first message has arrived.
     enum Role: Equatable {
         case other
-        /// A publishing stream whose end is the topic's.
+        /// A publishing stream whose end is also the topic's.
         case completesTopic
-        /// Health's Watch, and its last answer.
+        /// Health's Watch, and the last status sent.
         case watch(HealthStatus)
         /// One of the connection's `reflections`.
         case reflection
     }
 
-    /// How far the response is.
+    /// The state of the response.
     ///
     ///     pending ──head──▶ begun ──end──▶ finished
-    ///                         └──answered before the client has sent all──▶ lingering ──▶ finished
+    ///                         └──response complete before the request──▶ lingering ──▶ finished
     enum ResponsePhase {
-        /// Nothing of it was sent.
+        /// Nothing has been sent.
         case pending
-        /// Its head is sent.
+        /// Its head has been sent.
         case begun
-        /// As `finished`, but the end is kept back until the client has sent all, or for a while.
+        /// Like `finished`, but the end is held back until the client has sent everything, or for a while.
         case lingering
-        /// Complete but for what `body` holds.
+        /// Complete except for what is in `body`.
         case finished
     }
 
@@ -42,19 +42,19 @@ final class Exchange {
     let form: Form
     var request: ExchangeRequest
     private(set) var response = ResponsePhase.pending
-    /// What is still to be sent of the response.
+    /// The unsent part of the response.
     var body = BodyQueue()
     /// What the connection has counted of `body`.
     var counted = BodyAccount.Share()
-    /// The peer's windows are closed; the session tells when they open.
+    /// The peer's windows are closed; the session reports when they open.
     var isStalled = false
     var role = Role.other
-    /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
+    /// The engine's stream for the request, once it has been accepted. Removed when that ends.
     var bound: BoundStream?
-    /// Who makes the request, once that is known.
+    /// The user of the request, once known.
     var principal: Principal?
     var meter: Meter?
-    /// When it is refused for having taken too long, on the monotonic clock.
+    /// When it is refused because it took too long, on the monotonic clock.
     var deadline: UInt64?
 
     init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {
@@ -65,32 +65,32 @@ final class Exchange {
         request = ExchangeRequest(limit: limit)
     }
 
-    /// The method of a gRPC call, nil if it is none.
+    /// The method of a gRPC call; nil if it is not one.
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
 
     // The response
 
-    /// The response is complete but for what `body` holds.
+    /// The response is complete except for what is in `body`.
     var isFinished: Bool { response == .finished || response == .lingering }
-    /// Bytes of `body` that the peer's windows did not allow, as they are counted with the connection's.
+    /// Bytes of `body` that the peer's windows did not allow, as counted in the connection's total.
     var beyond: Int { counted.beyond }
 
-    /// The head goes out.
+    /// The head is sent.
     func begin() {
         assert(response == .pending)
         response = .begun
     }
 
-    /// The head was not fetched yet, and is not to be it.
+    /// Withdraws a head that was not fetched yet.
     func takeBack() {
         assert(response == .begun)
         body.removeAll()
         response = .pending
     }
 
-    /// Nothing more is put into `body`. Done more than once it does nothing.
+    /// Nothing more is added to `body`. Further calls have no effect.
     func finish(lingering: Bool = false) {
         guard !isFinished else { return }
         response = lingering ? .lingering : .finished
@@ -104,10 +104,10 @@ final class Exchange {
 
     // The request
 
-    /// A message of the client's has come.
+    /// A message from the client has arrived.
     var hasMessage: Bool { request.deframer.count > 0 }
 
-    /// What it holds of messages that are not dealt with.
+    /// Bytes of unprocessed messages that it holds.
     var unfinished: HeldBytes {
         let content = plain?.content.capacity ?? 0
         return HeldBytes(
@@ -115,10 +115,10 @@ final class Exchange {
             memory: request.deframer.heldMemory + request.backlog.capacity + content)
     }
 
-    /// How many messages its subscription lost since the last one delivered; 0 where there is none.
+    /// How many messages its subscription has lost since the last one delivered; 0 if it has none.
     var dropped: UInt64 { subscriber?.known { $0.droppedSinceDelivery } ?? 0 }
 
-    /// Nil where it is none's.
+    /// Nil if it is not bound to a subscription.
     var subscriber: Subscriber? {
         guard let bound, bound.kind == .subscriber else { return nil }
         return bound.asSubscriber

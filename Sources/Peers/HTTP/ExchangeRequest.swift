@@ -3,64 +3,65 @@
 import Bytes
 import HTTP2
 
-/// Bytes of messages that are not dealt with, and of the memory that they lie in.
+/// Bytes of unprocessed messages, and of the memory that holds them.
 struct HeldBytes: Equatable {
     var bytes = 0
     var memory = 0
 }
 
-/// What has come of a request, and what it waits for.
+/// The received part of a request, and what it waits for.
 struct ExchangeRequest: ~Copyable {
-    /// What has to happen before the engine acts upon what came.
+    /// What must happen before the engine acts on the received bytes.
     enum Wait {
-        /// These credentials are looked at.
+        /// The credentials are being checked.
         case login(ticket: UInt64, authorization: String)
-        /// The client half-closes, behind the one message that the call takes.
+        /// The client must half-close after the only message that the call takes.
         case end
-        /// The answer to an earlier request of the call leaves. What waits counts in the peer's window, too.
+        /// The response to an earlier request of the call must leave. Bytes that wait also count in the peer's window.
         case answer
     }
 
-    /// What a call has of a message that is not complete.
+    /// Holds the incomplete message of a call.
     var deframer: GRPCDeframer
     private(set) var wait: Wait?
-    /// What came of a call while it waits.
+    /// Bytes of a call that arrived while it waits.
     private(set) var backlog = ByteBuffer()
-    /// The client sends no more.
+    /// The client sends nothing more.
     var isHalfClosed = false
-    /// Bytes that came are being dealt with.
+    /// Received bytes are being processed.
     var isTaking = false
-    /// When the message of a call that has begun is to be complete, on the monotonic clock, and which one that is.
+    /// When the current message of a call must be complete, on the monotonic clock, and that message's number.
     private(set) var messageDue: (time: UInt64, number: UInt64)?
-    /// As it is counted with the connection's.
+    /// Its part of the connection's total.
     var held = HeldBytes()
 
     init(limit: Int) { deframer = GRPCDeframer(limit: limit) }
 
-    /// That of the login that it waits for.
+    /// The ticket of the login that it waits for.
     var ticket: UInt64? { if case .login(let ticket, _) = wait { ticket } else { nil } }
     var awaitsEnd: Bool { if case .end = wait { true } else { false } }
 
-    /// It goes on once that has happened.
+    /// Waits until `wait` has happened.
     mutating func wait(on wait: Wait) {
         assert(self.wait == nil && backlog.isEmpty)
         self.wait = wait
     }
 
-    /// The credentials have been looked at: what they were. What came meanwhile is in `backlog` still.
+    /// Ends a login whose credentials have been checked. Returns them. Bytes that arrived meanwhile are still in
+    /// `backlog`.
     mutating func endLogin() -> String? {
         guard case .login(_, let authorization) = wait else { return nil }
         wait = nil
         return authorization
     }
 
-    /// Keeps bytes until it goes on.
+    /// Keeps bytes until the wait ends.
     mutating func keep(_ bytes: UnsafeRawBufferPointer) {
         assert(wait != nil)
         backlog.append(bytes)
     }
 
-    /// What came meanwhile: it waits for nothing any more.
+    /// Ends the wait. Returns the bytes that arrived meanwhile.
     mutating func takeBacklog() -> ByteBuffer {
         assert(ticket == nil)
         if awaitsEnd { messageDue = nil }
@@ -70,15 +71,15 @@ struct ExchangeRequest: ~Copyable {
         return bytes
     }
 
-    /// What is left of the backlog waits for the next answer to leave.
+    /// Keeps the rest of the backlog until the next response leaves.
     mutating func putBack(_ bytes: consuming ByteBuffer) {
         assert(wait == nil && backlog.isEmpty)
         if !bytes.isEmpty { wait = .answer }
         backlog = bytes
     }
 
-    /// Gives the message that has begun `timeout` nanoseconds to be complete, in however many pieces it comes; and one
-    /// behind which the call's end has to come, as much for that. Returns when that is if it was not known.
+    /// Requires the current message to be complete within `timeout` nanoseconds, in however many pieces; and after a
+    /// call's only message, the call's end within the same time. Returns the deadline if it is new.
     mutating func limitMessage(to timeout: UInt64, now: UInt64) -> UInt64? {
         guard deframer.heldBytes > 0 || awaitsEnd else {
             messageDue = nil
@@ -90,7 +91,7 @@ struct ExchangeRequest: ~Copyable {
         return time
     }
 
-    /// Nothing more of it is wanted. A login goes on, as its user is counted when it ends.
+    /// Drops the rest of the request. A pending login continues, because its user is counted when it ends.
     mutating func release() {
         assert(!isTaking)
         if ticket == nil { wait = nil }

@@ -1,14 +1,14 @@
-// ExchangeTable: the exchanges of a connection, and how many of them are how far.
+// ExchangeTable: the exchanges of a connection, and how many are in which state.
 
 struct ExchangeTable {
     private var exchanges = Slab<Exchange>()
-    /// Exchanges that are over but for what is still to be written of their answers.
+    /// Exchanges that have finished, except that a part of their response is not written yet.
     private(set) var unwritten = 0
-    /// Exchanges that are over altogether.
+    /// Exchanges that have ended completely.
     private(set) var done: UInt64 = 0
-    /// Exchanges that subscriptions and channels stand behind, which may last.
+    /// Exchanges bound to subscriptions and channels, which may last.
     private(set) var lasting = 0
-    /// Since when no more than a few answers were written while memory is short, and how many were `done` then.
+    /// Since when no more than a few responses were written while memory is short, and the value of `done` then.
     var holdsBack: (since: UInt64, done: UInt64)?
 
     var count: Int { exchanges.count }
@@ -18,7 +18,7 @@ struct ExchangeTable {
         Int(index) < exchanges.bound ? exchanges.at(Int(index)) : nil
     }
 
-    /// The same without counting a reference, for as long as no exchange ends.
+    /// The same without retaining the exchange; valid until an exchange ends.
     @inline(__always)
     func unretained(_ index: UInt32) -> Unmanaged<Exchange>? {
         Int(index) < exchanges.bound ? exchanges.unretained(at: Int(index)) : nil
@@ -26,10 +26,10 @@ struct ExchangeTable {
 
     mutating func insert(_ make: (Handle) -> Exchange) -> Exchange { exchanges.insert(make) }
 
-    /// An exchange is over but for what is still to be written.
+    /// An exchange has finished, except for writing the rest of its response.
     mutating func noteFinished() { unwritten += 1 }
 
-    /// A finished exchange is over altogether.
+    /// A finished exchange has ended completely.
     mutating func remove(_ exchange: Exchange) {
         assert(exchange.isFinished && unwritten > 0)
         unwritten -= 1
@@ -37,13 +37,13 @@ struct ExchangeTable {
         exchanges.remove(exchange.handle)
     }
 
-    /// A subscription or a channel begins or ends behind an exchange.
+    /// A subscription or channel of an exchange begins or ends.
     mutating func countLasting(_ change: Int) {
         lasting += change
         assert(lasting >= 0)
     }
 
-    /// Places that `forEach` goes over, which makes no list of them.
+    /// The number of places that `forEach` visits. It does not make an array.
     var places: Int { exchanges.bound }
     func forEach(_ body: (Exchange) -> Void) {
         for place in 0..<places { exchanges.at(place).map(body) }

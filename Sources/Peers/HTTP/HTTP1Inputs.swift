@@ -1,17 +1,16 @@
-// HTTP1Inputs: what the driver tells of connections that speak HTTP/1.1, and what it fetches from them. A library of
-// the driver's has the protocol's bytes; here come whole heads and pieces of bodies, one request of a connection at a
-// time.
+// HTTP1Inputs: the driver's inputs and queries for connections that speak HTTP/1.1. A library in the driver handles the
+// protocol's bytes. The engine receives whole heads and pieces of bodies, one request of a connection at a time.
 //
 //     speaksHTTP1 ─▶ ( request ─▶ body … ─▶ requestEnded ─▶ answer ─▶ take … ─▶ exchangeOver ) …  ─▶ lost
 //                                                             └─▶ beginStream ─▶ receive, gather, wrote … ─▶ lost
 //
-// `Effects.flush` names a connection whose answer, or more of whose body, may be fetched. An answer that is a stream is
-// not fetched piece by piece: HTTP1Stream.swift.
+// `Effects.flush` names a connection whose response, or more of its body, may be fetched. A streaming response is not
+// fetched in pieces: see HTTP1Stream.swift.
 
 import Bytes
 import HTTP2
 
-/// The request that a connection of HTTP/1.1 is at, and where it stands.
+/// The current request of an HTTP/1.1 connection, and its parts.
 struct CurrentRequest {
     let connection: Connection
     let http: HTTPConnection
@@ -19,7 +18,7 @@ struct CurrentRequest {
     let exchange: Exchange
     let plain: PlainExchange
 
-    /// Nil when there is none, or the connection is of another protocol.
+    /// Nil if there is none, or if the connection speaks another protocol.
     init?(_ connection: Connection?) {
         guard let connection, let http = connection.http, let http1 = http.http1, !http1.isIdle,
             let exchange = http.exchange(at: http1.handle), let plain = exchange.plain
@@ -62,7 +61,7 @@ final class HTTP1Inputs: ShardPart {
         super.init(context)
     }
 
-    /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
+    /// The first bytes of a connection are not HTTP/2's. The engine has received none of them.
     func speaksHTTP1(on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id), let http = connection.http, case .new = connection.phase else {
             return
@@ -72,7 +71,7 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(connection)
     }
 
-    /// The head of a request has come. The one before it is over.
+    /// The head of a request arrived. The previous request has ended.
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         work.spent += Work.request
         guard let connection = connections.find(id), let http = connection.http, let http1 = http.http1, http1.isIdle
@@ -85,23 +84,23 @@ final class HTTP1Inputs: ShardPart {
         case .closing, .closed: return
         }
         heard(head.size, on: connection)
-        // What the driver has for one that waits is as much as a message.
+        // What the driver holds for a waiting request takes as much as a message.
         let isOneTooMany = head.hasBody && relief.shortReassembly != nil
         let problem = head.problem ?? (isOneTooMany ? reading.refuseUnfinished().problem : nil)
-        // Behind a head that may be read in two ways nothing is waited for.
+        // No body is awaited after a head that can be read in two ways.
         let isComplete = !head.hasBody || head.isAmbiguous || isOneTooMany
         if head.isAmbiguous || isOneTooMany || draining { http1.isLast = true }
         let stream = http1.begin(isChunked: !head.isHTTP10)
         plainRequests.plainRequest(
             connection, http, stream, head.plain, refusedFor: problem, complete: isComplete, now: now)
-        // Whatever it asks for: the answer waits for its end.
+        // Whatever the request is, the response waits for its end.
         if !isComplete, let exchange = http.exchange(at: http1.handle), !exchange.isFinished {
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
         }
         connections.charge(connection)
     }
 
-    /// More of a request's body came. It is not kept beyond the call.
+    /// More of a request's body arrived. It is not kept after the call.
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)) else { return }
         heard(bytes.count, on: current.connection)
@@ -110,7 +109,7 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(current.connection)
     }
 
-    /// The request has come to its end.
+    /// The request is complete.
     func requestEnded(on id: ConnectionID, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), !current.exchange.request.isHalfClosed else { return }
         current.exchange.request.isHalfClosed = true
@@ -118,11 +117,11 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(current.connection)
     }
 
-    /// The answer, once, when it can be written. Nil while it is not known, or what made it has still to be told to
-    /// others; `Effects.flush` names the connection then.
-    /// - Parameter atOnce: a refusal may go ahead of everything.
+    /// The response, once, when it can be written. Nil while it is unknown, or while effects of the request must still
+    /// reach others; `Effects.flush` names the connection then.
+    /// - Parameter atOnce: a refusal may be sent before anything else.
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
-        // A stream that began in the middle of its request would have to end there: the library takes no answer then.
+        // A stream that began in the middle of its request would have to end there: the library takes no response then.
         guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.lists.isFlushing,
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.request.isHalfClosed)
         else { return nil }
@@ -131,9 +130,9 @@ final class HTTP1Inputs: ShardPart {
             connectionEnds.close(connection, reason: "closed by the peer", now: now)
             return nil
         }
-        // A stream has no limit of time. What else is answered now has none already.
+        // A stream has no time limit. Other responses returned here have none any more.
         current.exchange.deadline = nil
-        // Neither has the body of a refusal to wait for others.
+        // Nor does the body of a refusal have to wait for others.
         if atOnce, answer.length != nil { connection.lists.isFlushing = false }
         current.http1.quietSince = now.monotonic
         if answer.isStream {
@@ -145,11 +144,11 @@ final class HTTP1Inputs: ShardPart {
         return answer
     }
 
-    /// Moves the next bytes of the answer's body into `buffer`, which is not empty. Not of a stream's.
+    /// Moves the next bytes of the response's body into `buffer`, which must not be empty. Not for streams.
     func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
         guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return .gone }
         let (connection, exchange, http1) = (current.connection, current.exchange, current.http1)
-        // What came this turn may have to reach other shards first.
+        // Messages from this turn may have to reach other shards first.
         guard !connection.lists.isFlushing else { return .later }
         guard !exchange.body.isEmpty else { return http1.isComplete ? .end : .later }
         var count = 0
@@ -164,8 +163,8 @@ final class HTTP1Inputs: ShardPart {
         return .bytes(count)
     }
 
-    /// The answer is written, or the request came to nothing.
-    /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
+    /// The response is written, or the request failed.
+    /// - Parameter isLast: nothing more is sent on the connection; it stays open only so that the client can read.
     func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return }
         let connection = current.connection
@@ -182,8 +181,8 @@ final class HTTP1Inputs: ShardPart {
         }
     }
 
-    /// The client of a connection of HTTP/1.1 sends no more. It may wait for an answer, but a stream has no end that it
-    /// would wait for.
+    /// The client of an HTTP/1.1 connection sends nothing more. It may still wait for a response, but a stream has no
+    /// end to wait for.
     func ended(_ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         http1.hasEnded = true
         guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished
@@ -191,7 +190,7 @@ final class HTTP1Inputs: ShardPart {
         connectionEnds.close(connection, reason: "closed by the peer", now: now)
     }
 
-    /// What time ends: a connection without a request, and an answer that nobody reads.
+    /// Ends a connection without a request, or with a response that is not read, after a time.
     func tickHTTP1(_ connection: Connection, _ http: HTTPConnection, _ http1: HTTP1Transport, now: Instant) {
         let isWaiting = http1.isIdle || http1.isComplete
         if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {

@@ -1,8 +1,9 @@
-// HTTP1Request: the head of a request over HTTP/1.1 as the driver reads it, field by field, and whether it may be
-// trusted to end where it seems to. RFC 9112.
+// HTTP1Request: the head of an HTTP/1.1 request, added field by field by the driver, and whether its end is certain.
+// RFC 9112.
 //
-// Whoever reads a request differently from a proxy before it takes part of its body for a request of somebody else's
-// (smuggling). So what can be read in two ways is refused, and the connection ends behind the refusal.
+// If a server and a proxy in front of it disagree about where a request ends, a part of its body can be taken for
+// another client's request (request smuggling). So a request that can be read in two ways is refused, and the
+// connection ends after the refusal.
 
 import HTTP2
 
@@ -21,23 +22,23 @@ public struct HTTP1Request {
     public private(set) var plain: PlainRequest
 
     /// - Parameters:
-    ///   - target: as it came, percent signs and all; path and query, or a whole URI.
+    ///   - target: as received, with percent-encoding; path and query, or an absolute URI.
     ///   - version: "HTTP/1.1".
-    ///   - limits: those of the broker that it is for.
+    ///   - limits: the limits of the broker that receives it.
     public init(method: String, target: String, version: String, limits: Limits) {
         self.method = method
         self.target = target
         isHTTP10 = version == "HTTP/1.0"
-        // RFC 9112, 3.2.2: the host of a whole URI has precedence over Host.
+        // RFC 9112, 3.2.2: the host of an absolute URI takes precedence over Host.
         let authority = HTTP1Request.authority(of: target)
         plain = PlainRequest(method: method, target: target, authority: authority, limits: limits.ofPlain)
         most = limits.ofHTTP.maxHeaderList
     }
 
-    /// Bytes of names and values, counted as for HTTP/2.
+    /// The most bytes of names and values, counted as for HTTP/2.
     private let most: Int
 
-    /// Takes a field; its name may be in any case.
+    /// Adds a field; its name may be in any case.
     public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
         bytes += name.count + value.count + 32
         names += 1
@@ -66,8 +67,8 @@ public struct HTTP1Request {
         plain.add(name, value)
     }
 
-    /// A line of it ends with a line feed alone, goes on in the next one, or has a NUL; or the first one has other
-    /// blanks than one on each side of the target.
+    /// A line of the head ends with only a line feed, continues in the next one, or has a NUL; or the request line does
+    /// not have exactly one blank on each side of the target.
     public mutating func isUnclear() {
         fail(
             Problem(
@@ -76,7 +77,7 @@ public struct HTTP1Request {
                     + "one has other blanks than one on each side of the target."))
     }
 
-    /// A Content-Length is none, or is beyond what can be counted.
+    /// A Content-Length is invalid or too large.
     public mutating func hasNoLength() {
         fail(Problem(.invalid, "A Content-Length is a number of bytes, in digits and below 2^64; send such a one."))
     }
@@ -84,7 +85,7 @@ public struct HTTP1Request {
     /// Whether a body follows, which may be empty.
     public var hasBody: Bool { codings > 0 || lengths > 0 }
 
-    /// What is wrong with it, whatever it asks for.
+    /// What is wrong with the request, regardless of what it asks for.
     public var problem: Problem? {
         if let fault { return fault }
         if hosts > 1 || (hosts == 0 && !isHTTP10) {
@@ -102,12 +103,12 @@ public struct HTTP1Request {
         return nil
     }
 
-    /// Nobody can tell for sure where the request ends.
+    /// It is uncertain where the request ends.
     public var isAmbiguous: Bool { fault != nil || hasTwoEnds }
 
     private var hasTwoEnds: Bool { codings + lengths > 1 || (codings > 0 && isHTTP10) }
 
-    /// Bytes of the head, about.
+    /// Approximate bytes of the head.
     var size: Int { method.utf8.count + target.utf8.count + 12 + bytes - 28 * names }
 
     private mutating func fail(_ problem: Problem) { fault = fault ?? problem }
@@ -152,7 +153,7 @@ public struct HTTP1Request {
             }
     }
 
-    /// RFC 9110, 5.5: no control characters but the tab.
+    /// RFC 9110, 5.5: no control characters except tab.
     private static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
     }

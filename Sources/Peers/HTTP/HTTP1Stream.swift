@@ -1,6 +1,6 @@
-// HTTP1Stream: streams over HTTP/1.1, which the driver's library has no part in. Head and body go to the connection's
-// output, as the frames of HTTP/2 do, and the connection ends with the stream. What the client sends meanwhile is
-// thrown away.
+// HTTP1Stream: streams over HTTP/1.1, in which the driver's library is not involved. Head and body are written to the
+// connection's output, as HTTP/2's frames are, and the connection ends with the stream. What the client sends meanwhile
+// is discarded.
 //
 //     HTTP/1.1 200 OK … ( length CR LF bytes CR LF ) … 0 CR LF CR LF
 
@@ -8,9 +8,9 @@ import Bytes
 import HTTP2
 
 extension HTTP1Inputs {
-    /// The socket of a connection whose answer, a stream, was fetched is not the library's any more: `gather` tells
-    /// what is to be written to it, and `receive` takes what comes.
-    /// - Parameter rest: bytes of answers before this one that are still to be written.
+    /// The library has given up the socket of a connection whose streaming response was fetched: from now on `gather`
+    /// returns what to write, and `receive` takes what arrives.
+    /// - Parameter rest: unsent bytes of earlier responses.
     func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), let answer = current.http1.beginStream() else {
             return
@@ -26,7 +26,7 @@ extension HTTP1Inputs {
         connections.flush(connection)
     }
 
-    /// Bytes came behind the request of a stream, which nobody answers.
+    /// Discards bytes that arrived after the request of a stream.
     func discard(_ count: Int, _ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         heard(count, on: connection)
         http1.surplus += count
@@ -36,7 +36,7 @@ extension HTTP1Inputs {
 }
 
 extension HTTPConnection {
-    /// Moves what there is of a stream's body into `output`, at most about `limit` bytes.
+    /// Moves available bytes of a stream's body into the output, at most about `limit` bytes.
     func produce(_ http1: HTTP1Transport, into connection: Connection, atMost limit: Int) {
         guard http1.isStreaming, let exchange = exchange(at: http1.handle) else { return }
         let count = Swift.min(exchange.body.count, limit)
@@ -53,7 +53,7 @@ extension HTTPConnection {
 
 extension HTTP1Answer {
     fileprivate func appendHead(isChunked: Bool, into out: inout ByteBuffer) {
-        // Nothing but a subscription that has begun is a stream.
+        // Only a subscription that has begun is a stream.
         out.append("HTTP/1.1 200 OK\r\n")
         for (name, value) in headers {
             out.append(name)
@@ -80,10 +80,10 @@ extension Output {
 private enum ChunkedCoding {
     static let end: StaticString = "\r\n"
     static let last: StaticString = "0\r\n\r\n"
-    /// Digits of the largest length, and the end of its line.
+    /// The most digits of a length, and its line end.
     private static let longest = 18
 
-    /// Calls `body` with the line before a chunk of `count` bytes, at least one.
+    /// Calls `body` with the line ahead of a chunk of `count` bytes, at least one.
     static func withHead(_ count: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         withUnsafeTemporaryAllocation(byteCount: longest, alignment: 1) { space in
             space[longest - 2] = UInt8(ascii: "\r")

@@ -1,7 +1,8 @@
-// HTTP1Transport: what a connection of HTTP/1.1 has in the place of HTTP/2's session: one request at a time, each the
-// next stream. The driver has the bytes of the protocol; from here it fetches the answer when there is one, and then
-// the body, piece by piece, as the client takes it. A stream is no such answer: behind its fetch the driver gives the
-// client's socket to the engine, which writes head and body to the connection's output. The connection ends with it.
+// HTTP1Transport: an HTTP/1.1 connection's counterpart of HTTP/2's session. There is one request at a time, and each is
+// the next stream. The driver handles the protocol's bytes. It fetches the response from here once there is one, and
+// then the body, piece by piece, as the client reads it. A stream differs: after it is fetched, the driver hands the
+// client's socket to the engine, which writes head and body to the connection's output. The connection ends with the
+// stream.
 //
 //     idle ──request──▶ asked ──respond──▶ answered ──fetch──▶ sending ──┐
 //       ▲                                      │                         │
@@ -10,17 +11,17 @@
 
 import HTTP2
 
-/// An answer that the driver is to write.
+/// A response for the driver to write.
 public struct HTTP1Answer: Sendable {
     /// 200 to 599 (RFC 9110, 15).
     public var status: Int
-    /// Names in lower case. What is of the connection or of the framing is not among them.
+    /// Names are in lower case. Fields of the connection or of the framing are not included.
     public var headers: [(name: String, value: String)]
-    /// Bytes of the body; nil for a stream, and for its HEAD.
+    /// Bytes of the body; nil for a stream, and for a HEAD request for one.
     public var length: Int?
-    /// The body ends when it ends, and the driver does not write it: `Shard.beginStream` is to be called.
+    /// The body has no known end, and the driver does not write it: it must call `Shard.beginStream`.
     public var isStream: Bool
-    /// The connection ends behind it.
+    /// The connection ends after it.
     public var isLast: Bool
 
     public init(
@@ -34,15 +35,15 @@ public struct HTTP1Answer: Sendable {
     }
 }
 
-/// What there is of a body.
+/// The result of fetching a part of a body.
 public enum HTTP1Piece: Equatable, Sendable {
-    /// So many bytes were put into the buffer, at least one.
+    /// The number of bytes put into the buffer, at least one.
     case bytes(Int)
-    /// Nothing now; `Effects.flush` tells when there is.
+    /// Nothing yet; `Effects.flush` names the connection when there is something.
     case later
-    /// Nothing any more.
+    /// The body is complete.
     case end
-    /// The connection is over.
+    /// The connection has ended.
     case gone
 }
 
@@ -52,10 +53,10 @@ final class HTTP1Transport {
         case asked
         case answered(HTTP1Answer)
         case sending
-        /// A stream that was fetched, whose socket is on its way.
+        /// A stream was fetched, and its socket has not been handed over yet.
         case begun(HTTP1Answer)
         case streaming
-        /// All of a stream is in the connection's output.
+        /// The entire stream is in the connection's output.
         case spent
     }
 
@@ -63,23 +64,23 @@ final class HTTP1Transport {
     private var phase = Phase.idle {
         didSet { weigh() }
     }
-    /// Bytes that the driver has for the connection, which count as the broker's memory. It clears all of them behind
-    /// the first request; until that comes it has touched but the first of them.
+    /// Bytes that the driver holds for the connection, which count towards the broker's memory. It clears all of them
+    /// after the first request; until then it has touched only the first few.
     private(set) var memory = Limits.http1Untouched
-    /// The latest request's.
+    /// The stream of the latest request.
     private(set) var stream: UInt32 = 0
     private(set) var handle: UInt32 = .max
-    /// Nothing comes behind what the exchange's body holds.
+    /// Nothing follows the bytes in the exchange's body.
     private(set) var isComplete = false
-    /// The connection ends with the request at work.
+    /// The connection ends with the current request.
     var isLast = false
-    /// The client sends no more.
+    /// The client sends nothing more.
     var hasEnded = false
-    /// The client reads chunks.
+    /// The client understands chunked coding.
     private(set) var isChunked = true
-    /// Bytes that came behind the request of a stream.
+    /// Bytes received after the request of a stream.
     var surplus = 0
-    /// Since when there is no request, or nothing of the answer was fetched; on the monotonic clock.
+    /// Since when there has been no request or no fetch of the response, on the monotonic clock.
     var quietSince: UInt64
 
     init(pool: BlockPool, now: UInt64) {
@@ -89,10 +90,10 @@ final class HTTP1Transport {
     }
 
     var isIdle: Bool { if case .idle = phase { true } else { false } }
-    /// The connection's output is written to, and what comes is read.
+    /// The engine writes to the connection's output, and reads what arrives.
     var isStreaming: Bool { if case .streaming = phase { true } else { false } }
     var isSpent: Bool { if case .spent = phase { true } else { false } }
-    /// The driver has the connection's bytes.
+    /// The driver handles the connection's bytes.
     var isDrivers: Bool {
         switch phase {
         case .idle, .asked, .answered, .sending: true
@@ -100,7 +101,7 @@ final class HTTP1Transport {
         }
     }
 
-    /// Begins a request, and returns its stream.
+    /// Begins a request. Returns its stream.
     func begin(isChunked: Bool) -> UInt32 {
         self.isChunked = isChunked
         phase = .asked
@@ -117,7 +118,7 @@ final class HTTP1Transport {
         phase = .answered(answer)
     }
 
-    /// The answer, if there is one that was not fetched, is not to be it.
+    /// Withdraws the response if it was not fetched yet. False if there is none to withdraw.
     func takeBack() -> Bool {
         guard case .answered = phase else { return false }
         phase = .asked
@@ -130,7 +131,7 @@ final class HTTP1Transport {
     }
 
     private func weigh() {
-        // What was given back never comes again.
+        // Released memory is never held again.
         guard memory > 0 else { return }
         let held = isDrivers ? Limits.http1Memory : 0
         hold(held)
@@ -141,11 +142,11 @@ final class HTTP1Transport {
         memory = bytes
     }
 
-    /// The connection is over, as is what the driver has for it.
+    /// The connection has ended: releases what the driver held for it.
     func giveBack() { hold(0) }
 
-    /// The answer, once, as soon as it is known whole, or to be a stream that may begin. Where many connections are
-    /// kept for their next requests, it ends the connection.
+    /// The response, once, when it is complete or is a stream that may begin. It ends the connection if many
+    /// connections are already being kept for their next requests.
     func fetch(mayStream: Bool) -> HTTP1Answer? {
         guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
         answer.isLast = isLast || answer.isStream || pool.isHTTP1Short
@@ -153,7 +154,7 @@ final class HTTP1Transport {
         return answer
     }
 
-    /// The socket has come: the head that is to be written, once.
+    /// The socket has been handed over. Returns the head to write, once.
     func beginStream() -> HTTP1Answer? {
         guard case .begun(let answer) = phase else { return nil }
         phase = .streaming
@@ -163,7 +164,7 @@ final class HTTP1Transport {
     /// The end of the stream is in the output.
     func spend() { phase = .spent }
 
-    /// The answer is written, or never will be.
+    /// The response is written, or never will be.
     func end(now: UInt64) {
         phase = .idle
         handle = .max

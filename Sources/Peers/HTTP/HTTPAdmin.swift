@@ -1,5 +1,5 @@
-// HTTPAdmin: gRPC's services beside PubSub: forebay.v1.Admin, which asks for what RSocket's control calls ask for, and
-// reflection; and what Health's watchers are told.
+// HTTPAdmin: gRPC's services other than PubSub: forebay.v1.Admin, with the requests of RSocket's control calls, and
+// reflection.
 
 import Bytes
 import ForebayWire
@@ -42,15 +42,15 @@ final class HTTPAdmin: ShardPart {
         try calls.call(exchange.connection, stream: exchange.stream, request, now: now)
     }
 
-    /// Credit is unbounded: the peer's windows, and the output, say how fast rows go.
+    /// Credit is unbounded: the peer's windows and the output limit the rate of rows.
     private func list(_ list: BrokerList, for exchange: Exchange, now: Instant) throws(Refusal) {
         try listings.openListing(
             exchange.connection, stream: exchange.stream, initialN: Listing.unbounded, list, now: now)
         httpResponses.begin(exchange)
     }
 
-    // Reflection. An answer has many times the bytes of its request, so the next request waits until the answer has
-    // left for the output, and with it the part of the peer's window that it came in.
+    // Reflection. A response is many times larger than its request, so the next request waits until the response has
+    // moved to the output, and so does the part of the peer's window that the request took.
 
     func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         guard !exchange.isFinished else { return http.consume(exchange.stream, bytes.count) }
@@ -59,7 +59,7 @@ final class HTTPAdmin: ShardPart {
         if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
     }
 
-    /// Something was written: requests whose turn has come are answered.
+    /// After a write: responds to requests that may continue.
     func answerHeldBack(_ http: HTTPConnection, now: Instant) {
         guard !http.reflections.waiting.isEmpty else { return }
         for exchange in http.reflections.takeWaiting() where !exchange.isFinished {
@@ -88,7 +88,7 @@ final class HTTPAdmin: ShardPart {
         httpCalls.keep(bytes, of: exchange, http, now: now)
     }
 
-    /// Answers what it may, and returns the bytes that have to wait.
+    /// Responds to as many requests as it may. Returns the bytes that have to wait.
     private func answerRequests(
         in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) -> UnsafeRawBufferPointer {
@@ -113,7 +113,7 @@ final class HTTPAdmin: ShardPart {
         if exchange.role != .reflection {
             guard http.reflections.count < limits.listingsPerConnection else {
                 throw GRPCError(
-                    .resourceExhausted,
+                    .resourceExhausted, word: .limit,
                     "The connection has \(limits.listingsPerConnection) calls of reflection under way, the most "
                         + "allowed; end one.")
             }
@@ -126,7 +126,7 @@ final class HTTPAdmin: ShardPart {
 }
 
 extension Description {
-    /// As a message of gRPC's.
+    /// Appends it as a gRPC message.
     func append(to out: inout ByteBuffer) {
         switch self {
         case .broker(let broker): broker.append(to: &out)

@@ -1,5 +1,5 @@
-// HTTPCalls: what calls of gRPC ask of the engine, on exchanges that HTTPInputs finds. A call begins with its head;
-// what it asks for comes in its messages.
+// HTTPCalls: turns gRPC calls into calls of the engine, on the exchanges found by HTTPInputs. A call begins with its
+// head; its messages contain the requests.
 
 import Bytes
 import ForebayWire
@@ -38,7 +38,7 @@ final class HTTPCalls: ShardPart {
         super.init(context)
     }
 
-    /// More of a call's messages.
+    /// Processes more bytes of a call's messages.
     func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         var rest = bytes
         exchange.request.isTaking = true
@@ -60,7 +60,7 @@ final class HTTPCalls: ShardPart {
         }
     }
 
-    /// Bytes of a call that waits are kept until it goes on.
+    /// Keeps bytes of a waiting call until it continues.
     func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         guard !exchange.isFinished else { return }
         exchange.request.keep(bytes)
@@ -71,18 +71,18 @@ final class HTTPCalls: ShardPart {
         }
     }
 
-    /// What an exchange holds of messages that are not dealt with has changed.
+    /// Updates and checks what an exchange holds of unprocessed messages.
     func checkHeld(_ exchange: Exchange, _ http: HTTPConnection) throws(GRPCError) {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         if let due = exchange.request.limitMessage(to: limits.reassemblyTime, now: moment.monotonic) {
             http.deadlines.note(due)
         }
-        // The message of PublishOne is on its way to its topic, and is answered from there.
+        // The message of PublishOne has been passed to its topic, which responds to it.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
         if http.held.bytes <= relief.shortReassembly ?? limits.reassembly { return }
         let refusal = reading.refuseUnfinished()
-        throw GRPCError(refusal.status, refusal.message)
+        throw refusal.grpcError
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
@@ -231,7 +231,7 @@ final class HTTPCalls: ShardPart {
         }
     }
 
-    /// Content type and headers as the log keeps them; nil if there are none.
+    /// Content type and headers in the log's form; nil if there are none.
     private func carriedMetadata(of message: PublishedMessage) throws(GRPCError) -> UnsafeRawBufferPointer? {
         guard try MessageHeaders.metadataCount(of: message, limit: limits.metadata) > 0 else { return nil }
         peers.carriedMetadata.removeAll()
@@ -239,10 +239,10 @@ final class HTTPCalls: ShardPart {
         return peers.carriedMetadata.readable
     }
 
-    // A call's end
+    // End of a call
 
-    /// The peer gave up, or is given up: what stands behind the exchange goes.
-    /// - Parameter reason: why, where it was not the client that wanted it.
+    /// Ends what the exchange is bound to: the peer has cancelled it, or it is refused.
+    /// - Parameter reason: why, if the client did not ask for it.
     func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
         if let reason, bound.kind == .subscriber { bound.asSubscriber.end = reason }
@@ -253,6 +253,6 @@ final class HTTPCalls: ShardPart {
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, reason: error.message, now: now)
         httpResponses.finish(exchange, error.status, error.message)
-        count(RefusalReason(error.status))
+        count(error.word)
     }
 }

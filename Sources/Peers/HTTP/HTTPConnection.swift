@@ -1,5 +1,5 @@
-// HTTPConnection: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a
-// request and its response – for each open stream.
+// HTTPConnection: the HTTP part of a connection: the protocol's state, and an exchange (a request and its response) for
+// each open stream.
 
 import HTTP2
 
@@ -7,7 +7,7 @@ final class HTTPConnection {
     /// The protocol below the exchanges.
     private(set) var transport = HTTPTransport.undecided
     var exchanges = ExchangeTable()
-    /// Unfinished messages of all exchanges.
+    /// Totals of the unfinished messages of all exchanges.
     private(set) var held = HeldBytes()
     private(set) var bodies: BodyAccount
     var users = HTTPUsers()
@@ -26,41 +26,42 @@ final class HTTPConnection {
 
     deinit { transport.destroy() }
 
-    /// Its first bytes were not those of HTTP/1.1.
+    /// The first bytes were not HTTP/1.1's.
     func becomeHTTP2(limits: Limits) {
         if case .undecided = transport { transport = .http2(limits: limits.ofHTTP) }
     }
 
-    /// The connection, of which nothing is known yet, speaks HTTP/1.1.
+    /// A connection whose protocol was not known yet speaks HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
         transport = .http1(HTTP1Transport(pool: pool, now: now))
     }
 
-    /// HTTP/2's; nil over HTTP/1.1, and before it is known. Not to be kept beyond the call that asked for it.
+    /// HTTP/2's session; nil over HTTP/1.1, and before the protocol is known. Must not be kept after the calling
+    /// function.
     var session: UnsafeMutablePointer<ServerSession>? { transport.session }
-    /// HTTP/1.1's; nil over HTTP/2, and before it is known.
+    /// HTTP/1.1's state; nil over HTTP/2, and before the protocol is known.
     var http1: HTTP1Transport? { if case .http1(let http1) = transport { http1 } else { nil } }
 
-    /// Exchanges that do not last: requests that are not complete, not answered, or whose answer is not written.
+    /// Exchanges that do not last: requests that are incomplete, not answered, or whose response is not written.
     var requests: Int { exchanges.count - exchanges.lasting }
-    /// Bytes that each of them takes beside bodies: its exchange, its head, and nghttp2's stream.
+    /// Bytes that each of them takes in addition to bodies: its exchange, its head, and nghttp2's stream.
     static let requestMemory = 2 << 10
 
-    /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
+    /// Bytes held for unprocessed input, unwritten output, and HTTP/1.1.
     var bufferedBytes: Int {
         let brief = session == nil ? 0 : requests * HTTPConnection.requestMemory
         return transport.bufferedBytes + held.memory + bodies.memory + brief + users.memory
     }
 
-    /// It speaks HTTP/2, and nothing of it waits for what is written.
+    /// It speaks HTTP/2, and nothing of it waits for a write.
     var isAtEase: Bool {
         guard case .http2(let session) = transport else { return false }
         return !bodies.isCrowded && reflections.waiting.isEmpty && !session.pointee.hasEvents
             && !session.pointee.wantsOutput
     }
 
-    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
-    /// one too many, or whose headers were too long, among them. Over HTTP/1.1 an error ends the connection.
+    /// Counts the streams that the session has ended because of the peer's errors since the last call, including
+    /// streams over the limit and headers that were too long. Over HTTP/1.1 an error ends the connection.
     func takeErrors(into counters: inout ShardCounters) {
         if let session { errors.take(from: session, into: &counters) }
     }
@@ -68,8 +69,8 @@ final class HTTPConnection {
     // Exchanges
 
     /// - Parameters:
-    ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
-    ///   - limit: bytes of the longest message of a call.
+    ///   - timeout: nanoseconds after which it is refused if it has not ended; nil if it may last.
+    ///   - limit: the most bytes of a message of a call.
     func open(
         _ stream: UInt32, _ connection: Connection, _ form: Exchange.Form, timeout: UInt64?, now: UInt64, limit: Int
     ) -> Exchange {
@@ -81,18 +82,18 @@ final class HTTPConnection {
         return exchange
     }
 
-    /// Has an exchange refused unless it ends, or its deadline is taken away, within `timeout` nanoseconds.
+    /// Refuses an exchange unless it ends, or its deadline is cleared, within `timeout` nanoseconds.
     func limitTime(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
         let deadline = now.addingClamped(timeout)
         exchange.deadline = deadline
         deadlines.note(deadline)
     }
 
-    /// The exchange that an event of the session named.
+    /// The exchange named by an event of the session.
     @inline(__always)
     func exchange(at handle: UInt32) -> Exchange? { exchanges[handle] }
 
-    /// The same without counting a reference, for as long as no exchange ends.
+    /// The same without retaining the exchange; valid until an exchange ends.
     @inline(__always)
     func unretainedExchange(at handle: UInt32) -> Unmanaged<Exchange>? {
         exchanges.unretained(handle)
@@ -102,7 +103,7 @@ final class HTTPConnection {
         transport.handle(of: stream).flatMap { exchange(at: $0) }
     }
 
-    /// The stream is over; nothing more is told or written of it.
+    /// Removes an exchange whose stream has ended; nothing more is reported or written for it.
     func forget(_ exchange: Exchange) {
         exchange.finish()
         users.end(exchange)
@@ -114,13 +115,13 @@ final class HTTPConnection {
         exchanges.remove(exchange)
     }
 
-    /// The client's half has ended with what is being read, if not before.
+    /// The client's side has ended, at the latest with the input now being read.
     func hasEnded(_ exchange: Exchange) -> Bool { session?.pointee.hasEnded(exchange.stream) ?? false }
 
-    /// Opens the peer's windows again by what was taken of a request's body.
+    /// Reopens the peer's windows by the bytes that were taken from a request's body.
     func consume(_ stream: UInt32, _ count: Int) { session?.pointee.consume(stream, count) }
 
-    /// Counts what an exchange holds of messages that are not dealt with.
+    /// Counts the unprocessed messages that an exchange holds.
     func count(_ exchange: Exchange) {
         let (before, after) = (exchange.request.held, exchange.unfinished)
         held.bytes += after.bytes - before.bytes
@@ -129,7 +130,7 @@ final class HTTPConnection {
         assert(held.bytes >= 0 && held.memory >= 0)
     }
 
-    /// Nothing more of its unfinished message is wanted. The message at work may lie in it still.
+    /// Drops the exchange's unfinished message, unless the current message may still be in it.
     func release(_ exchange: Exchange) {
         guard !exchange.request.isTaking else { return }
         exchange.request.release()
@@ -139,30 +140,30 @@ final class HTTPConnection {
 
     // Bodies
 
-    /// Counts its body, which has changed.
-    /// - Parameter window: what the transport says of it, if that is known already.
+    /// Counts a body that has changed.
+    /// - Parameter window: the transport's window for it, if already known.
     @inline(__always)
     func weigh(_ exchange: Exchange, window: Int? = nil) {
         bodies.weigh(exchange, window: window ?? transport.window(exchange))
     }
 
-    /// Its peer takes nothing more for now: small ranges of shared memory are copied, where there is room for that.
+    /// The peer takes nothing more for now: copies small shared ranges if there is room for copies.
     func detach(_ exchange: Exchange) {
         bodies.detach(exchange)
         weigh(exchange)
         bodies.weigh(exchange, against: transport.window(exchange))
     }
 
-    /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
+    /// Makes an exchange wait until less of all bodies is beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
         transport.awaitRoom(exchange)
         bodies.crowd(exchange)
     }
 
-    /// The next exchange that waited for others' bodies and goes on.
+    /// The next exchange that waited for other bodies and may continue.
     func nextCrowded(limit: Int) -> Exchange? { bodies.nextCrowded(limit: bodies.mostBeyond(limit)) }
 
-    /// Something that was handed over, or could be, waits for the peer's windows, or to be made in its form.
+    /// Something that was or could be handed over waits for the peer's windows, or to be made in its form.
     var isWaiting: Bool {
         exchanges.all.contains {
             guard $0.bound?.kind != .listing else { return false }
@@ -171,7 +172,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Something of the exchanges is to be written.
+    /// Some exchange has something to write.
     var wantsOutput: Bool {
         switch transport {
         case .undecided: false
@@ -182,7 +183,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Moves what may be sent into `output`, at most about `limit` bytes.
+    /// Moves what may be sent into the output, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
         guard limit > 0 else { return }
         switch transport {
@@ -195,7 +196,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Moves the first `count` bytes of a body, with the head of their frame before them.
+    /// Moves the first `count` bytes of a body, with their frame's head ahead of them.
     func move(_ count: Int, of exchange: Exchange, behind head: UnsafeRawBufferPointer, into connection: Connection) {
         guard exchange.body.isOwn else {
             connection.output.reserve(head.count).copyMemory(from: head)
@@ -208,7 +209,7 @@ final class HTTPConnection {
         weigh(exchange)
     }
 
-    /// Moves the first `count` bytes of a body, by reference where they lie in shared memory.
+    /// Moves the first `count` bytes of a body, by reference if they are in shared memory.
     func move(_ count: Int, of exchange: Exchange, into connection: Connection) {
         exchange.body.take(count) { bytes, owner in
             if let owner {
@@ -221,7 +222,7 @@ final class HTTPConnection {
     }
 }
 
-/// Errors of the peer's that its session dealt with by itself, as far as the shard's counters have them.
+/// How many of the errors handled by the session itself the shard's counters already include.
 private struct CountedErrors {
     private var errors: UInt64 = 0
     private var refused: UInt64 = 0

@@ -1,4 +1,4 @@
-// HTTPInputs: what a peer's HTTP/2 tells – requests, pieces of bodies, ends – and which exchange it is about.
+// HTTPInputs: HTTP/2 events of a peer (requests, pieces of bodies, ends) and the exchanges they belong to.
 
 import Bytes
 import ForebayWire
@@ -50,7 +50,7 @@ final class HTTPInputs: ShardPart {
                     take(bytes, for: exchange, http, now: now)
                 }
             }
-            // What the engine takes is bounded by credits, so the windows need not do that.
+            // Credit limits what the engine takes, so the windows need not.
             http.consume(stream, bytes.count)
         case .complete(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
@@ -75,7 +75,7 @@ final class HTTPInputs: ShardPart {
                 if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
             }
             connections.flush(connection)
-        // The latter are told to clients alone.
+        // The latter three occur only on clients.
         case .pong, .response, .closing, .worked:
             break
         case .fatal(let error):
@@ -85,14 +85,14 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// The session has ended; what it still has to say is written, and the connection closed.
+    /// The session has failed: its last frames are written, and the connection is closed.
     private func lose(_ connection: Connection, reason: String, now: Instant) {
         connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: reason)
         ends.dropStreams(of: connection, now: now)
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
         reading.updateReading(connection)
-        // What it has to say may have gone already: some errors are told once their GOAWAY is written.
+        // Its last frames may have been sent already: some errors are reported after their GOAWAY is written.
         if connection.isWritten {
             connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else {
@@ -100,7 +100,7 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// By its content type: all of gRPC's begin alike. Where plain HTTP has its paths that is but a message's type.
+    /// By the content type, which always begins alike for gRPC. Under plain HTTP's paths it is only a message's type.
     private static func isCall(_ head: RequestHead) -> Bool {
         guard let type = head.fields.first("content-type") else { return false }
         return GRPCCall.isMeant([("content-type", String(decoding: type, as: UTF8.self))])
@@ -111,7 +111,7 @@ final class HTTPInputs: ShardPart {
         _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ head: RequestHead, complete: Bool,
         now: Instant
     ) {
-        // Its windows hold answers back, or it waits for them: to read it no more would help neither.
+        // Its windows hold responses back, or it waits for them; to stop reading it would not help with either.
         if httpResponses.hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
             return refuse(stream, isCall: HTTPInputs.isCall(head), http, connection)
         }
@@ -148,15 +148,15 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
+    /// Refuses a request with only a head, which needs no window and of which nothing is kept.
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPConnection, _ connection: Connection) {
         reached(.memory)
-        let refusal = Refusal.rejected(
+        let refusal = Refusal.limit(
             "The broker's memory is full, and the connection has \(http.requests) requests that are not "
                 + "done: make fewer at a time.")
-        count(refusal.kind)
+        count(refusal.word)
         if isCall {
-            http.transport.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+            http.transport.answer(stream, GRPCHeads.trailersOnly(refusal.grpcError))
         } else {
             http.transport.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
         }
@@ -178,7 +178,7 @@ final class HTTPInputs: ShardPart {
         httpCalls.takeCall(bytes, for: exchange, http, now: now)
     }
 
-    /// Calls whose time is over.
+    /// Refuses exchanges whose time has expired.
     func expire(_ http: HTTPConnection, now: Instant) {
         guard http.deadlines.take(now: now.monotonic) else { return }
         for exchange in http.exchanges.all where !exchange.isFinished || exchange.response == .lingering {
@@ -204,7 +204,7 @@ final class HTTPInputs: ShardPart {
         if exchange.plain != nil {
             plainRequests.bodyLate(exchange, now: now)
         } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
-            // A status would stand behind rows that the peer may never take, and lists are counted no more then.
+            // A status would come after rows that the peer may never read, and lists are no longer counted then.
             httpCalls.leave(exchange, .cancelled, now: now)
             http.transport.cancel(exchange)
             http.forget(exchange)

@@ -1,4 +1,4 @@
-// Logins over HTTP: each request says for itself who makes it, and waits until that has been looked at.
+// Logins over HTTP: each request has its own credentials, and waits until they have been checked.
 
 import Bytes
 import HTTP2
@@ -23,7 +23,7 @@ final class HTTPLogins: ShardPart {
         super.init(context)
     }
 
-    /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
+    /// Identifies the user of a request. False if it waits for a login, after which `admit` continues it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPConnection) throws(Refusal) -> Bool {
         guard let authorization, !self.authorization.access.isOpen else {
             guard let principal = exchange.connection.principal else { throw logins.missing(exchange.connection) }
@@ -33,7 +33,7 @@ final class HTTPLogins: ShardPart {
         do throws(Refusal) {
             return try lookUp(exchange, authorization, http)
         } catch {
-            if error.kind == .unauthenticated {
+            if error.word == .unauthenticated {
                 let login = http.users.login.flatMap {
                     isSameSecret($0.authorization, authorization) ? $0.principal : nil
                 }
@@ -45,7 +45,7 @@ final class HTTPLogins: ShardPart {
 
     private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPConnection) throws(Refusal) -> Bool {
         let connection = exchange.connection
-        // Most clients say the same in every request of a connection.
+        // Most clients send the same credentials with every request of a connection.
         if let login = http.users.login, isSameSecret(login.authorization, authorization) {
             try admit(exchange, as: login.principal)
             if let expires = login.principal.expires {
@@ -67,7 +67,7 @@ final class HTTPLogins: ShardPart {
         exchange.connection.http?.users.begin(exchange)
     }
 
-    /// A call begins once it is known who makes it, unless anybody may.
+    /// Begins a call once its user is known, or at once if it needs none.
     func begin(
         _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPConnection, _ fields: [(name: String, value: String)],
         now: Instant
@@ -86,7 +86,7 @@ final class HTTPLogins: ShardPart {
         if exchange.request.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
     }
 
-    // The answer
+    // The result
 
     func answered(
         _ exchange: Exchange, _ http: HTTPConnection, _ result: Result<Principal, Refusal>, _ claim: LoginClaim,
@@ -112,7 +112,7 @@ final class HTTPLogins: ShardPart {
         }
     }
 
-    /// Goes on with a call of gRPC as far as it has come.
+    /// Continues a gRPC call with what has arrived of it.
     private func admit(_ exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         let early = exchange.request.takeBacklog()
         http.count(exchange)

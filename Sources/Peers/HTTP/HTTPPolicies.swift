@@ -1,11 +1,11 @@
-// HTTPPolicies: what the broker's operator has decided about requests over HTTP.
+// HTTPPolicies: the operator's policies for requests over HTTP.
 
 import HTTP2
 
 public struct HTTPPolicies: Equatable, Sendable {
-    /// Pages of which other origins may use plain HTTP.
+    /// Which other origins' pages may use plain HTTP.
     public var cors = CORSPolicy()
-    /// Names under which plain HTTP may be asked.
+    /// Host names under which plain HTTP is served.
     public var hosts = HostPolicy()
 
     public init() {}

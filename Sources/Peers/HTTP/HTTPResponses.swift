@@ -1,5 +1,4 @@
-// HTTPResponses: what the engine tells a peer that speaks gRPC, on one exchange. PlainResponses has what others are
-// told.
+// HTTPResponses: what the engine sends to a gRPC peer, on one exchange. PlainResponses does this for other clients.
 
 import Bytes
 import ForebayWire
@@ -7,7 +6,7 @@ import HTTP2
 import Replay
 
 extension HTTPTransport {
-    /// A whole answer in its head, `:status` among the fields.
+    /// Sends an entire response in its head; `:status` is among the fields.
     func answer(_ stream: UInt32, _ fields: [(name: String, value: String)]) {
         let status = fields.first { $0.name == ":status" }.flatMap { Int($0.value) } ?? 200
         respond(stream, status: status, fields: HTTPFields(fields), complete: true)
@@ -15,7 +14,7 @@ extension HTTPTransport {
 }
 
 extension HTTPFields {
-    /// But for `:status`.
+    /// Without `:status`.
     fileprivate init(_ list: [(name: String, value: String)]) {
         self.init()
         for (name, value) in list where name != ":status" { add(name, value) }
@@ -41,7 +40,7 @@ final class HTTPResponses: ShardPart {
         super.init(context)
     }
 
-    /// The call is understood: the head of its response goes out, which clients wait for.
+    /// The call has been accepted: sends the head of its response, which clients wait for.
     func begin(_ exchange: Exchange) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
@@ -49,7 +48,7 @@ final class HTTPResponses: ShardPart {
         connections.flush(exchange.connection)
     }
 
-    /// Sends a message, which `write` appends behind its prefix.
+    /// Sends a message, which `write` appends after its prefix.
     func say(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
         begin(exchange)
@@ -59,13 +58,13 @@ final class HTTPResponses: ShardPart {
         connections.flush(exchange.connection)
     }
 
-    /// Ends the call, behind what it has still to send.
+    /// Ends the call, after what it still has to send.
     func finish(
         _ exchange: Exchange, _ status: GRPCStatus, _ message: String = "", end: SubscriptionEnd? = nil,
         dropped: UInt64 = 0
     ) {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
-        // Messages may have been handed over before the call was answered.
+        // Messages may have been handed over before the response began.
         if !exchange.body.isEmpty { begin(exchange) }
         let isBegun = exchange.response == .begun
         exchange.finish()
@@ -82,10 +81,10 @@ final class HTTPResponses: ShardPart {
     func finish(_ exchange: Exchange, _ refusal: Refusal) {
         if let plain = exchange.plain { return finish(exchange, plain, refusal) }
         var end: SubscriptionEnd?
-        if refusal.kind == .topicFailed { end = .failed }
-        if refusal.kind == .overflow { end = .overflow }
+        if refusal.word == .topicFailed { end = .failed }
+        if refusal.word == .overflow { end = .overflow }
         finish(exchange, refusal.status, refusal.message, end: end, dropped: exchange.dropped)
-        count(refusal.kind)
+        count(refusal.word)
     }
 
     func tooLarge(_ count: Int) -> GRPCError {
@@ -94,19 +93,19 @@ final class HTTPResponses: ShardPart {
             .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
     }
 
-    /// A name for a stream that only who was told it knows.
+    /// An id for a stream that is known only to the client that receives it.
     func newStreamID() -> SubscriptionID {
         SubscriptionID(high: random(), low: random() & ~SubscriptionID.shardBits | UInt64(index))
     }
 
-    /// Memory is full, and the connection has more requests under way than it needs to go on.
+    /// Memory is full, and the connection has more requests in progress than it needs to make progress.
     func hasManyRequests(_ http: HTTPConnection) -> Bool {
         http.requests > Limits.unwrittenAnswers && relief.isPendingFull
     }
 
     // Health
 
-    /// The broker begins to drain: whoever watches it is told.
+    /// The broker begins to drain: notifies the clients that watch its health.
     func tellWatchers(_ http: HTTPConnection) {
         for exchange in http.exchanges.all where exchange.role == .watch(.serving) {
             exchange.role = .watch(.notServing)

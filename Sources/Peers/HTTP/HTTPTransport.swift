@@ -1,12 +1,13 @@
-// HTTPTransport: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and what the engine asks of it.
-// Nothing gets at either without saying which one it takes it for, and what to do if it is the other.
+// HTTPTransport: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and the engine's operations on it.
+// Every access states which of the two it expects, and what happens with the other.
 
 import HTTP2
 
 enum HTTPTransport {
-    /// Its first bytes have not come, or do not tell yet. Who says nothing is not given the memory of a session.
+    /// The first bytes have not arrived or are not sufficient. A client that sends nothing gets no memory for a
+    /// session.
     case undecided
-    /// In memory of its own, so that calls of the session copy and count nothing; `destroy` gives it back.
+    /// Allocated separately, so that calls of the session neither copy nor count references; `destroy` frees it.
     case http2(UnsafeMutablePointer<ServerSession>)
     case http1(HTTP1Transport)
 
@@ -16,7 +17,7 @@ enum HTTPTransport {
         return .http2(place)
     }
 
-    /// It is not used any more. To be called once.
+    /// Frees the session. Must be called once, when the transport is no longer used.
     func destroy() {
         guard case .http2(let session) = self else { return }
         session.deinitialize(count: 1)
@@ -25,13 +26,13 @@ enum HTTPTransport {
 }
 
 extension HTTPTransport {
-    /// Bytes of a stream's body that may wait for the driver to fetch them.
+    /// Bytes of a stream's body that may wait until the driver fetches them.
     private static let roomOfHTTP1 = 128 << 10
 
     @inline(__always)
     var session: UnsafeMutablePointer<ServerSession>? { if case .http2(let session) = self { session } else { nil } }
 
-    /// There is nobody to tell of the connection's end: no request is under way, and there is no frame for it.
+    /// The end of the connection cannot be reported: no request is in progress, and there is no frame for it.
     var endsUntold: Bool {
         switch self {
         case .undecided: true
@@ -40,7 +41,7 @@ extension HTTPTransport {
         }
     }
 
-    /// Bytes of memory that the protocol takes beside the exchanges.
+    /// Bytes of memory that the protocol takes in addition to the exchanges.
     var bufferedBytes: Int {
         switch self {
         case .undecided: 0
@@ -51,7 +52,7 @@ extension HTTPTransport {
 
     // Exchanges
 
-    /// The exchange that a stream has.
+    /// The handle of a stream's exchange.
     func handle(of stream: UInt32) -> UInt32? {
         switch self {
         case .undecided: nil
@@ -60,7 +61,7 @@ extension HTTPTransport {
         }
     }
 
-    /// The exchange is known by its stream from now on.
+    /// Binds an exchange to its stream.
     func name(_ exchange: Exchange) {
         switch self {
         case .undecided: break
@@ -69,12 +70,12 @@ extension HTTPTransport {
         }
     }
 
-    // Answers
+    // Responses
 
-    /// The head of an answer to a client that does not speak gRPC, once.
+    /// Sends the head of a response to a client that does not speak gRPC, once.
     /// - Parameters:
-    ///   - heads: those given before, over HTTP/2.
-    ///   - complete: no body follows; else `bodyAvailable` and `finish` do.
+    ///   - heads: a cache of previous heads, over HTTP/2.
+    ///   - complete: no body follows; otherwise `bodyAvailable` and `finish` do.
     func respond(
         _ exchange: Exchange, _ answer: PlainAnswer, heads: inout AnswerHeads, complete: Bool, now: Instant
     ) {
@@ -86,7 +87,7 @@ extension HTTPTransport {
         case .http1(let http1):
             let date = HTTPDate.text(now.wall)
             let headers = [(name: "date", value: date)] + answer.headers.map { (name: $0.name, value: $0.value) }
-            // A stream has a body that is empty for now, and its HEAD tells no length either.
+            // The body of a stream is empty at first, and the response to its HEAD has no length either.
             let isOfStream = answer.body.isEmpty && answer.status == 200
             http1.respond(
                 HTTP1Answer(
@@ -96,21 +97,21 @@ extension HTTPTransport {
         }
     }
 
-    /// The rest of the request is to come, or at least to be thrown away, before the answer ends.
+    /// The rest of the request must arrive, at least to be discarded, before the response ends.
     func isAwaited(_ exchange: Exchange) -> Bool {
         if exchange.request.isHalfClosed { return false }
-        // Who asks before it sends a body, and is refused, sends none.
+        // A client that asked before sending a body, and was refused, sends none.
         return session != nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
     }
 
-    /// The client, which waits for that, may send its body. Over HTTP/1.1 the driver tells it when it is not refused.
+    /// Permits a client that waits for that to send its body. Over HTTP/1.1 the driver does so unless it was refused.
     func wantBody(_ exchange: Exchange) { session?.pointee.inform(exchange.stream, status: 100) }
 
-    /// There is something in the exchange's body. Over HTTP/1.1 it is enough that the connection is flushed.
+    /// Reports that the exchange's body is not empty. Over HTTP/1.1 flushing the connection is enough.
     @inline(__always)
     func bodyAvailable(_ exchange: Exchange) { session?.pointee.bodyAvailable(exchange.stream) }
 
-    /// The answer ends behind what is in the body.
+    /// The response ends after the bytes in the body.
     func finish(_ exchange: Exchange, now: Instant) {
         switch self {
         case .undecided: break
@@ -121,30 +122,30 @@ extension HTTPTransport {
 
     // Windows
 
-    /// Bytes that the peer has room for, what waits in the body among them.
+    /// Bytes that the peer has room for, including those that wait in the body.
     @inline(__always)
     func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? HTTPTransport.roomOfHTTP1 }
 
-    /// What the windows allow on a stream, and no more. HTTP/1.1 has none.
+    /// Exactly what the windows allow on a stream. HTTP/1.1 has no windows.
     @inline(__always)
     func window(_ exchange: Exchange) -> Int { session?.pointee.window(exchange.stream) ?? .max }
 
-    /// Asks to be told when the peer has more room. Over HTTP/1.1 it always has all that there can be.
+    /// Requests an event when the peer has more room. Over HTTP/1.1 it always has all there can be.
     func awaitRoom(_ exchange: Exchange) { session?.pointee.awaitRoom(exchange.stream) }
 
-    // Calls of gRPC, which come over HTTP/2 alone
+    // gRPC calls, which use only HTTP/2
 
-    /// The head of a call's answer, once, or all of it.
+    /// Sends the head of a call's response, once, or all of it.
     func respond(_ stream: UInt32, status: Int, fields: HTTPFields, complete: Bool) {
         session?.pointee.respond(stream, status: status, fields: fields, complete: complete)
     }
 
-    /// The call ends behind what is in the body.
+    /// The call ends after the bytes in the body.
     func finish(_ exchange: Exchange, trailers: HTTPFields) {
         session?.pointee.finish(exchange.stream, trailers: trailers)
     }
 
-    /// Ends the stream at once, with what is in the body unsent.
+    /// Ends the stream at once; the bytes in the body are not sent.
     func cancel(_ exchange: Exchange) { session?.pointee.reset(exchange.stream, .cancel) }
 
     // The connection
@@ -152,7 +153,7 @@ extension HTTPTransport {
     /// Frames other than DATA that wait to be written.
     var queuedFrames: Int { session?.pointee.queuedFrames ?? 0 }
 
-    /// Exchanges that are there go on to their end, and no others are taken.
+    /// Lets existing exchanges finish, and accepts no others.
     func goAway(_ message: String) {
         switch self {
         case .undecided: break
@@ -161,13 +162,13 @@ extension HTTPTransport {
         }
     }
 
-    /// Tells the peer to take its next requests elsewhere, while those on their way are still answered. Over HTTP/1.1
-    /// the answers tell it; false then.
+    /// Asks the peer to send its next requests elsewhere; those in flight are still answered. False over HTTP/1.1,
+    /// where the responses say so.
     func tellOfEnd() -> Bool {
         session?.pointee.shutdownNotice()
         return session != nil
     }
 
-    /// Asks for a keepalive, which HTTP/1.1 has none of.
+    /// Requests a keepalive. HTTP/1.1 has none.
     func ping(_ number: UInt64) { session?.pointee.ping(number) }
 }

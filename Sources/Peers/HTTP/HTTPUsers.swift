@@ -1,20 +1,20 @@
-// HTTPUsers: for whom a connection's requests are made, each of which may have a user of its own.
+// HTTPUsers: the users of a connection's requests, each of which may have a different user.
 
 struct HTTPUsers {
-    /// The credentials of the latest request that was let in by any, and who made it.
+    /// The credentials of the latest request that was admitted with any, and its user.
     var login: (authorization: String, principal: Principal)?
-    /// When what somebody showed may expire, in nanoseconds since 1970.
+    /// When the earliest credentials used may expire, in nanoseconds since 1970.
     var expiry = Earliest<Int64>()
-    /// Users with requests under way, and with how many. No more than there are streams.
+    /// Users with requests in progress, and the number of those. There are at most as many as streams.
     private var speakers: [(account: Account, requests: Int)] = []
 
     /// Bytes of memory that the credentials take.
     var memory: Int { login?.authorization.utf8.count ?? 0 }
 
-    /// Whether a request of that user is under way.
+    /// Whether a request of that user is in progress.
     func speaks(for account: Account) -> Bool { speakers.contains { $0.account === account } }
 
-    /// It is known whose request it is.
+    /// The user of a request is known.
     mutating func begin(_ exchange: Exchange) {
         guard let account = exchange.meter?.account else { return }
         if let place = speakers.firstIndex(where: { $0.account === account }) {
@@ -24,7 +24,8 @@ struct HTTPUsers {
         }
     }
 
-    /// The connection counts for a user no more when that one's last request is over, unless it was the latest of all.
+    /// Stops counting the connection for a user whose last request has ended, unless that user made the latest request
+    /// of all.
     mutating func end(_ exchange: Exchange) {
         guard let account = exchange.meter?.account,
             let place = speakers.firstIndex(where: { $0.account === account })
@@ -36,21 +37,21 @@ struct HTTPUsers {
         if account !== exchange.connection.meter?.account { account.connections.give() }
     }
 
-    /// The connection is over. Hands out for whom it spoke.
+    /// The connection has ended. Calls `each` with the users of its requests.
     mutating func endAll(_ each: (Account) -> Void) {
         for speaker in speakers { each(speaker.account) }
         speakers.removeAll()
     }
 }
 
-/// The earliest of some moments, any of which may come to nothing.
+/// The earliest of several times, some of which may no longer apply.
 struct Earliest<Time: FixedWidthInteger> {
-    /// Nil when there is none.
+    /// Nil if there is none.
     private(set) var time: Time?
 
     mutating func note(_ time: Time) { self.time = Swift.min(self.time ?? .max, time) }
 
-    /// Forgets it once it has come: those that are later have to be noted again. Returns whether it has.
+    /// Clears the time if it has passed; later ones must be noted again. Returns whether it had passed.
     mutating func take(now: Time) -> Bool {
         guard let time, time <= now else { return false }
         self.time = nil

@@ -1,9 +1,9 @@
-// The limits that sessions of HTTP/2, calls of gRPC and requests over plain HTTP are held to.
+// The limits for HTTP/2 sessions, gRPC calls and requests over plain HTTP.
 
 import HTTP2
 
 extension Limits {
-    /// A whole message of a gRPC call: payload, metadata, and what protobuf adds.
+    /// The most bytes of a gRPC message: payload, metadata and protobuf's overhead.
     var messageFrame: Int { Swift.min(payload + metadata + 1024, 1 << 30) }
 
     var ofHTTP: HTTP2Limits {
@@ -13,7 +13,7 @@ extension Limits {
         return limits
     }
 
-    /// Those that a request over plain HTTP is held to.
+    /// The limits for a request over plain HTTP.
     var ofPlain: PlainLimits {
         var limits = PlainLimits()
         limits.body = payload

@@ -1,26 +1,26 @@
-// OnlyMessage: calls of gRPC whose client sends one message. Such a call is acted upon when its message is complete and
-// the client has half-closed without sending more: where a call is refused for what it sent, nothing has been done.
+// OnlyMessage: gRPC calls whose client sends one message. Such a call is executed once its message is complete and the
+// client has half-closed without sending more. So a call refused for what it sent has had no effect.
 //
-//     message ──with the end, as most clients send it──▶ acted upon
-//        └──alone──▶ kept ──the end──▶ acted upon
+//     message ──with the end, as most clients send it──▶ executed
+//        └──without──▶ kept ──the end──▶ executed
 //                      └──more, or no end in time──▶ refused
 
 import Bytes
 import HTTP2
 
 extension HTTPCalls {
-    /// Takes what came of such a call's message.
+    /// Processes bytes of such a call's message.
     func takeOnly(
         _ rest: inout UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) throws(GRPCError) {
         if !exchange.hasMessage {
             guard let message = try exchange.request.deframer.next(&rest) else { return }
             if rest.isEmpty {
-                // It is dealt with where it lies.
+                // It is processed in place.
                 if http.hasEnded(exchange) { return try receive(message, for: exchange, now: now) }
                 exchange.request.wait(on: .end)
                 exchange.request.keep(message)
-                // Which lets go of what the message was put together in.
+                // This frees the buffer in which the message was assembled.
                 return try exchange.request.deframer.finish()
             }
         }
@@ -30,7 +30,7 @@ extension HTTPCalls {
         }
     }
 
-    /// The end has come behind a message that was kept.
+    /// The end arrived after a message that was kept.
     func receiveOnly(for exchange: Exchange, now: Instant) throws(GRPCError) {
         let message = exchange.request.takeBacklog()
         exchange.connection.http?.count(exchange)

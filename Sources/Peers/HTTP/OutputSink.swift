@@ -1,11 +1,12 @@
-// OutputSink: where a session of HTTP/2 writes to.
+// OutputSink: where an HTTP/2 session writes.
 
 import Bytes
 import HTTP2
 
-/// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.
+/// Writes a session's frames to a connection's output. Heads are copied; bodies are referenced if possible.
 struct OutputSink: HTTPSink, ~Copyable {
-    // References are not counted: `HTTPConnection.produce` has both while it runs, in which no exchange ends.
+    // The references are not retained: `HTTPConnection.produce` holds both while it runs, and no exchange ends
+    // meanwhile.
     let http: Unmanaged<HTTPConnection>
     let connection: Unmanaged<Connection>
 

@@ -1,5 +1,5 @@
-// PlainRequests: what a client that speaks plain HTTP asks of the engine. PlainProtocol reads the request; here it
-// becomes a subscription, a publish, or credit.
+// PlainRequests: turns plain HTTP requests into calls of the engine. PlainProtocol parses a request; here it becomes a
+// subscription, a publish, or a grant of credit.
 
 import Bytes
 import ForebayWire
@@ -8,7 +8,7 @@ import Replay
 import RSocket
 
 extension SubscriptionID {
-    /// Low bits of a subscription's id that name its shard; the others cannot be guessed.
+    /// The low bits of a subscription's id, which name its shard; the others cannot be guessed.
     static let shardBits: UInt64 = 0xFFFF
 }
 
@@ -51,7 +51,7 @@ final class PlainRequests: ShardPart {
         _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ request: consuming PlainRequest,
         refusedFor problem: Problem? = nil, complete: Bool, now: Instant
     ) {
-        // First, so that the request, a dozen texts, goes into its exchange without a copy.
+        // Parsed first, so that the request, a dozen strings, is moved into its exchange without a copy.
         let call = problem.map { .failure($0) } ?? call(request)
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
@@ -66,7 +66,7 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// Who makes a request is known, or need not be. Browsers ask for OPTIONS without credentials.
+    /// Whether the request's user is known or not needed. Browsers send OPTIONS without credentials.
     private func isKnown(
         _ exchange: Exchange, _ plain: PlainExchange, _ call: PlainCall, _ http: HTTPConnection
     ) throws(Problem) -> Bool {
@@ -78,7 +78,7 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// Goes on with a request that waited until it was known who makes it.
+    /// Continues a request that waited for its login.
     func admit(_ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection, now: Instant) {
         guard let call = plain.call else { return }
         do throws(Problem) {
@@ -139,7 +139,7 @@ final class PlainRequests: ShardPart {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not have; ask for it over RSocket or gRPC.")
         }
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
-        // Demand over HTTP always adds up, so the option that says how it counts is not there.
+        // Credit over HTTP always accumulates, so there is no option for how it counts.
         try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")
         let options = try SubscribeOptions(route)
         if call.isHead {
@@ -184,7 +184,7 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// More of a body came. That of a request which is no publish means nothing, and is not kept.
+    /// More of a body arrived. Only a publish needs its body; others are discarded.
     func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection) {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
@@ -219,7 +219,7 @@ final class PlainRequests: ShardPart {
         } catch {
             httpResponses.finish(exchange, plain, error)
         }
-        // It is in the topic, or waits there.
+        // The message is in the topic, or waits there.
         exchange.request.isTaking = false
         exchange.connection.http?.release(exchange)
     }
@@ -227,10 +227,10 @@ final class PlainRequests: ShardPart {
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
-        // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
+        // Over HTTP/1.1 the response is not held back any longer, as the connection ends after it.
         if let http = exchange.connection.http, let http1 = http.http1 {
             exchange.request.isHalfClosed = true
-            // A stream that was to begin behind the body.
+            // A stream that was to begin after the body.
             if http1.takeBack() {
                 httpCalls.leave(exchange, .cancelled, now: now)
                 exchange.takeBack()

@@ -1,12 +1,12 @@
-// PlainResponses: what the engine tells a client that speaks plain HTTP, on one exchange: an answer, or a stream's
-// head, and its end.
+// PlainResponses: what the engine sends to a plain HTTP client, on one exchange: a response, or a stream's head and its
+// end.
 
 import Bytes
 import HTTP2
 import Replay
 
 extension PlainExchange {
-    /// In which form its stream is.
+    /// The format of its stream.
     var format: StreamFormat { subscribed?.format ?? .eventStream }
 
     func dropContent() {
@@ -16,9 +16,9 @@ extension PlainExchange {
 }
 
 extension HTTPResponses {
-    // Answers
+    // Responses
 
-    /// A whole answer, which ends the exchange.
+    /// Sends an entire response, which ends the exchange.
     func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
@@ -26,10 +26,10 @@ extension HTTPResponses {
         exchange.deadline = nil
         http.release(exchange)
         var answer = answer
-        // Credit is always taken, as it has messages go that wait.
+        // Requests for credit are always executed, because they release waiting messages.
         if hasManyRequests(http), exchange.plain?.request.isOfSubscription == true { answer.body = [] }
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        // Over HTTP/1.1 also an answer without a body is written later.
+        // Over HTTP/1.1 a response without a body is also written later.
         let endsLater = hasBody || http.http1 != nil
         http.transport.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
@@ -47,16 +47,16 @@ extension HTTPResponses {
         if problem.kind == .tooLarge { reached(.payload) }
         if problem.kind == .headersTooLarge { reached(plain.call == nil ? .headers : .metadata) }
         answer(exchange, peers.plainProtocol.answer(problem, to: plain.request))
-        count(RefusalReason(problem.kind))
+        count(problem.word)
     }
 
-    /// A request comes to nothing, or a stream fails.
+    /// Fails a request or a stream.
     func finish(_ exchange: Exchange, _ plain: PlainExchange, _ refusal: Refusal) {
         guard !exchange.isFinished else { return }
         guard exchange.response == .begun else { return refuse(exchange, plain, refusal.problem) }
-        count(refusal.kind)
-        if refusal.kind == .unavailable {
-            // That is no end of the subscription: it can be resumed elsewhere or later.
+        count(refusal.word)
+        if refusal.word == .draining {
+            // The subscription has not ended: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
             let loss = StreamLoss(dropped: exchange.dropped, restarts: exchange.subscriber?.hasUntoldGap ?? false)
@@ -67,9 +67,9 @@ extension HTTPResponses {
         end(exchange)
     }
 
-    /// A response that ends before its request resets the stream, and clients such as curl then forget what they were
-    /// told. So the end is kept back until the request's, or until it has had time to be read. Over HTTP/1.1 there is
-    /// no stream to be reset, but the connection: there all of the answer is kept back.
+    /// A response that ends before its request resets the stream, and clients such as curl then discard what they
+    /// received. So the end is held back until the request ends, or until the client has had time to read it. HTTP/1.1
+    /// has no streams to reset, only the connection: there the entire response is held back.
     private func linger(_ exchange: Exchange, _ http: HTTPConnection) {
         exchange.finish(lingering: true)
         http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)
@@ -83,7 +83,7 @@ extension HTTPResponses {
 
     // Streams
 
-    /// The head of a subscription's stream.
+    /// Sends the head of a subscription's stream.
     func begin(_ exchange: Exchange, _ plain: PlainExchange, of subscriber: Subscriber) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
@@ -105,7 +105,7 @@ extension HTTPResponses {
         end(exchange)
     }
 
-    /// Signs of life for streams that have been silent for long. One that still has something to send needs none.
+    /// Sends keepalives on streams that have been silent for long. A stream with something left to send needs none.
     func sendHeartbeats(_ http: HTTPConnection, now: Instant) {
         guard http.heartbeats.take(now: now.monotonic) else { return }
         for exchange in http.exchanges.all where exchange.response == .begun {
@@ -121,7 +121,7 @@ extension HTTPResponses {
 
     // Bodies
 
-    /// Appends to the body what `write` writes.
+    /// Appends what `write` writes to the body.
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
@@ -129,7 +129,7 @@ extension HTTPResponses {
         connections.flush(exchange.connection)
     }
 
-    /// The body ends behind what is queued.
+    /// The body ends after what is queued.
     private func end(_ exchange: Exchange) {
         exchange.finish()
         exchange.connection.http?.transport.finish(exchange, now: moment)

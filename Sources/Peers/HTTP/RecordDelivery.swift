@@ -1,16 +1,17 @@
-// RecordDelivery: messages go to streams of plain HTTP as ranges of records that all of their form share, events or
-// lines of JSON. What is one subscription's alone, a loss, stands before or within the first record of a range.
+// RecordDelivery: delivers messages to plain HTTP streams as ranges of records (events or lines of JSON) that all
+// streams of a form share. A loss, which is particular to one subscription, is written before or into the first record
+// of a range.
 
 import Bytes
 import HTTP2
 import Replay
 
 extension EntryDelivery {
-    /// Bytes of records that one stream may have waiting for their turn, but one record at least.
+    /// The most bytes of records that may wait on one stream; a single record may be larger.
     static let largestRecords = 64 << 10
 
-    /// As `handOver`, to a stream of plain HTTP. A stream whose windows are closed is told when they open, and waits
-    /// for nothing else.
+    /// Like `MessageDelivery.handOver`, to a plain HTTP stream. A stream with closed windows waits only for an event
+    /// that they have opened.
     func handOverRecords(
         _ subscriber: Subscriber, _ exchange: Exchange, _ plain: PlainExchange, quantum: Int, now: Instant
     ) -> Bool {
@@ -33,7 +34,7 @@ extension EntryDelivery {
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // Before its record is made, which takes as much memory.
+            // This comes before the record is made, which takes as much memory.
             if http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
                 guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
                 if size > window {
@@ -43,7 +44,7 @@ extension EntryDelivery {
             }
             guard let run = entryRun(for: range.lower, as: form, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
-            // One that is larger than all the room goes alone.
+            // A record larger than the entire space is sent by itself.
             guard bytes.count <= room || exchange.body.isEmpty else { return true }
             append(bytes, of: run, from: range.lower, of: subscriber, exchange, plain)
             plain.last.sequence = range.lower.value + UInt64(count) - 1
@@ -59,7 +60,7 @@ extension EntryDelivery {
         return false
     }
 
-    /// Records go behind the body, with what the subscription lost before the first of them.
+    /// Appends records to the body, with what the subscription lost before the first of them.
     private func append(
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, from sequence: SequenceNumber, of subscriber: Subscriber,
         _ exchange: Exchange, _ plain: PlainExchange

@@ -1,80 +1,52 @@
-// Refusals as HTTP has them: a status of gRPC, or a problem of plain HTTP.
+// Refusals in HTTP: a gRPC status, or a problem of plain HTTP.
 
 import HTTP2
 
 extension Refusal {
-    /// gRPC's.
+    /// The gRPC status.
     var status: GRPCStatus {
-        switch kind {
+        switch word {
         case .invalid: .invalidArgument
-        case .limit, .tooLarge, .blocked, .overflow: .resourceExhausted
+        case .unsupported: .unimplemented
+        case .protocol: .internal
+        case .limit, .tooLarge, .blocked, .overflow, .store: .resourceExhausted
         case .timeout: .deadlineExceeded
-        case .beyondCredit, .ended, .gap: .failedPrecondition
+        case .credit, .ended, .gap, .publisher: .failedPrecondition
         case .notFound: .notFound
         case .unauthenticated: .unauthenticated
         case .forbidden: .permissionDenied
-        case .unavailable: .unavailable
-        case .topicFailed, .cutOff: .aborted
+        case .draining, .unavailable: .unavailable
+        case .topicFailed, .closedByOperator: .aborted
         }
     }
 
-    /// Plain HTTP's, where no stream has begun.
+    var grpcError: GRPCError { GRPCError(status, word: word, sentence) }
+
+    /// The problem of plain HTTP, for a response that has not begun.
     public var problem: Problem {
         let kind: Problem.Kind =
-            switch kind {
-            case .invalid: .invalid
-            case .limit, .beyondCredit, .overflow: .overLimit
+            switch word {
+            case .invalid, .unsupported, .protocol: .invalid
+            case .limit, .credit, .overflow: .limit
             case .tooLarge: .tooLarge
             case .blocked: .blocked
             case .timeout: .timeout
-            case .ended, .topicFailed: .topicEnded
+            case .ended, .topicFailed, .publisher: .ended
             case .notFound: .notFound
             case .unauthenticated: .unauthenticated
-            case .forbidden, .cutOff: .forbidden
+            case .forbidden, .closedByOperator: .forbidden
             case .gap: .gap
-            case .unavailable: .draining
+            case .draining: .draining
+            case .unavailable, .store: .unavailable
             }
-        return Problem(kind, message, retryAfter: retryAfter)
+        return Problem(kind, word: word, sentence, retryAfter: retryAfter)
     }
 }
 
 extension ConnectionRefusal {
-    /// The same as an answer over HTTP.
+    /// The problem of plain HTTP.
     public var problem: Problem {
-        switch self {
-        case .connections, .connectionsPerAddress, .files: Problem(.tooManyConnections, message)
-        case .draining: Problem(.draining, message)
-        }
-    }
-}
-
-extension RefusalReason {
-    init(_ problem: Problem.Kind) {
-        switch problem {
-        case .unauthenticated: self = .unauthenticated
-        case .forbidden, .foreignOrigin, .foreignHost: self = .forbidden
-        case .notFound: self = .notFound
-        case .timeout: self = .timeout
-        case .topicEnded: self = .ended
-        case .gap: self = .gap
-        case .tooLarge, .targetTooLong, .headersTooLarge: self = .tooLarge
-        case .overLimit, .tooManyConnections: self = .limit
-        case .draining, .busy: self = .unavailable
-        case .blocked: self = .blocked
-        case .invalid, .methodNotAllowed, .notAcceptable, .expectationFailed, .internalError, .httpVersion:
-            self = .invalid
-        }
-    }
-
-    init(_ status: GRPCStatus) {
-        switch status {
-        case .unauthenticated: self = .unauthenticated
-        case .permissionDenied: self = .forbidden
-        case .notFound: self = .notFound
-        case .deadlineExceeded: self = .timeout
-        case .resourceExhausted: self = .limit
-        case .unavailable: self = .unavailable
-        default: self = .invalid
-        }
+        let kind: Problem.Kind = self == .draining ? .draining : .tooManyConnections
+        return Problem(kind, word: word, sentence)
     }
 }

@@ -1,10 +1,10 @@
-// Options of a subscription as gRPC has them.
+// Subscription options in gRPC's form.
 
 import HTTP2
 import Replay
 
 extension SubscribeOptions {
-    /// Metadata is always on with gRPC, so a gap can always be told.
+    /// Metadata is always on with gRPC, so a gap can always be reported.
     init(_ open: SubscribeOpen) {
         self.init()
         switch open.start {

@@ -1,13 +1,13 @@
-// Credentials as they come: in RSocket's SETUP, and in the `authorization` of a request over HTTP.
+// Credentials as they arrive: in RSocket's SETUP, or in the `authorization` header of an HTTP request.
 
 import Bytes
 import RSocket
 
 extension Credential {
-    /// Bytes that the credentials of one request may have.
+    /// The most bytes that the credentials of one request may have.
     public static let longest = 8 << 10
 
-    /// Those of an `authorization` header: `Basic` (RFC 7617) or `Bearer` (RFC 6750).
+    /// From an `authorization` header: `Basic` (RFC 7617) or `Bearer` (RFC 6750).
     init(authorization text: String) throws(Refusal) {
         let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
         guard parts.count == 2, text.utf8.count <= Credential.longest else { throw Credential.unreadable }
@@ -25,7 +25,7 @@ extension Credential {
         }
     }
 
-    /// Those of SETUP's metadata; nil if it has none.
+    /// From SETUP's metadata; nil if it has no credentials.
     init?(_ setup: Setup) throws(Refusal) {
         guard let metadata = setup.content.metadata else { return nil }
         var entry: UnsafeRawBufferPointer?
@@ -50,7 +50,7 @@ extension Credential {
         do throws(RSocketError) {
             while let entry = try entries.next() {
                 guard entry.isAuthentication else { continue }
-                guard found == nil else { throw .init(code: .invalid, message: "", scope: .connection) }
+                guard found == nil else { throw .init(code: .invalid, sentence: "", scope: .connection) }
                 found = entry.bytes
             }
         } catch {
@@ -73,7 +73,7 @@ extension Credential {
     }
 }
 
-/// Whether two texts are the same, in a time that tells nothing of where they differ.
+/// Whether two texts are equal, in a time that does not reveal where they differ.
 func isSameSecret(_ a: String, _ b: String) -> Bool {
     guard a.utf8.count == b.utf8.count else { return false }
     var difference: UInt8 = 0

@@ -1,12 +1,12 @@
-// The limits that RSocket's state machine holds a connection to.
+// The limits that RSocket's state machine enforces on a connection.
 
 import RSocket
 
 extension Limits {
-    /// Entries of a request's metadata beside the route: what a subscriber is told of each takes bytes of its own.
+    /// Entries of a request's metadata besides the route. Each is passed on to subscribers and takes bytes of its own.
     public static let metadataEntries = CarriedMetadata.mostHeaders
 
-    /// Those that the protocol holds a connection to.
+    /// The limits for one connection.
     var ofConnection: ConnectionLimits {
         var limits = ConnectionLimits()
         limits.maxPayload = payload
@@ -15,7 +15,7 @@ extension Limits {
         limits.maxReassembly = reassembly
         limits.maxStreams = streamsPerConnection
         limits.maxResumeToken = Limits.resumeToken.upperBound
-        // A longer one stands in the log in fragments.
+        // Longer data is fragmented in the log.
         limits.maxRunData = Limits.fragment
         return limits
     }

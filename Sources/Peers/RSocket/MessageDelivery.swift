@@ -1,6 +1,7 @@
-// Messages as a subscriber over RSocket gets them. Where they stand framed for its stream they are sent from the log's
-// memory. For another stream they are named alike, and copied once on their way to the socket; what needs metadata is
-// copied at once if it is small, or else has its metadata written for the subscriber and its payload sent from the log.
+// Delivers messages to subscribers over RSocket. Frames that already have the subscriber's stream id are sent from the
+// log's memory. For another stream id they are referenced as well, and copied once on the way to the socket. A message
+// that needs metadata is copied at once if it is small; otherwise its metadata is written for the subscriber and its
+// payload is sent from the log.
 
 import Bytes
 import Replay
@@ -14,10 +15,10 @@ final class MessageDelivery: ShardPart {
         super.init(context)
     }
 
-    /// As `Output.worthASegment`, of a message that goes with metadata made for its subscriber, and so in several.
+    /// Like `Output.worthASegment`, for a message with metadata made for its subscriber, which takes several segments.
     static let worthSegments = 4 << 10
 
-    /// Returns whether there is more to hand over once the output has room.
+    /// Returns whether there is more to hand over once the output has space.
     func handOver(_ subscriber: Subscriber, quantum: Int) -> Bool {
         let connection = subscriber.connection
         let start = connection.output.count
@@ -39,13 +40,13 @@ final class MessageDelivery: ShardPart {
             counters.delivered &+= UInt64(count)
             subscriber.view.delivered &+= UInt64(count)
             connections.flush(connection)
-            // Nothing can be left: at low rates that is not asked for again.
+            // Nothing can be left; at low rates this saves another check.
             if count == range.count, range.upper == subscriber.cursor.told { return false }
         }
         return false
     }
 
-    /// Hands over up to `most` messages from `position` on as they are framed; returns how many had room.
+    /// Hands over up to `most` messages from `position` as they are framed. Returns how many fitted.
     private func handOverFrames(
         _ chunk: consuming Chunk, _ position: Int, _ most: Int, room: Int,
         to subscriber: Subscriber
@@ -58,7 +59,7 @@ final class MessageDelivery: ShardPart {
             count = MessageDelivery.fitting(chunk, first, position, count, room: room)
             size = MessageDelivery.size(chunk, first, position, count)
         }
-        // One message larger than all the room goes alone.
+        // A message larger than the entire space is sent by itself.
         guard size <= room || connection.output.count == 0 else { return 0 }
         if connection.output.kept != nil { connection.output.passIfShort(size) }
         let bytes = chunk.bytes(Int(first.offset), size)
@@ -71,7 +72,7 @@ final class MessageDelivery: ShardPart {
         return count
     }
 
-    /// Bytes of the frames of `count` messages, in a chunk where they lie one behind the other.
+    /// Bytes of the frames of `count` messages, which are contiguous in the chunk.
     @inline(__always)
     private static func size(_ chunk: Chunk, _ first: Chunk.Entry, _ position: Int, _ count: Int) -> Int {
         if count == 1 { return Int(first.framed) }
@@ -79,7 +80,7 @@ final class MessageDelivery: ShardPart {
         return Int(last.offset) + Int(last.framed) - Int(first.offset)
     }
 
-    /// How many messages from `position` on, at least one, fit into `room`.
+    /// How many messages from `position`, at least one, fit into `room`.
     private static func fitting(_ chunk: Chunk, _ first: Chunk.Entry, _ position: Int, _ most: Int, room: Int) -> Int {
         var low = 1
         var high = most
@@ -90,7 +91,7 @@ final class MessageDelivery: ShardPart {
         return low
     }
 
-    /// As `handOverFrames`, each message with its metadata before it.
+    /// Like `handOverFrames`, with metadata ahead of each message.
     private func handOverWithMetadata(
         _ chunk: Chunk, _ position: Int, _ most: Int, room: Int,
         to subscriber: Subscriber

@@ -1,8 +1,8 @@
-// MessageMetadata: what `meta=on` puts before a message: an entry of the broker's own, then the publisher's entries.
+// MessageMetadata: what `meta=on` puts ahead of a message: the broker's own entry, then the publisher's entries.
 //
-//     header | u24 length | entry of the broker's own | the publisher's entries | payload
+//     header | u24 length | the broker's own entry | the publisher's entries | payload
 //
-// Frames hold at most `Limits.fragment` bytes of metadata and payload together, so metadata that does not fit beside
+// A frame holds at most `Limits.fragment` bytes of metadata and payload together. Metadata that does not fit next to
 // the first piece of payload goes ahead of it, in fragments of its own.
 
 import Bytes
@@ -11,16 +11,16 @@ import Replay
 
 struct MessageMetadata {
     static let mime = "application/vnd.forebay.message"
-    /// Mime length, mime, u24 length, and the four 64-bit figures.
+    /// Mime length, mime, u24 length, and four 64-bit fields.
     static let entry = 1 + mime.utf8.count + 3 + 32
 
     var epoch: UInt64
     var sequence: SequenceNumber
     var timestamp: Int64
-    /// Messages that this subscription lost just before this one.
+    /// Messages that this subscription lost immediately before this one.
     var droppedBefore: UInt64
 
-    /// How many frames the metadata takes for itself; 0 where it goes with the first piece of payload.
+    /// How many frames the metadata takes by itself; 0 if it goes with the first piece of payload.
     private static func ownFrames(payload: Int, metadata: Int) -> Int {
         if metadata + Swift.min(payload, Limits.fragment) <= Limits.fragment { return 0 }
         return metadata <= Limits.fragment ? 1 : 2
@@ -33,7 +33,7 @@ struct MessageMetadata {
         return PayloadFraming.framed(payload) + metadata + (own == 0 ? 3 : own * (PayloadFraming.header + 3))
     }
 
-    /// Writes the frames of the message that `message` names; `target` has exactly the room for them.
+    /// Writes the frames of the message that `message` locates; `target` has exactly their size.
     func write(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, to target: UnsafeMutableRawBufferPointer) {
         let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
         let frames = chunk.bytes(Int(message.offset), Int(message.framed))
@@ -44,7 +44,7 @@ struct MessageMetadata {
         }
     }
 
-    /// The frames as they stand in the log, with the metadata slipped in behind the first header.
+    /// The frames as they are in the log, with the metadata inserted after the first header.
     private func writeTogether(
         _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, stream: UInt32,
         to target: UnsafeMutableRawBufferPointer
@@ -66,7 +66,7 @@ struct MessageMetadata {
         PayloadFraming.patch(rest.slice(body), stream: stream)
     }
 
-    /// The metadata in `own` fragments, and the frames of the log behind them.
+    /// The metadata in `own` fragments, followed by the frames from the log.
     private func writeApart(
         _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int, stream: UInt32,
         to target: UnsafeMutableRawBufferPointer
@@ -93,7 +93,7 @@ struct MessageMetadata {
         PayloadFraming.patch(rest, stream: stream)
     }
 
-    /// As `write`, with the publisher's entries and the payload sent from where they lie.
+    /// Like `write`, but the publisher's entries and the payload are sent from the log's memory.
     func share(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, in output: inout Output) {
         let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
         let frames = chunk.bytes(Int(message.offset), Int(message.framed))
@@ -135,7 +135,7 @@ struct MessageMetadata {
         output.append(frames, of: chunk, stream: stream)
     }
 
-    /// The broker's own entry alone.
+    /// Only the broker's own entry.
     var bytes: [UInt8] {
         [UInt8](unsafeUninitializedCapacity: MessageMetadata.entry) { buffer, count in
             writeEntry(to: UnsafeMutableRawPointer(buffer.baseAddress!))

@@ -1,18 +1,18 @@
-// PublishTargets: where single publishes go, by the bytes of their routes. A client that publishes to a topic again and
-// again sends the same route each time; it is parsed and checked once.
+// PublishTargets: the targets of single publishes, by the bytes of their routes. A client that publishes to a topic
+// repeatedly sends the same route each time; it is parsed and checked once.
 //
-// A table of fixed size: each route has one slot, by a hash of its bytes, and takes it from the one that was there. So
-// whatever clients send, all that can be lost is time.
+// The table has a fixed size. Each route has one slot, chosen by a hash of its bytes, and evicts the previous route in
+// it. Whatever clients send, a miss costs only time.
 
 import ForebayWire
 import RSocket
 
-/// A topic that may be published to, as a route without options names it.
+/// A topic that may be published to, as named by a route without options.
 final class PublishTarget {
     let name: String
-    /// The shard that the topic lives on.
+    /// The shard that owns the topic.
     let owner: Int
-    /// Where the topic was found last, if it lives on this shard. Once it is gone, nothing is found there.
+    /// Where the topic was last found, if it is on this shard. The handle finds nothing once the topic is gone.
     var place: Handle?
 
     init(name: String, owner: Int) {
@@ -21,14 +21,14 @@ final class PublishTarget {
     }
 }
 
-/// Topics that a connection has been found to be allowed to publish to: of one more than there is room for, the oldest
-/// is forgotten, and looked up again.
+/// The latest topics that a connection was found to be allowed to publish to. When all places are taken, the oldest is
+/// replaced and has to be looked up again.
 struct AllowedTargets {
     /// How many are remembered.
     static let most = 4
 
     private var targets = InlineArray<4, PublishTarget?>(repeating: nil)
-    /// The place of the next one.
+    /// Where the next one is stored.
     private var next = 0
 
     func contains(_ target: PublishTarget) -> Bool {
@@ -36,7 +36,7 @@ struct AllowedTargets {
         return false
     }
 
-    /// From the latest one back.
+    /// Latest first.
     func forEach(_ body: (PublishTarget) -> Void) {
         for back in 1...AllowedTargets.most {
             if let target = targets[(next + AllowedTargets.most - back) % AllowedTargets.most] { body(target) }
@@ -50,10 +50,10 @@ struct AllowedTargets {
 }
 
 struct PublishTargets {
-    /// Routes that one shard remembers.
+    /// How many routes a shard remembers.
     static let slots = 1 << slotBits
     private static let slotBits = 10
-    /// Bytes of the longest route that is remembered: of a name that needs no percent signs, the longest.
+    /// The most bytes of a route that is remembered: the longest name that needs no percent-encoding.
     static let longestRoute = TopicName.longest
 
     private struct Slot {
@@ -61,12 +61,12 @@ struct PublishTargets {
         var target: PublishTarget
     }
 
-    /// Empty until something is to be remembered.
+    /// Empty until the first insertion.
     private var slots: [Slot?] = []
 
-    /// What was remembered for a route; nil if nothing was, or something else has taken its slot.
+    /// The remembered target of a route; nil if there is none or its slot was taken by another route.
     func find(_ tags: RouteTags) -> PublishTarget? {
-        // Further tags are options, and routes with options are not remembered.
+        // Extra tags are options, and routes with options are not remembered.
         guard !slots.isEmpty, tags.extra.isEmpty, let slot = slots[PublishTargets.slot(of: tags.route)],
             slot.route.count == tags.route.count,
             slot.route.withUnsafeBytes({ $0.elementsEqual(tags.route) })
@@ -82,7 +82,8 @@ struct PublishTargets {
     }
 
     static func slot(of route: UnsafeRawBufferPointer) -> Int {
-        // FNV-1a, as for owners; a last step spreads what the last bytes changed to the top, which is taken.
+        // FNV-1a, as for owners. The last multiplication spreads the last bytes' changes to the top bits, which are
+        // used.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in route { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return Int((hash &* 0x9E37_79B9_7F4A_7C15) >> (64 - slotBits))

@@ -1,25 +1,19 @@
-// Refusals as RSocket has them: an ERROR's code, and what the protocol's own state machine refuses.
+// Refusals in RSocket: an ERROR's code, and refusals by the protocol's own state machine.
 
 import RSocket
 
 extension Refusal {
     init(_ error: RSocketError) {
-        let kind: Kind =
-            switch error.code {
-            case .invalid: .invalid
-            case .connectionClose, .connectionError: .unavailable
-            default: .limit
-            }
-        self.init(kind, error.message)
+        self.init(error.word, error.sentence)
     }
 
-    /// RSocket's.
+    /// The code of RSocket's ERROR frame.
     var code: ErrorCode {
-        switch kind {
+        switch word {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
-            .gap, .unavailable, .cutOff:
+        case .unsupported, .protocol, .unauthenticated, .forbidden, .notFound, .limit, .tooLarge, .credit, .blocked,
+            .timeout, .ended, .gap, .draining, .unavailable, .closedByOperator, .store, .publisher:
             .rejected
         }
     }
@@ -41,8 +35,8 @@ extension LimitReached {
 }
 
 extension PublishLoss {
-    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun
-    /// more than one may. Nil where the message is at fault itself.
+    /// Why an incomplete message is lost: the broker is short of memory, or its connection has too much to reassemble.
+    /// Nil if the message itself is at fault.
     init?(unfinished bound: RSocketError.Bound?) {
         switch bound {
         case .memory: self = .memory
@@ -61,6 +55,6 @@ extension RSocketError {
             case .closed: .connectionClose
             case .failed, .withdrawn: .connectionError
             }
-        self.init(code: code, message: fault.message, scope: .connection)
+        self.init(code: code, word: fault.word, sentence: fault.sentence, scope: .connection)
     }
 }

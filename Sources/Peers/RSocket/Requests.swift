@@ -1,4 +1,4 @@
-// Requests: what a peer's frames ask of the engine.
+// Requests: turns a peer's frames into calls of the engine.
 
 import Bytes
 import ForebayWire
@@ -100,7 +100,7 @@ final class RSocketRequests: ShardPart {
         }
     }
 
-    /// The object behind a stream, which the connection's table named.
+    /// The object bound to a stream, by its handle in the connection's table.
     private func stream(_ handle: UInt32, _ kind: BoundStream.Kind?) -> BoundStream? {
         guard Int(handle) < streams.bound, let stream = streams.at(Int(handle)) else { return nil }
         guard let kind else { return stream }
@@ -154,7 +154,7 @@ final class RSocketRequests: ShardPart {
         }
     }
 
-    /// The route of a request, where it lies.
+    /// The route of a request, as a view of its bytes.
     private func routeTags(
         _ metadata: UnsafeRawBufferPointer?, of connection: Connection
     ) throws(Refusal) -> RouteTags {
@@ -177,7 +177,7 @@ final class RSocketRequests: ShardPart {
         return target
     }
 
-    /// A publisher's own metadata, without route and authentication; nil where there is none.
+    /// A publisher's own metadata, without route and authentication; nil if there is none.
     private func carried(
         _ metadata: UnsafeRawBufferPointer?, of connection: Connection
     ) throws(Refusal) -> UnsafeRawBufferPointer? {
@@ -204,7 +204,7 @@ final class RSocketRequests: ShardPart {
                 ends.revoke(publisher, error, now: now)
             }
         }
-        // The item may have been refused, and the channel be gone.
+        // The item may have been refused and the channel removed.
         guard complete, streams[publisher.handle] === publisher else { return }
         publishing.ended(publisher, .completed, now: now)
     }
@@ -231,7 +231,7 @@ final class RSocketRequests: ShardPart {
         if streams[stream.handle] === stream { ends.drop(stream) }
     }
 
-    /// A subscription, or one of the lists.
+    /// Opens a subscription or one of the lists.
     private func subscribe(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
         now: Instant

@@ -1,14 +1,15 @@
-// Resuming: a connection that outlives its socket, by RSocket's RESUME.
+// Resuming: a connection that outlives its socket, with RSocket's RESUME.
 //
-//     attached ──its socket is gone, or silent──▶ detached ──resume-time──▶ closed
+//     attached ──socket closed or silent───────▶ detached ──resume-time──▶ closed
 //         ▲ └──RESUME by another socket──▶ ┐         │
 //         └────────────────────────────────┴──RESUME─┘
 //
-// A detached connection is one whose socket takes nothing: its subscriptions keep their credit, cursors and policies,
-// its channels their credit, and what is said on its streams is kept. RESUME names it by its token, on any shard: the
-// socket goes there, with whatever it has brought.
+// A detached connection behaves like one whose socket accepts no output. Its subscriptions keep their credit, cursors
+// and policies, its channels keep their credit, and output on its streams is kept. RESUME names the connection by its
+// token, on any shard; the socket moves there with the bytes already read from it.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 final class Resumption: ShardPart {
@@ -36,22 +37,22 @@ final class Resumption: ShardPart {
         super.init(context)
     }
 
-    // A session's beginning
+    // Starting a session
 
-    /// What a SETUP's token says against it, as far as can be told before it is known whose it is.
+    /// Checks a SETUP's token, as far as that is possible before the user is known.
     func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
         guard let token else { return }
         guard limits.resumeTime > 0 else {
-            throw .rejected("Resumption is not offered here: connect without a resume token.")
+            throw Refusal(.unsupported, "Resumption is not offered here: connect without a resume token.")
         }
         guard Limits.resumeToken.contains(token.count) else {
-            throw .rejected(
+            throw .invalid(
                 "A resume token has \(Limits.resumeToken.lowerBound) to \(Limits.resumeToken.upperBound) bytes, not "
                     + "\(token.count): use 16 random bytes or more.")
         }
     }
 
-    /// The connection is let in: it can be resumed from here on, if it asked for that.
+    /// The connection is admitted. If it asked for that, it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
         let account = connection.meter?.account
@@ -68,7 +69,7 @@ final class Resumption: ShardPart {
             connection.output.keep(window: limits.resumeBuffer, answers: limits.controlOutput)
         case .taken:
             account?.sessions.give()
-            throw .rejected("The resume token is another connection's: make a new one for each, of random bytes.")
+            throw .invalid("The resume token is in use by another connection: make a new one of random bytes for each.")
         case .full:
             account?.sessions.give()
             throw refusal(
@@ -88,7 +89,7 @@ final class Resumption: ShardPart {
 
     // Without a socket
 
-    /// The socket is of no use any more, though its peer did not say that it wants to end: another one may come.
+    /// The socket is no longer usable, but its peer did not end the connection: another socket may resume it.
     func unplug(_ connection: Connection, reason: String, now: Instant) {
         guard let session = connection.session, connection.isOpen, !draining, limits.resumeTime > 0 else {
             return connectionEnds.close(connection, reason: reason, now: now)
@@ -103,7 +104,7 @@ final class Resumption: ShardPart {
         events.event("connection-detached", connection: connection, reason: reason)
     }
 
-    /// The connection's socket is counted no more, nor its address.
+    /// Stops counting the connection's socket and its address.
     func uncountSocket(of connection: Connection) {
         quotas.connections.give()
         quotas.disconnect(connection.address)
@@ -113,31 +114,31 @@ final class Resumption: ShardPart {
         session.askedAt = nil
         connection.rsocket.detach()
         connection.output.detach()
-        // What was put aside is sent again.
+        // The client resends the input that was set aside.
         connection.input.isHeld = false
         connection.lists.isFlushing = false
         connection.liveness.unreadSince = nil
         connections.charge(connection)
     }
 
-    /// Waits for a socket no longer than it may.
+    /// Limits how long a connection may wait for a socket.
     func tickDetached(_ connection: Connection, since: UInt64, now: Instant) {
         if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
             return connectionEnds.close(connection, reason: "the user is no longer let in", now: now)
         }
-        // A stream that has ended may have been in the midst of a message.
+        // A stream that has ended may have held an incomplete message.
         connections.charge(connection)
         guard now.monotonic - since >= limits.resumeTime else { return }
         reached(.resumeTime)
         connectionEnds.close(connection, reason: "it was not resumed in time", now: now)
     }
 
-    // What the peer has
+    // What the peer has received
 
-    /// A KEEPALIVE told as far as where the peer has what was sent.
+    /// A KEEPALIVE reported the position up to which the peer has received.
     func heard(_ position: UInt64, on connection: Connection, now: Instant) {
         guard let session = connection.session else { return }
-        // It may tell of what was given up before it was acknowledged.
+        // It may acknowledge output that was already given up.
         let isNews = connection.output.acknowledge(position) || position > session.told
         guard isNews else { return }
         session.told = position
@@ -147,7 +148,7 @@ final class Resumption: ShardPart {
         feeding.fill(connection, now: now)
     }
 
-    /// Has the peer say what it has before that keeps messages from it.
+    /// Asks the peer for its position before the lack of an acknowledgement holds messages back.
     func askForAcknowledgement(_ connection: Connection) {
         guard let session = connection.session else { return }
         if connection.output.isFull, !session.isFull {
@@ -159,8 +160,9 @@ final class Resumption: ShardPart {
         responses.sayProbe(on: connection)
     }
 
-    /// Memory is short: what was sent is kept no longer for those who were asked for an acknowledgement and gave none,
-    /// or have had no socket for as long. They are not cut off, but cannot be resumed where they lack some of it.
+    /// Memory is short: discards sent output of peers that were asked for an acknowledgement and have not replied, or
+    /// that have been detached for as long. They stay connected, but cannot be resumed from a position that was
+    /// discarded.
     func giveUpUnacknowledged(now: Instant) {
         guard memory.isFull, quotas.sessions.count > 0, !scheduler.isSweeping(.unacknowledged) else {
             return
@@ -179,12 +181,12 @@ final class Resumption: ShardPart {
 
     // RESUME
 
-    /// A new connection wants to go on with a session: its socket goes there.
+    /// A new connection asks to resume a session: its socket is handed over.
     func handOver(_ connection: Connection, _ request: ResumeRequest, now: Instant) {
         guard !draining, let place = quotas.sessions.find(Array(request.token)) else {
             counters.resumptionsRefused &+= 1
             return connectionEnds.fatal(
-                connection, Resumption.resumeRefusal("There is no such session, or not any more"), now: now)
+                connection, Resumption.resumeRefusal(.notFound, "The session does not exist, or has ended"), now: now)
         }
         effects.handovers.append(
             Handover(
@@ -200,8 +202,8 @@ final class Resumption: ShardPart {
         uncountSocket(of: connection)
     }
 
-    /// A socket arrives that some shard's `Effects.handovers` named. Returns the connection whose socket it is from now
-    /// on, which may have had another one before; it may be a new one, to be told an error and closed.
+    /// Takes a socket that a shard named in `Effects.handovers`. Returns the connection that it now belongs to, which
+    /// may have had another socket before. It may also be a new connection that only receives an error and is closed.
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
         let connection: Connection
         do throws(RSocketError) {
@@ -214,30 +216,30 @@ final class Resumption: ShardPart {
         return connection.id
     }
 
-    /// The session that a handover may go on with; it stands where the peer wants to go on.
+    /// The session that a handover may resume, rewound to the peer's position.
     private func session(for handover: Handover) throws(RSocketError) -> Connection {
         guard !draining, let connection = connections.find(handover.session), connection.session != nil,
             connection.isOpen,
             !connection.isExpelled, connection.certificate == handover.certificate,
             connection.remote.isSecured == handover.isSecured
-        else { throw Resumption.resumeRefusal("There is no such session, or not any more") }
+        else { throw Resumption.resumeRefusal(.notFound, "The session does not exist, or has ended") }
         let received = connection.rsocket.received
         guard handover.firstAvailableClientPosition <= received else {
-            throw Resumption.resumeRefusal("The client gave up what it sent from position \(received) on")
+            throw Resumption.resumeRefusal(.gap, "The client no longer has what it sent from position \(received) on")
         }
         let position = handover.lastReceivedServerPosition
         guard connection.output.rewind(to: position) else {
             let fault = Resumption.words(connection.output.fault(of: position))
-            throw Resumption.resumeRefusal("The session cannot go on from position \(position), \(fault)")
+            throw Resumption.resumeRefusal(.gap, "The session cannot continue from position \(position), \(fault)")
         }
         return connection
     }
 
     private static func words(_ fault: ResumeStore.Fault) -> String {
         switch fault {
-        case .gone: "as what was sent from there on is not kept any more"
-        case .ahead(let sent): "which is ahead: what was sent ends at \(sent)"
-        case .within: "where no frame begins"
+        case .gone: "because what was sent from there on is no longer kept"
+        case .ahead(let sent): "which is ahead of the \(sent) bytes that were sent"
+        case .within: "which is not the beginning of a frame"
         }
     }
 
@@ -250,7 +252,7 @@ final class Resumption: ShardPart {
             session.askedAt = nil
             connection.lists.isFlushing = false
         } else {
-            // The old socket may even be alive: its peer knows better.
+            // The old socket may still be open, but the peer has abandoned it.
             uncountSocket(of: connection)
             detachSocket(connection, session)
             connection.output.blocked = false
@@ -273,7 +275,7 @@ final class Resumption: ShardPart {
         connections.charge(connection)
     }
 
-    /// Tells a peer that it cannot resume, by a connection of its own.
+    /// Refuses a resumption, on a new connection made for that.
     private func turnAway(_ handover: Handover, _ error: RSocketError, now: Instant) -> ConnectionID {
         let address = countAgain(handover)
         let connection = connections.insert { handle in
@@ -286,7 +288,7 @@ final class Resumption: ShardPart {
         return connection.id
     }
 
-    /// A socket that was counted until a moment ago. Returns its address.
+    /// Counts a socket again that was just uncounted. Returns its address.
     private func countAgain(_ handover: Handover) -> String {
         let address = Connection.address(of: handover.peer)
         _ = quotas.connections.take(limit: .max)
@@ -294,7 +296,8 @@ final class Resumption: ShardPart {
         return address
     }
 
-    private static func resumeRefusal(_ reason: String) -> RSocketError {
-        RSocketError(code: .rejectedResume, message: "\(reason): connect again with SETUP.", scope: .connection)
+    private static func resumeRefusal(_ word: ErrorWord, _ reason: String) -> RSocketError {
+        RSocketError(
+            code: .rejectedResume, word: word, sentence: "\(reason): reconnect with SETUP.", scope: .connection)
     }
 }

@@ -1,11 +1,11 @@
-// Route: `NAME?option=value&…`, the first routing tag of a request, and further tags of one `option=value` each.
+// Route: `NAME?option=value&…`, the first routing tag of a request, and extra tags with one `option=value` each.
 
 import Bytes
 import RSocket
 
-/// A name and its options, percent-decoded, none doubled.
+/// A name and its options, percent-decoded and without duplicates.
 struct Route {
-    /// Options that one request may carry.
+    /// The most options that one request may carry.
     static let mostOptions = 32
 
     var name: String
@@ -23,7 +23,7 @@ struct Route {
         for tag in tags { try add(Substring(tag)) }
     }
 
-    /// Of a query that was taken apart already.
+    /// From a query that is already parsed.
     init(name: String, options: [(name: String, value: String)]) {
         self.name = name
         self.options = options
@@ -41,7 +41,7 @@ struct Route {
 
     subscript(option: String) -> String? { options.first { $0.name == option }?.value }
 
-    /// Refuses what `known` does not name.
+    /// Refuses options that are not in `known`.
     func expect(_ known: [String], for use: String) throws(Refusal) {
         for option in options where !known.contains(option.name) {
             let list = known.isEmpty ? "takes no options" : "knows \(known.joined(separator: ", "))"
@@ -80,8 +80,8 @@ struct Route {
         options.append((option, try Route.decode(text)))
     }
 
-    /// What is before and behind the first `separator`; nil behind where there is none. Byte by byte, for taking text
-    /// apart by its characters is slow.
+    /// The text before and after the first `separator`; the latter is nil if there is none. It works on bytes because
+    /// splitting a string by characters is slow.
     private static func cut(_ text: Substring, at separator: Unicode.Scalar) -> (Substring, Substring?) {
         guard let place = text.utf8.firstIndex(of: UInt8(ascii: separator)) else { return (text, nil) }
         return (text[..<place], text[text.utf8.index(after: place)...])

@@ -1,21 +1,21 @@
-// Sessions: connections that may be resumed by another socket, over all shards of a broker. Looked up when a connection
-// is set up or resumed, never for a message.
+// Sessions: connections that another socket may resume, across all shards of a broker. The table is used when a
+// connection is set up or resumed, never for a message.
 
 import Synchronization
 
-/// What makes a connection one that can be resumed. The token is a secret of its client: whoever knows it can take the
-/// connection over.
+/// What makes a connection resumable. The token is the client's secret: anyone who knows it can take the connection
+/// over.
 final class Session {
     let token: [UInt8]
     /// Where its user's sessions are counted.
     let account: Account?
-    /// Since when it has no socket; nil while it has one.
+    /// When the session lost its socket; nil while it has one.
     var detachedAt: UInt64?
-    /// Since when the peer has been asked what it has, and has not told anything.
+    /// When the peer was asked which position it has received, if it has not answered yet.
     var askedAt: UInt64?
-    /// As far as where it said last that it has what was sent.
+    /// The position up to which the peer has confirmed the broker's output.
     var told: UInt64 = 0
-    /// No messages are handed over before it does.
+    /// Set while the resume buffer is full: nothing more is handed over until the peer acknowledges some of it.
     var isFull = false
 
     init(token: [UInt8], account: Account?) {
@@ -30,15 +30,15 @@ struct SessionPlace: Sendable, Equatable {
     var connection: ConnectionID
 }
 
-/// Where the sessions of all shards live, by their tokens.
+/// The location of each session, across all shards, by token.
 final class SessionTable: @unchecked Sendable {
     enum Entry: Equatable { case entered, taken, full }
 
     private let lock = Lock()
-    // Only touched under the lock.
+    // Accessed only under the lock.
     private var places: [[UInt8]: SessionPlace] = [:]
 
-    /// Enters a session, if there is none of that token and fewer than `limit` in all.
+    /// Adds a session unless its token is in use or there are already `limit` sessions.
     func enter(_ token: [UInt8], _ place: SessionPlace, limit: Int) -> Entry {
         lock.with {
             guard places[token] == nil else { return .taken }
@@ -55,18 +55,17 @@ final class SessionTable: @unchecked Sendable {
     var count: Int { lock.with { places.count } }
 }
 
-/// A socket that goes over to the session which its client has named, on whichever shard that is. `Shard.takeOver`
-/// takes it.
+/// A socket that moves to the session its client named, on whichever shard that is. `Shard.takeOver` takes it.
 public struct Handover: Sendable {
-    /// The connection that the socket was opened as; the engine has forgotten it.
+    /// The connection as which the socket was opened; the engine no longer knows it.
     public var from: ConnectionID
-    /// The index of the shard that is to take it.
+    /// The index of the shard that takes over the socket.
     public var shard: Int
     var session: ConnectionID
-    /// As far as which the client has what was sent to it, and from where on it has what it sent.
+    /// The position up to which the client has received, and the first position that it can still resend.
     var lastReceivedServerPosition: UInt64
     var firstAvailableClientPosition: UInt64
-    /// What it sent behind RESUME.
+    /// The bytes that the client sent after RESUME.
     var rest: [UInt8]
     var peer: String
     var certificate: PeerCertificate?

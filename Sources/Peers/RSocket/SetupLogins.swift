@@ -1,9 +1,9 @@
-// Logins over RSocket: once, at SETUP.
+// Logins over RSocket: once per connection, at SETUP.
 
 import RSocket
 
 extension RSocketRequests {
-    /// Lets a connection in by what its SETUP says, now or later.
+    /// Admits a connection with its SETUP's credentials, now or once the driver has checked them.
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {
             try resumption.checkToken(setup.resumeToken)
@@ -17,8 +17,8 @@ extension RSocketRequests {
             }
             try logins.welcome(connection, principal, resumeToken: token)
         } catch {
-            // Who has reached a limit is known.
-            if error.kind == .unauthenticated { logins.refused(connection, error, .none) }
+            // Reaching a limit is not a failed login.
+            if error.word == .unauthenticated { logins.refused(connection, error, .none) }
             logins.turnAway(connection, error, now: now)
         }
     }

@@ -1,4 +1,4 @@
-// Foundation's encoders and decoders, for `encode(encoder:)` and `decode(type:decoder:)`.
+// Coders: Foundation's encoders and decoders, for `encode(encoder:)` and `decode(type:decoder:)`.
 
 import Foundation
 import StreamsCore

@@ -4,17 +4,17 @@ import Dispatch
 import StreamsCore
 
 extension DispatchQueue: Scheduler {
-    /// A moment on the clock that stands still while the machine sleeps.
+    /// A time on the clock that stops while the machine sleeps.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
-        /// The moment, as Dispatch has it.
+        /// The time as a Dispatch type.
         public var dispatchTime: DispatchTime
 
-        /// A moment on the queue's clock.
+        /// Creates a time on the queue's clock.
         public init(_ time: DispatchTime) { dispatchTime = time }
 
         public func distance(to other: SchedulerTimeType) -> Stride {
             let (from, to) = (dispatchTime.uptimeNanoseconds, other.dispatchTime.uptimeNanoseconds)
-            // Times in the distant future are larger than any length of time.
+            // Times in the distant future exceed any length of time.
             let (isLater, figure) = to >= from ? (true, to - from) : (false, from - to)
             guard let length = Int(exactly: figure) else { return .nanoseconds(.max) }
             return .nanoseconds(isLater ? length : -length)
@@ -36,14 +36,14 @@ extension DispatchQueue: Scheduler {
 
         public func hash(into hasher: inout Hasher) { hasher.combine(dispatchTime.rawValue) }
 
-        /// A length of time. A literal tells seconds.
+        /// A length of time. A literal is a number of seconds.
         public struct Stride: SchedulerTimeIntervalConvertible, Comparable, SignedNumeric, ExpressibleByFloatLiteral,
             Hashable, Codable, Sendable
         {
-            /// In nanoseconds; may be negative. Too large ones become `Int.max` or `Int.min`.
+            /// In nanoseconds; may be negative. Values out of range become `Int.max` or `Int.min`.
             public var magnitude: Int
 
-            /// The name that Combine's has when it is encoded.
+            /// The encoded name is the same as in Combine.
             private enum CodingKeys: String, CodingKey { case magnitude = "_nanoseconds" }
 
             private init(magnitude: Int) { self.magnitude = magnitude }
@@ -53,7 +53,7 @@ extension DispatchQueue: Scheduler {
                 magnitude = overflow ? (value < 0 ? .min : .max) : product
             }
 
-            /// As Dispatch has it.
+            /// Creates an interval from a Dispatch type.
             public init(_ timeInterval: DispatchTimeInterval) {
                 switch timeInterval {
                 case .seconds(let s): self = .seconds(s)
@@ -72,22 +72,22 @@ extension DispatchQueue: Scheduler {
                 self = .seconds(value)
             }
 
-            /// As Dispatch has it.
+            /// The interval as a Dispatch type.
             public var timeInterval: DispatchTimeInterval { .nanoseconds(magnitude) }
 
-            /// That many seconds.
+            /// Creates an interval in seconds.
             public static func seconds(_ s: Int) -> Stride { Stride(s, of: 1_000_000_000) }
-            /// That many seconds.
+            /// Creates an interval in seconds.
             public static func seconds(_ s: Double) -> Stride {
                 let nanoseconds = s * 1_000_000_000
                 if nanoseconds >= Double(Int.max) { return Stride(magnitude: .max) }
                 return Stride(magnitude: nanoseconds <= Double(Int.min) ? .min : Int(nanoseconds))
             }
-            /// That many milliseconds.
+            /// Creates an interval in milliseconds.
             public static func milliseconds(_ ms: Int) -> Stride { Stride(ms, of: 1_000_000) }
-            /// That many microseconds.
+            /// Creates an interval in microseconds.
             public static func microseconds(_ us: Int) -> Stride { Stride(us, of: 1000) }
-            /// That many nanoseconds.
+            /// Creates an interval in nanoseconds.
             public static func nanoseconds(_ ns: Int) -> Stride { Stride(magnitude: ns) }
 
             public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }
@@ -99,7 +99,7 @@ extension DispatchQueue: Scheduler {
                 let (difference, overflow) = lhs.magnitude.subtractingReportingOverflow(rhs.magnitude)
                 return Stride(magnitude: overflow ? (lhs.magnitude < 0 ? .min : .max) : difference)
             }
-            /// As many seconds as the product of the two in seconds has.
+            /// The product of the two in seconds, as a number of seconds.
             public static func * (lhs: Stride, rhs: Stride) -> Stride {
                 .seconds(Double(lhs.magnitude) * Double(rhs.magnitude) / 1e18)
             }
@@ -109,16 +109,16 @@ extension DispatchQueue: Scheduler {
         }
     }
 
-    /// How a closure is carried out.
+    /// Options for running a closure.
     public struct SchedulerOptions {
-        /// The quality of service of what is scheduled.
+        /// The quality of service of the work.
         public var qos: DispatchQoS
-        /// How a work item is executed.
+        /// Flags for the work item.
         public var flags: DispatchWorkItemFlags
-        /// Is entered until the closure has been carried out.
+        /// A group that is entered until the closure has run.
         public var group: DispatchGroup?
 
-        /// All have the defaults of Dispatch.
+        /// All defaults are those of Dispatch.
         public init(qos: DispatchQoS = .unspecified, flags: DispatchWorkItemFlags = [], group: DispatchGroup? = nil) {
             self.qos = qos
             self.flags = flags
@@ -134,7 +134,7 @@ extension DispatchQueue: Scheduler {
         async(group: options.group, qos: options.qos, flags: options.flags) { action() }
     }
 
-    /// Dispatch does not take a tolerance for a single closure, and is as accurate as it can.
+    /// Dispatch accepts no tolerance for a single closure and is as accurate as possible.
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
         _ action: @escaping @Sendable () -> Void

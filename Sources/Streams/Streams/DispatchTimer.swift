@@ -1,16 +1,16 @@
-// A timer of Dispatch as a publisher.
+// DispatchTimer: a Dispatch timer as a publisher.
 
 import Dispatch
 import StreamsCore
 
 extension Publishers {
-    /// A publisher of the time, again and again, as `DispatchTimer` describes.
+    /// A publisher that publishes the current time repeatedly. See `DispatchTimer`.
     ///
     /// - Parameters:
-    ///   - queue: where values are delivered; a queue of the system's if it is nil.
-    ///   - interval: between values, and before the first one.
-    ///   - leeway: how much later a value may come.
-    ///   - times: how many values are published before the stream finishes.
+    ///   - queue: the queue on which values are delivered; if nil, a global queue.
+    ///   - interval: the time between values, and before the first one.
+    ///   - leeway: how late a value may be.
+    ///   - times: the number of values after which the stream finishes.
     public static func timer(
         queue: DispatchQueue? = nil, interval: DispatchTimeInterval,
         leeway: DispatchTimeInterval = .nanoseconds(0), times: Subscribers.Demand = .unlimited
@@ -18,20 +18,19 @@ extension Publishers {
         DispatchTimer(queue: queue, interval: interval, leeway: leeway, times: times)
     }
 
-    /// Publishes the time, once in an interval. Each subscriber has a timer of its own, which starts when it asks for a
-    /// value for the first time. When the interval has passed and no value is asked for, none is published, and it is
-    /// not counted.
+    /// Publishes the current time once per interval. Each subscriber has its own timer, which starts with its first
+    /// demand. If there is no demand at the end of an interval, no value is published, and the interval is not counted.
     public struct DispatchTimer: Publisher {
         public typealias Output = DispatchTime
         public typealias Failure = Never
 
-        /// Where values are delivered; nil for a global queue.
+        /// The queue on which values are delivered; nil for a global queue.
         public let queue: DispatchQueue?
-        /// Between values, and before the first one.
+        /// The time between values, and before the first one.
         public let interval: DispatchTimeInterval
-        /// How much later a value may come.
+        /// How late a value may be.
         public let leeway: DispatchTimeInterval
-        /// How many values there are before the end.
+        /// The number of values after which the stream finishes.
         public let times: Subscribers.Demand
 
         /// See `Publishers.timer`.
@@ -53,13 +52,13 @@ extension Publishers {
             subscriber.receive(subscription: Inner(self, downstream: subscriber))
         }
 
-        /// Not of the kit, in which a value may be delivered by a thread that just asks for one: all are to come from
-        /// the queue, where a timer never comes twice at once.
+        /// Does not use the kit, which may deliver a value on a thread that requests one: here all must come from the
+        /// queue, on which a timer never fires twice concurrently.
         private final class Inner<Downstream: Subscriber>: Subscription, CustomStringConvertible, @unchecked Sendable
         where Downstream.Input == DispatchTime, Downstream.Failure == Never {
             private let timer: DispatchTimer
 
-            // Under the lock
+            // Protected by the lock.
             private let lock = Lock()
             private var downstream: Downstream?
             private var source: (any DispatchSourceTimer)?
@@ -80,7 +79,7 @@ extension Publishers {
                 }
             }
 
-            /// A source that is not active yet cannot be let go of, so there is none before it is needed.
+            /// Created on first use, because an inactive source cannot be released.
             private func start() {
                 let source = DispatchSource.makeTimerSource(queue: timer.queue)
                 source.schedule(deadline: .now() + timer.interval, repeating: timer.interval, leeway: timer.leeway)

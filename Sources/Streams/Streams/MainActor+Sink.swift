@@ -1,19 +1,19 @@
-// sink(on:): a subscriber whose closures are the main actor's.
+// sink(on:): a subscriber whose closures run on the main actor.
 
 import Dispatch
 import StreamsCore
 
 extension Publisher where Output: Sendable {
-    /// Takes everything, by closures that are carried out on the main actor, one after the other.
+    /// Receives all values and the completion with closures that run on the main actor, one at a time.
     ///
-    /// The main queue, which is the main actor's, stands between the two as it does with `receive(on:options:)`: at
-    /// most 1,024 values wait for it or are asked for, of a topic of a broker's as many as its `window`.
+    /// Values are delivered through the main queue, as by `receive(on:options:)`: at most 1,024 values are requested or
+    /// wait for it; for a broker's topic, as many as its `window`.
     ///
     /// - Parameters:
-    ///   - actor: `.shared`; there is no other.
-    ///   - receiveCompletion: called with the end.
+    ///   - actor: `.shared`, the only one.
+    ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func sink(
         on actor: MainActor, receiveCompletion: @escaping @MainActor (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @MainActor (Output) -> Void
@@ -25,9 +25,8 @@ extension Publisher where Output: Sendable {
 }
 
 extension Publisher where Output: Sendable, Failure == Never {
-    /// Takes every value, by a closure that is carried out on the main actor. See
-    /// `sink(on:receiveCompletion:receiveValue:)`.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// Receives all values with a closure that runs on the main actor. See `sink(on:receiveCompletion:receiveValue:)`.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func sink(on actor: MainActor, receiveValue: @escaping @MainActor (Output) -> Void) -> AnyCancellable {
         sink(on: actor, receiveCompletion: { _ in }, receiveValue: receiveValue)
     }

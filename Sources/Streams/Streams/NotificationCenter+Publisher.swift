@@ -1,11 +1,11 @@
-// Notifications as a publisher.
+// NotificationCenter.Publisher: publishes notifications.
 
 import Foundation
 import StreamsCore
 
 extension NotificationCenter {
-    /// A publisher of the notifications of that name, of `object` alone if it is given. They are delivered where they
-    /// are posted; what a subscriber has not asked for it does not get. The stream never ends by itself.
+    /// A publisher of the notifications with this name; only those of `object` if it is given. They are delivered on
+    /// the posting thread. A subscriber misses those for which it has no demand. The stream never ends by itself.
     public func publisher(for name: Notification.Name, object: AnyObject? = nil) -> Publisher {
         Publisher(center: self, name: name, object: object)
     }
@@ -15,14 +15,14 @@ extension NotificationCenter {
         public typealias Output = Notification
         public typealias Failure = Never
 
-        /// Where the notifications are posted.
+        /// The notification center.
         public let center: NotificationCenter
-        /// The name of those that are published.
+        /// The name of the published notifications.
         public let name: Notification.Name
-        /// Whose notifications are published; nil for everybody's.
+        /// The object whose notifications are published; nil for all objects.
         public let object: AnyObject?
 
-        /// Publishes the notifications of this name, of one object's or, where that is nil, of all.
+        /// Publishes the notifications with this name; only those of `object` if it is not nil.
         public init(center: NotificationCenter, name: Notification.Name, object: AnyObject? = nil) {
             self.center = center
             self.name = name
@@ -30,12 +30,12 @@ extension NotificationCenter {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Notification, S.Failure == Never {
-            // What observes is called where a notification is posted, one call within the other at most.
+            // The observer is called on the posting thread; calls may only be nested.
             let subject = Unchecked(PassthroughSubject<Notification, Never>())
             let observer = center.addObserver(forName: name, object: object, queue: nil) { notification in
                 subject.value.send(notification)
             }
-            // The observer goes with the subscription.
+            // The observer is removed with the subscription.
             let observation = Unchecked((center: center, observer: observer))
             let ending = AnyCancellable { observation.value.center.removeObserver(observation.value.observer) }
             subject.value.handleEvents(receiveCancel: { ending.cancel() }).subscribe(subscriber)

@@ -5,12 +5,12 @@ import Foundation
 import StreamsCore
 
 extension OperationQueue: Scheduler {
-    /// A moment on the clock of the day.
+    /// A time on the wall clock.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
-        /// The moment, as a date.
+        /// The time as a date.
         public var date: Date
 
-        /// A moment, as a date.
+        /// Creates a time from a date.
         public init(_ date: Date) { self.date = date }
 
         public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
@@ -22,21 +22,21 @@ extension OperationQueue: Scheduler {
         public struct Stride: SecondsStride {
             public var magnitude: TimeInterval
 
-            /// A number of seconds.
+            /// Creates an interval in seconds.
             public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
         }
     }
 
-    /// There is nothing to choose.
+    /// There are no options.
     public struct SchedulerOptions: Sendable {
-        /// There is nothing to be chosen.
+        /// Creates an empty set of options.
         public init() {}
     }
 
     public var now: SchedulerTimeType { SchedulerTimeType(Date()) }
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
-    /// Carries out `action` as an operation. In a queue that carries out several at once, they have no order.
+    /// Runs `action` as an operation. If the queue runs several concurrently, their order is undefined.
     public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
         addOperation { action() }
     }
@@ -58,7 +58,7 @@ extension OperationQueue: Scheduler {
             deadline: deadline(date), repeating: interval.timeInterval,
             leeway: DispatchQueue.SchedulerTimeType.Stride.seconds(tolerance.timeInterval).timeInterval)
         source.setEventHandler { [self] in
-            // What waits in the queue when it is cancelled is not carried out any more.
+            // Actions that are still queued when the timer is cancelled do not run.
             addOperation { if !running.value.isCancelled { action() } }
         }
         source.activate()

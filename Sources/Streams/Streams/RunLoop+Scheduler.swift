@@ -4,12 +4,12 @@ import Foundation
 import StreamsCore
 
 extension RunLoop: Scheduler {
-    /// A moment on the clock of the day.
+    /// A time on the wall clock.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
-        /// The moment, as a date.
+        /// The time as a date.
         public var date: Date
 
-        /// A moment, as a date.
+        /// Creates a time from a date.
         public init(_ date: Date) { self.date = date }
 
         public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
@@ -21,24 +21,24 @@ extension RunLoop: Scheduler {
         public struct Stride: SecondsStride {
             public var magnitude: TimeInterval
 
-            /// A number of seconds.
+            /// Creates an interval in seconds.
             public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
         }
     }
 
-    /// There is nothing to choose.
+    /// There are no options.
     public struct SchedulerOptions: Sendable {
-        /// There is nothing to be chosen.
+        /// Creates an empty set of options.
         public init() {}
     }
 
     public var now: SchedulerTimeType { SchedulerTimeType(Date()) }
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
-    /// Carries out `action` when the loop runs in its default mode.
+    /// Runs `action` when the loop runs in its default mode.
     public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
         perform { action() }
-        // Foundation on Linux does not wake a loop for what it is to perform, but for a timer.
+        // On Linux, Foundation wakes a loop for a timer, but not for `perform`.
         if self !== RunLoop.current {
             add(Timer(fire: .distantPast, interval: 0, repeats: false) { _ in }, forMode: .default)
         }

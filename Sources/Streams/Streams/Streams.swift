@@ -1,3 +1,3 @@
-// Streams: the whole library under one import: the core, and schedulers of Dispatch and Foundation.
+// Streams: the whole library in one import: the core, and the schedulers of Dispatch and Foundation.
 
 @_exported import StreamsCore

@@ -1,18 +1,18 @@
-// Foundation's Timer as a publisher.
+// Timer.TimerPublisher: a Foundation timer as a publisher.
 
 import Foundation
 import StreamsCore
 
 extension Timer {
-    /// A publisher of the time, again and again, once it is connected. All its subscribers share one timer; what one of
-    /// them has not asked for it does not get.
+    /// A publisher that publishes the current time repeatedly once it is connected. All its subscribers share one
+    /// timer. A subscriber misses the values for which it has no demand.
     ///
     /// - Parameters:
-    ///   - interval: between values, and before the first one; in seconds.
-    ///   - tolerance: how much later a value may come; in seconds.
-    ///   - runLoop: where values are delivered.
-    ///   - mode: in which the loop does so.
-    ///   - options: there is nothing to choose.
+    ///   - interval: the time between values, and before the first one, in seconds.
+    ///   - tolerance: how late a value may be, in seconds.
+    ///   - runLoop: the run loop on which values are delivered.
+    ///   - mode: the run loop mode in which values are delivered.
+    ///   - options: unused.
     public static func publish(
         every interval: TimeInterval, tolerance: TimeInterval? = nil, on runLoop: RunLoop, in mode: RunLoop.Mode,
         options: RunLoop.SchedulerOptions? = nil
@@ -27,17 +27,17 @@ extension Timer {
 
         /// Seconds between ticks.
         public let interval: TimeInterval
-        /// Seconds that a tick may come late; nil leaves it to the timer.
+        /// Seconds that a tick may be late; if nil, the timer's default.
         public let tolerance: TimeInterval?
-        /// The run loop that ticks.
+        /// The run loop on which it ticks.
         public let runLoop: RunLoop
         /// The mode of the run loop in which it ticks.
         public let mode: RunLoop.Mode
-        /// There is nothing to be chosen.
+        /// Unused.
         public let options: RunLoop.SchedulerOptions?
         private let subject = PassthroughSubject<Date, Never>()
 
-        /// Ticks every `interval` seconds once it is connected, in a run loop that runs in `mode`.
+        /// Once connected, ticks every `interval` seconds while the run loop runs in `mode`.
         public init(
             interval: TimeInterval, tolerance: TimeInterval? = nil, runLoop: RunLoop, mode: RunLoop.Mode,
             options: RunLoop.SchedulerOptions? = nil
@@ -55,7 +55,7 @@ extension Timer {
 
         /// Starts a timer. Connecting twice starts a second one.
         public func connect() -> any Cancellable {
-            // The first time is told, as Foundation on Linux fires at once otherwise.
+            // The first date is explicit, because otherwise Foundation on Linux fires immediately.
             let timer = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: true) {
                 [subject] _ in
                 subject.send(Date())

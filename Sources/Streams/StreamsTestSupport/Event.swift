@@ -1,13 +1,13 @@
-// Subscribers.Event: what a subscriber saw, as a value that can be compared.
+// Subscribers.Event: a received event as a comparable value.
 
 import StreamsCore
 
 extension Subscribers {
-    /// A value, or the end.
+    /// A value or a completion.
     public enum Event<Value, Failure: Error> {
-        /// A value came.
+        /// A value was received.
         case value(Value)
-        /// The end came.
+        /// The completion was received.
         case completion(Subscribers.Completion<Failure>)
     }
 }
@@ -27,21 +27,21 @@ extension Subscribers.Event: CustomStringConvertible {
 }
 
 extension Sequence {
-    /// These values as events, and the end if there is one.
+    /// These values as events, followed by the completion if there is one.
     public func asEvents<Failure: Error>(
         failure: Failure.Type, completion: Subscribers.Completion<Failure>? = nil
     ) -> [Subscribers.Event<Element, Failure>] {
         map { .value($0) } + (completion.map { [.completion($0)] } ?? [])
     }
 
-    /// These values as events of a stream that cannot fail, and the end if there is one.
+    /// These values as events of a stream that cannot fail, followed by the completion if there is one.
     public func asEvents(completion: Subscribers.Completion<Never>? = nil) -> [Subscribers.Event<Element, Never>] {
         asEvents(failure: Never.self, completion: completion)
     }
 }
 
 extension Subject {
-    /// Sends each of `sequence`, and then the end if there is one.
+    /// Sends each value of `sequence`, and then the completion if there is one.
     public func send<S: Sequence>(sequence: S, completion: Subscribers.Completion<Failure>? = nil)
     where S.Element == Output {
         for value in sequence { send(value) }
@@ -50,8 +50,8 @@ extension Subject {
 }
 
 extension Publisher {
-    /// Takes everything, as events.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// Receives all events with a closure.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func sink(event: @escaping @Sendable (Subscribers.Event<Output, Failure>) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { event(.completion($0)) }, receiveValue: { event(.value($0)) })
     }

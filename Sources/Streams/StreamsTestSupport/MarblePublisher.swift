@@ -1,17 +1,17 @@
-// Streams made from marbles on a virtual clock, and what was received drawn as marbles.
+// MarblePublisher: streams from marble diagrams on a virtual clock, and comparison of received events with a diagram.
 
 import StreamsCore
 
 extension VirtualTimeScheduler {
-    /// A publisher of what is drawn, for each subscriber from its subscription on. A value without demand waits, and
-    /// so does what comes after it: it is late, not lost.
+    /// A publisher of the drawn events; for each subscriber, they start with its subscription. A value without demand
+    /// waits, and so do the events after it: they are late, not lost.
     public func publisher<Value, Failure>(
         _ marbles: Marbles<Value, Failure>, frame: VirtualTime.Stride = 1
     ) -> MarblePublisher<Value, Failure> {
         MarblePublisher(marbles: marbles, frame: frame, scheduler: self)
     }
 
-    /// Has a subject send what is drawn, from now on. A value without demand fares as that subject has it.
+    /// Makes a subject send the drawn events, starting now. The subject decides what happens to values without demand.
     public func play<S: Subject & Sendable>(
         _ marbles: Marbles<S.Output, S.Failure>, on subject: S, frame: VirtualTime.Stride = 1
     ) where S.Output: Sendable {
@@ -33,11 +33,11 @@ extension VirtualTime.Stride {
 
 /// See `VirtualTimeScheduler.publisher`.
 public struct MarblePublisher<Output, Failure: Error>: Publisher {
-    /// What happens, and when.
+    /// The events and their frames.
     public let marbles: Marbles<Output, Failure>
-    /// How long one column of the diagram lasts.
+    /// The duration of one column of the diagram.
     public let frame: VirtualTime.Stride
-    /// Whose time it happens in.
+    /// The scheduler on whose clock the events occur.
     public let scheduler: VirtualTimeScheduler
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
@@ -113,11 +113,11 @@ public struct MarblePublisher<Output, Failure: Error>: Publisher {
 }
 
 extension Recorder where Input: Equatable, Failure: Equatable {
-    /// Compares what was received, and when, with a line of marbles that begins with the clock.
+    /// Compares the received events and their times with a marble diagram that starts at time zero.
     ///
     ///     #expect(recorder.difference(from: try Marbles("--a--b|")) == nil)
     ///
-    /// - Returns: nil if it is as drawn, else both lines and what stands between frames, for whoever reads the output.
+    /// - Returns: nil if they match; otherwise a description with both diagrams and the events between frames.
     public func difference(from expected: Marbles<Input, Failure>, frame: VirtualTime.Stride = 1) -> String? {
         var marks: [Marbles<Input, Failure>.Mark] = []
         var strays = ""

@@ -3,37 +3,37 @@
 //     -a-(bc)--|     nothing, a, nothing, b and c, nothing, nothing, finished
 //     -a#            nothing, a, failed
 //
-// Each sign takes one frame, and so does what stands in brackets, together. Blanks are for the eye only.
+// Each character takes one frame, and so does a group in parentheses. Spaces are ignored.
 
 import StreamsCore
 
-/// What happens to a stream in which frame.
+/// The events of a stream and the frames in which they occur.
 public struct Marbles<Value, Failure: Error> {
-    /// Something that happens.
+    /// An event in a frame.
     public struct Mark {
-        /// Counted from 0.
+        /// The frame, counted from 0.
         public var frame: Int
-        /// What happens.
+        /// The event.
         public var event: Subscribers.Event<Value, Failure>
 
-        /// Something that happens in a column of the diagram, counted from 0.
+        /// Creates an event in a column of the diagram, counted from 0.
         public init(frame: Int, event: Subscribers.Event<Value, Failure>) {
             self.frame = frame
             self.event = event
         }
     }
 
-    /// In order of frames.
+    /// The events, ordered by frame.
     public var marks: [Mark]
 
-    /// Makes a diagram of what happens.
+    /// Creates a diagram from events.
     public init(marks: [Mark]) { self.marks = marks }
 
-    /// Reads a line of text.
+    /// Parses a diagram.
     /// - Parameters:
-    ///   - text: the line.
-    ///   - value: what a sign stands for, which is none of `-`, `|`, `#`, brackets and blanks.
-    ///   - failure: what `#` stands for.
+    ///   - text: the diagram.
+    ///   - failure: the failure that `#` represents.
+    ///   - value: returns the value for a character; `-`, `|`, `#`, parentheses and spaces cannot represent values.
     public init(_ text: String, failure: Failure? = nil, value: (Character) -> Value?) throws(MarbleError) {
         marks = []
         var frame = 0
@@ -72,13 +72,13 @@ public struct Marbles<Value, Failure: Error> {
         }
     }
 
-    /// Reads a line of text, in which each sign stands for what `values` says.
+    /// Parses a diagram in which characters represent the given values.
     public init(_ text: String, values: [Character: Value], failure: Failure? = nil) throws(MarbleError) {
         try self.init(text, failure: failure) { values[$0] }
     }
 
-    /// Draws the line.
-    /// - Parameter name: the sign of a value.
+    /// Draws the diagram.
+    /// - Parameter name: returns the character for a value.
     public func text(name: (Value) -> Character) -> String {
         var text = ""
         var frame = 0
@@ -102,14 +102,14 @@ public struct Marbles<Value, Failure: Error> {
 }
 
 extension Marbles where Value == String {
-    /// Reads a line of text, in which each sign stands for itself.
+    /// Parses a diagram in which each character represents itself.
     public init(_ text: String, failure: Failure? = nil) throws(MarbleError) {
         try self.init(text, failure: failure) { String($0) }
     }
 }
 
 extension Marbles where Value == Int {
-    /// Reads a line of text, in which each digit stands for its number.
+    /// Parses a diagram in which each digit represents its number.
     public init(_ text: String, failure: Failure? = nil) throws(MarbleError) {
         try self.init(text, failure: failure) { $0.wholeNumberValue }
     }
@@ -121,7 +121,8 @@ extension Marbles.Mark: Sendable where Value: Sendable, Failure: Sendable {}
 extension Marbles: Sendable where Value: Sendable, Failure: Sendable {}
 
 extension Marbles: CustomStringConvertible {
-    /// The line; a value's sign is its description if that has one sign, else `?`, and the values behind the line.
+    /// The diagram. A value is drawn as its description if that is a single character; otherwise as `?`, and the
+    /// descriptions follow the diagram.
     public var description: String {
         var others: [String] = []
         let line = text {
@@ -134,7 +135,7 @@ extension Marbles: CustomStringConvertible {
     }
 }
 
-/// A line that cannot be read.
+/// An invalid marble diagram.
 public struct MarbleError: Error, CustomStringConvertible {
     public let description: String
 

@@ -1,16 +1,16 @@
-// Recorder: a subscriber that asks only when it is told to, and remembers everything.
+// Recorder: a subscriber with explicit demand that records everything.
 
 import StreamsCore
 
-/// Records what it receives. Asks for nothing by itself but what `demand` says at first. Safe to use from any thread.
+/// Records what it receives. It requests nothing by itself except the initial demand. It can be used from any thread.
 public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @unchecked Sendable {
-    /// What happened, in order.
+    /// A recorded call.
     public enum Entry {
-        /// A subscription came.
+        /// A subscription was received.
         case subscription
-        /// A value came.
+        /// A value was received.
         case value(Input)
-        /// The end came.
+        /// The completion was received.
         case completion(Subscribers.Completion<Failure>)
     }
 
@@ -18,7 +18,7 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
     private let demand: Subscribers.Demand
     private let clock: (() -> VirtualTime)?
 
-    // Under the lock
+    // Protected by the lock.
     private var entries: [(entry: Entry, time: VirtualTime)] = []
     private var first: (any Subscription)?
     private var valueAction: @Sendable (Recorder, Input) -> Subscribers.Demand = { _, _ in .none }
@@ -26,24 +26,24 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
     private var subscriptionAction: @Sendable (Recorder, any Subscription) -> Void = { _, _ in }
 
     /// - Parameters:
-    ///   - demand: what the first subscription is asked for as soon as it comes.
-    ///   - scheduler: whose clock tells when something happened; without one it is `VirtualTime.zero` always.
+    ///   - demand: the demand to request from the first subscription when it is received.
+    ///   - scheduler: the clock for the times of events; without one, all times are `VirtualTime.zero`.
     public init(demand: Subscribers.Demand = .none, scheduler: VirtualTimeScheduler? = nil) {
         self.demand = demand
         clock = scheduler.map { scheduler in { scheduler.now } }
     }
 
-    /// Called with each value, after it was recorded; returns further demand.
+    /// Called with each value after it was recorded; returns additional demand.
     public var onValue: @Sendable (Recorder, Input) -> Subscribers.Demand {
         get { lock.with { valueAction } }
         set { lock.with { valueAction = newValue } }
     }
-    /// Called with each end, after it was recorded.
+    /// Called with each completion after it was recorded.
     public var onCompletion: @Sendable (Recorder, Subscribers.Completion<Failure>) -> Void {
         get { lock.with { completionAction } }
         set { lock.with { completionAction = newValue } }
     }
-    /// Called with each subscription, after it was recorded and asked for the initial demand.
+    /// Called with each subscription after it was recorded and the initial demand was requested.
     public var onSubscription: @Sendable (Recorder, any Subscription) -> Void {
         get { lock.with { subscriptionAction } }
         set { lock.with { subscriptionAction = newValue } }
@@ -77,18 +77,18 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
         }
     }
 
-    /// Asks for more.
+    /// Requests more values.
     public func request(_ demand: Subscribers.Demand) { subscription?.request(demand) }
     public func cancel() { subscription?.cancel() }
 
     /// The first subscription received.
     public var subscription: (any Subscription)? { lock.with { first } }
-    /// All that was received.
+    /// Everything that was received.
     public var history: [Entry] { lock.with { entries.map(\.entry) } }
-    /// All that was received, with its time on the scheduler's clock.
+    /// Everything that was received, with its time on the scheduler's clock.
     public var timedHistory: [(entry: Entry, time: VirtualTime)] { lock.with { entries } }
 
-    /// Values and ends, without the subscription.
+    /// Values and completions, without subscriptions.
     public var events: [Subscribers.Event<Input, Failure>] { history.compactMap(\.event) }
 
     /// The values received.
@@ -96,7 +96,7 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
         history.compactMap { if case .value(let value) = $0 { value } else { nil } }
     }
 
-    /// How the stream ended, if it has.
+    /// The completion, if the stream has ended.
     public var completion: Subscribers.Completion<Failure>? {
         for case .completion(let completion) in history { return completion }
         return nil
@@ -104,12 +104,12 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
 }
 
 extension Recorder.Entry {
-    /// The stream ended well.
+    /// The stream finished.
     public static var finished: Self { .completion(.finished) }
     /// The stream failed.
     public static func failure(_ failure: Failure) -> Self { .completion(.failure(failure)) }
 
-    /// The value or the end; nil of a subscription.
+    /// The value or completion; nil for a subscription.
     public var event: Subscribers.Event<Input, Failure>? {
         switch self {
         case .subscription: nil
@@ -126,11 +126,11 @@ extension Recorder.Entry: CustomStringConvertible {
 }
 
 extension Recorder where Input: Equatable, Failure: Equatable {
-    /// Compares the whole history, the subscription included.
+    /// Compares the whole history, including the subscription.
     ///
     ///     #expect(recorder.difference(from: [.subscription, .value(1), .finished]) == nil)
     ///
-    /// - Returns: nil if it is as expected, else what is not, in words for whoever reads the test's output.
+    /// - Returns: nil if it matches; otherwise a description of the difference for the test's output.
     public func difference(from expected: [Entry]) -> String? {
         let history = history
         let same = zip(history, expected).prefix { $0 == $1 }.count
@@ -150,8 +150,8 @@ extension Recorder where Input: Equatable, Failure: Equatable {
 extension Publisher {
     /// Subscribes a recorder.
     /// - Parameters:
-    ///   - demand: what the subscription is asked for as soon as it comes.
-    ///   - scheduler: whose clock tells when something happened.
+    ///   - demand: the demand to request when the subscription is received.
+    ///   - scheduler: the clock for the times of events.
     public func record(
         demand: Subscribers.Demand = .unlimited, scheduler: VirtualTimeScheduler? = nil
     ) -> Recorder<Output, Failure> {

@@ -1,16 +1,16 @@
-// VirtualTime: the moments of a clock that stands still until it is told to go on.
+// VirtualTime: times on a clock that advances only when it is told to.
 
 import StreamsCore
 
-/// A moment, or on its own a number of nanoseconds since the clock began.
+/// A time, in nanoseconds since the scheduler's start.
 public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertible {
-    /// Nanoseconds since the scheduler's beginning.
+    /// Nanoseconds since the scheduler's start.
     public var nanoseconds: Int
 
-    /// A moment, in nanoseconds since the scheduler's beginning.
+    /// Creates a time, in nanoseconds since the scheduler's start.
     public init(nanoseconds: Int) { self.nanoseconds = nanoseconds }
 
-    /// When the clock began.
+    /// The scheduler's start.
     public static let zero = VirtualTime(nanoseconds: 0)
 
     public func distance(to other: VirtualTime) -> Stride {
@@ -23,7 +23,7 @@ public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertib
 
     public var description: String { "\(Stride.nanoseconds(nanoseconds))" }
 
-    /// A length of time. A literal tells seconds.
+    /// A length of time. A literal is a number of seconds.
     public struct Stride: SchedulerTimeIntervalConvertible, Comparable, SignedNumeric, ExpressibleByFloatLiteral,
         Hashable, Sendable, CustomStringConvertible
     {
@@ -38,21 +38,21 @@ public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertib
             self = .seconds(value)
         }
 
-        /// That many seconds.
+        /// Creates an interval in seconds.
         public static func seconds(_ s: Int) -> Stride { Stride(magnitude: s * 1_000_000_000) }
-        /// That many seconds.
+        /// Creates an interval in seconds.
         public static func seconds(_ s: Double) -> Stride { Stride(magnitude: Int(s * 1_000_000_000)) }
-        /// That many milliseconds.
+        /// Creates an interval in milliseconds.
         public static func milliseconds(_ ms: Int) -> Stride { Stride(magnitude: ms * 1_000_000) }
-        /// That many microseconds.
+        /// Creates an interval in microseconds.
         public static func microseconds(_ us: Int) -> Stride { Stride(magnitude: us * 1000) }
-        /// That many nanoseconds.
+        /// Creates an interval in nanoseconds.
         public static func nanoseconds(_ ns: Int) -> Stride { Stride(magnitude: ns) }
 
         public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }
         public static func + (lhs: Stride, rhs: Stride) -> Stride { Stride(magnitude: lhs.magnitude + rhs.magnitude) }
         public static func - (lhs: Stride, rhs: Stride) -> Stride { Stride(magnitude: lhs.magnitude - rhs.magnitude) }
-        /// As many seconds as the product of the two in seconds has.
+        /// The product of the two in seconds, as a number of seconds.
         public static func * (lhs: Stride, rhs: Stride) -> Stride {
             .seconds(Double(lhs.magnitude) * Double(rhs.magnitude) / 1e18)
         }

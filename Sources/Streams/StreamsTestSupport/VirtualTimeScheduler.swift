@@ -1,20 +1,20 @@
-// VirtualTimeScheduler: time that passes when the test says so.
+// VirtualTimeScheduler: a scheduler whose clock is advanced by the test.
 
 import StreamsCore
 
-/// Carries out what is scheduled when the test lets time pass: in the order of its time, and of what is due at one
-/// time in the order in which it was scheduled. So a test of minutes takes no time, and goes the same way every time.
+/// Runs scheduled closures when the test advances the clock, ordered by their time; closures with the same time run in
+/// the order in which they were scheduled. So a test that spans minutes takes no time and is deterministic.
 ///
-/// Closures are carried out by the thread that lets time pass. They may be scheduled from any thread.
+/// Closures run on the thread that advances the clock. They can be scheduled from any thread.
 public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     public typealias SchedulerTimeType = VirtualTime
-    /// There is nothing to choose.
+    /// There are no options.
     public typealias SchedulerOptions = Never
 
     private struct Entry {
         let time: VirtualTime
         let number: Int
-        /// If it is repeated.
+        /// The interval of a repeated closure.
         let interval: VirtualTime.Stride?
         let action: () -> Void
     }
@@ -25,13 +25,13 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     private var entries: [Entry] = []
     private var scheduled = 0
 
-    /// Begins at `VirtualTime.zero`.
+    /// Starts at `VirtualTime.zero`.
     public init() {}
 
     public var now: VirtualTime { lock.with { current } }
     public var minimumTolerance: VirtualTime.Stride { 0 }
 
-    /// How much is scheduled and not yet carried out; what is repeated counts as one.
+    /// The number of scheduled closures that have not run yet; a repeated one counts as one.
     public var pending: Int { lock.with { entries.count } }
 
     public func schedule(options: Never?, _ action: @escaping @Sendable () -> Void) {
@@ -54,22 +54,23 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
         return AnyCancellable { [weak self] in self?.remove(number) }
     }
 
-    // Letting time pass
+    // Advancing the clock
 
-    /// Lets that much time pass, and carries out all that is due by then.
+    /// Advances the clock by `stride` and runs everything that is due by then.
     public func advance(by stride: VirtualTime.Stride) { advance(to: now.advanced(by: stride)) }
 
-    /// Lets time pass until it is `time`, and carries out all that is due by then.
+    /// Advances the clock to `time` and runs everything that is due by then.
     public func advance(to time: VirtualTime) {
         while let action = next(until: time) { action() }
         lock.with { current = Swift.max(current, time) }
     }
 
-    /// Carries out what is due now, and what that schedules for now.
+    /// Runs what is due now, including what that schedules for now.
     public func advance() { advance(to: now) }
 
-    /// Lets time pass until nothing is scheduled any more.
-    /// - Parameter limit: closures carried out; more, as of one that is repeated and never cancelled, trap.
+    /// Advances the clock until nothing is scheduled any more.
+    /// - Parameter limit: the maximum number of closures to run. Exceeding it traps, for example with a repeated
+    ///   closure that is never cancelled.
     public func run(limit: Int = 100_000) {
         var count = 0
         while let action = next(until: VirtualTime(nanoseconds: .max)) {
@@ -79,7 +80,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
         }
     }
 
-    /// Takes out what is due first, and sets the clock to its time.
+    /// Removes the closure that is due first and sets the clock to its time.
     private func next(until time: VirtualTime) -> (() -> Void)? {
         lock.with {
             guard let first = entries.first, first.time <= time else { return nil }

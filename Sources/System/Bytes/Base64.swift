@@ -1,8 +1,8 @@
-// Base64: RFC 4648, written and read. Reading is strict: what could be read in two ways is refused, so that no two
-// texts mean the same.
+// Base64: RFC 4648, encoding and decoding. Decoding is strict: it refuses ambiguous input, so that no two texts have
+// the same meaning.
 
 public enum Base64 {
-    /// How many characters `count` bytes make.
+    /// The number of characters that encode `count` bytes.
     public static func size(_ count: Int, isPadded: Bool = true) -> Int {
         isPadded ? (count + 2) / 3 * 4 : count / 3 * 4 + (count % 3 == 0 ? 0 : count % 3 + 1)
     }
@@ -24,7 +24,7 @@ public enum Base64 {
         case url
     }
 
-    /// The bytes that `text` stands for; nil if it has another character, the wrong length, or bits left over.
+    /// The decoded bytes; nil if the text has another character, the wrong length, or bits left over.
     public static func decode(_ text: some BidirectionalCollection<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
         var rest = text[...]
         if alphabet == .standard {
@@ -64,7 +64,7 @@ public enum Base64 {
 }
 
 extension RawWriter {
-    /// `bytes` in base64, in the standard alphabet. RFC 4648, section 4.
+    /// Writes `bytes` in base64, in the standard alphabet. RFC 4648, section 4.
     public mutating func put(base64 bytes: UnsafeRawBufferPointer, isPadded: Bool = true) {
         var index = 0
         while index + 3 <= bytes.count {
@@ -83,7 +83,7 @@ extension RawWriter {
         }
     }
 
-    /// The `count` highest of four groups of six bits.
+    /// Writes the highest `count` of four groups of six bits.
     @inline(__always)
     private mutating func put(sextets group: UInt32, _ count: Int) {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

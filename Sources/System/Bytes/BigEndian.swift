@@ -1,7 +1,7 @@
 // Unaligned big-endian reads from raw memory, checked against the buffer's bounds.
 
 extension UnsafeRawBufferPointer {
-    /// The integer in network byte order at `offset`; the caller has checked that it lies inside.
+    /// The integer in network byte order at `offset`, which must be in bounds.
     @inlinable
     public func bigEndian<T: FixedWidthInteger>(at offset: Int, as type: T.Type = T.self) -> T {
         precondition(offset >= 0 && offset + MemoryLayout<T>.size <= count)

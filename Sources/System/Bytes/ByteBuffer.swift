@@ -1,10 +1,10 @@
-// ByteBuffer: a growable first-in-first-out byte buffer, the one place where the protocols and the engine own raw
-// memory. It is unique (`~Copyable`), so that passing it on never copies and a write never checks a reference count.
+// ByteBuffer: a growable first-in-first-out byte buffer, the one type in which the protocols and the engine own raw
+// memory. It is not copyable, so passing it on never copies and a write never checks a reference count.
 //
 //     base        head            tail          capacity
 //      |  consumed  |   readable    |    free       |
 
-/// A growable FIFO of bytes. Appending moves `tail`, consuming moves `head`; when the space behind `tail` runs out the
+/// A growable FIFO of bytes. Appending moves `tail`, consuming moves `head`. When there is no space after `tail`, the
 /// readable bytes are moved to the front, or to a region of twice the size.
 public struct ByteBuffer: ~Copyable {
     private var base: UnsafeMutableRawPointer?
@@ -29,13 +29,13 @@ public struct ByteBuffer: ~Copyable {
         return UnsafeRawBufferPointer(start: base + head, count: tail - head)
     }
 
-    /// Makes room for `count` more bytes and returns where to write them; follow it with `commit`.
+    /// Makes space for `count` more bytes and returns where to write them; call `commit` afterwards.
     public mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
         if capacity - tail < count || base == nil { makeRoom(count) }
         return base! + tail
     }
 
-    /// Takes `count` bytes that were written behind `tail` as part of the buffer.
+    /// Adds `count` bytes that were written after `tail` to the buffer.
     public mutating func commit(_ count: Int) {
         precondition(count >= 0 && count <= capacity - tail)
         tail += count
@@ -71,12 +71,12 @@ public struct ByteBuffer: ~Copyable {
         tail += 3
     }
 
-    /// The readable bytes for writing over them in place, as when a length is known only at the end.
+    /// The readable bytes, to overwrite them in place, for example when a length is known only at the end.
     public mutating func withMutableReadable<R>(_ body: (UnsafeMutableRawBufferPointer) -> R) -> R {
         body(UnsafeMutableRawBufferPointer(start: base.map { $0 + head }, count: tail - head))
     }
 
-    /// Drops the oldest `count` readable bytes.
+    /// Removes the oldest `count` readable bytes.
     public mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= tail - head)
         head += count
@@ -86,7 +86,7 @@ public struct ByteBuffer: ~Copyable {
         }
     }
 
-    /// Drops the newest `count` readable bytes: undoes an append.
+    /// Removes the newest `count` readable bytes: undoes an append.
     public mutating func truncate(by count: Int) {
         precondition(count >= 0 && count <= tail - head)
         tail -= count
@@ -101,7 +101,7 @@ public struct ByteBuffer: ~Copyable {
         tail = 0
     }
 
-    /// Gives the memory back when nothing is readable and more than `limit` bytes are held.
+    /// Frees the memory if nothing is readable and more than `limit` bytes are held.
     public mutating func shrink(above limit: Int = 0) {
         guard isEmpty, capacity > limit else { return }
         base?.deallocate()

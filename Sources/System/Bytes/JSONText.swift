@@ -1,9 +1,10 @@
-// JSONText: the inside of a JSON string, for all that write JSON. RFC 8259, section 7. Beyond what JSON asks for, it
-// escapes what would end a line (U+0085, U+2028, U+2029), steer a terminal or turn text round there, and U+FEFF, which
-// some readers drop as a byte order mark. A line of JSON is one line to every reader, and safe to look at.
+// JSONText: the inside of a JSON string, for all code that writes JSON. RFC 8259, section 7. Beyond JSON's rules it
+// escapes characters that end a line (U+0085, U+2028, U+2029), control a terminal or change the direction of text, and
+// U+FEFF, which some readers drop as a byte order mark. So a line of JSON is one line to every reader, and safe to
+// display.
 
 public enum JSONText {
-    /// How many bytes more `bytes` take once escaped; nil if they are not UTF-8.
+    /// How many more bytes `bytes` take when escaped; nil if they are not UTF-8.
     public static func escapes(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 0 }
         var more = 0
@@ -40,7 +41,7 @@ public enum JSONText {
         return more
     }
 
-    /// Writes what `escapes` has measured.
+    /// Writes bytes that `escapes` has measured.
     public static func write(_ bytes: UnsafeRawBufferPointer, to out: inout RawWriter) {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
         var offset = 0
@@ -101,7 +102,7 @@ public enum JSONText {
     /// `text` in quotation marks.
     public static func quoted(_ text: String) -> String { "\"\(escaped(text))\"" }
 
-    /// `text` as it stands between quotation marks.
+    /// `text` as it is written between quotation marks.
     public static func escaped(_ text: String) -> String {
         var text = text
         return text.withUTF8 { escaped(UnsafeRawBufferPointer($0)) }
@@ -117,7 +118,7 @@ public enum JSONText {
         }
     }
 
-    /// Bytes that an ASCII character takes.
+    /// The number of bytes that an ASCII character takes when escaped.
     @inline(__always)
     private static func escaped(_ byte: UInt8) -> Int {
         switch byte {
@@ -142,7 +143,7 @@ public enum JSONText {
         }
     }
 
-    /// Writes one sequence of bytes above ASCII, well-formed for sure, and returns its length.
+    /// Writes one multi-byte sequence, which must be well-formed. Returns its length.
     @inline(__always)
     private static func writeSequence(_ bytes: UnsafePointer<UInt8>, _ left: Int, to out: inout RawWriter) -> Int {
         let length = TextScan.sequence(bytes, left)
@@ -158,7 +159,7 @@ public enum JSONText {
 extension RawWriter {
     /// `\u` and four hexadecimal digits.
     fileprivate mutating func put(unicode scalar: UInt32) {
-        // `\u`, and the two digits above the last two.
+        // `\u`, and the two digits ahead of the last two.
         put("\\u")
         put(hex: UInt8(truncatingIfNeeded: scalar >> 8))
         put(hex: UInt8(truncatingIfNeeded: scalar))

@@ -1,4 +1,4 @@
-// Percent-decoding, as routes, targets of HTTP and URLs have it.
+// Percent-decoding for routes, HTTP targets and URLs.
 
 /// A text that cannot be percent-decoded. `description` is a sentence that says why.
 public struct PercentFault: Error, Equatable, CustomStringConvertible {
@@ -6,8 +6,8 @@ public struct PercentFault: Error, Equatable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// This text without its percent signs. RFC 3986, section 2.1.
-    /// - Throws: when two hexadecimal digits do not follow one of them, or what comes of it is not UTF-8.
+    /// The percent-decoded text. RFC 3986, section 2.1.
+    /// - Throws: if a percent sign is not followed by two hexadecimal digits, or if the result is not UTF-8.
     public func percentDecoded() throws(PercentFault) -> String {
         guard utf8.contains(UInt8(ascii: "%")) else { return String(self) }
         var bytes: [UInt8] = []
@@ -31,7 +31,7 @@ extension Substring {
 
 /// Hexadecimal digits.
 public enum Hex {
-    /// What a digit stands for; nil if it is none.
+    /// The value of a digit; nil if it is not one.
     @inlinable public static func value(_ digit: UInt8) -> UInt8? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
@@ -41,7 +41,7 @@ public enum Hex {
         }
     }
 
-    /// The digit of a value below 16.
+    /// The digit for a value below 16.
     @inlinable public static func digit(_ value: UInt8) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }

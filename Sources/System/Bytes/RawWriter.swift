@@ -1,13 +1,13 @@
-// RawWriter: writes into memory whose size was measured before.
+// RawWriter: writes into memory whose size was computed beforehand.
 
-/// A place to write at, which moves on. Whoever made it has seen to the room.
+/// A write position that advances. The creator must provide enough space.
 @frozen
 public struct RawWriter {
     @usableFromInline var place: UnsafeMutablePointer<UInt8>
 
     @inlinable public init(_ target: UnsafeMutableRawPointer) { place = target.assumingMemoryBound(to: UInt8.self) }
 
-    /// Behind what was written.
+    /// The position after the last byte written.
     @inlinable public var end: UnsafeMutableRawPointer { UnsafeMutableRawPointer(place) }
 
     @inlinable @inline(__always)
@@ -29,14 +29,14 @@ public struct RawWriter {
         place += bytes.count
     }
 
-    /// Eight bytes as they stand in memory.
+    /// Eight bytes in memory order.
     @inlinable @inline(__always)
     public mutating func put(word: UInt64) {
         UnsafeMutableRawPointer(place).storeBytes(of: word, as: UInt64.self)
         place += 8
     }
 
-    /// Four bytes as they stand in memory.
+    /// Four bytes in memory order.
     @inlinable @inline(__always)
     public mutating func put(half: UInt32) {
         UnsafeMutableRawPointer(place).storeBytes(of: half, as: UInt32.self)
@@ -67,7 +67,7 @@ public struct RawWriter {
         put(Hex.digit(byte & 15))
     }
 
-    /// How many digits a number has in decimal.
+    /// The number of decimal digits of a value.
     public static func digits(_ value: UInt64) -> Int {
         var count = 1
         var rest = value

@@ -1,7 +1,7 @@
-// Saturating: sums that stop at the largest figure, for counts and times that a peer has a part in.
+// Saturating: sums that stop at the largest value, for counts and times that a peer can influence.
 
 extension FixedWidthInteger where Self: UnsignedInteger {
-    /// The sum, or the largest figure of the type where that would be more.
+    /// The sum, or the type's largest value on overflow.
     @inlinable
     public func addingClamped(_ other: Self) -> Self {
         let (sum, isOver) = addingReportingOverflow(other)

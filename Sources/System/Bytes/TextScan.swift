@@ -1,8 +1,8 @@
-// TextScan: looks once over bytes that somebody else wrote, eight at a time where they are ASCII, to learn whether they
-// are UTF-8 and what in them cannot be shown or written as it stands.
+// TextScan: scans untrusted bytes once, eight at a time if they are ASCII, to find out whether they are UTF-8 and what
+// in them cannot be displayed or written unchanged.
 
-/// Eight bytes at a time. All but `isASCII` hold for eight bytes below 0x80 only, and are exact for them: each byte's
-/// sum stays below 0x100, so nothing is carried into its neighbour.
+/// Operations on eight bytes at a time. All except `isASCII` require eight bytes below 0x80, and are exact for them:
+/// each byte's sum stays below 0x100, so nothing is carried into its neighbour.
 enum Octet {
     static let high: UInt64 = 0x8080_8080_8080_8080
 
@@ -28,8 +28,8 @@ enum Octet {
 }
 
 public enum TextScan {
-    /// How many bytes, 2 to 4, the well-formed sequence takes that begins with the first of `left` bytes, which is not
-    /// ASCII; 0 if it is ill-formed. The Unicode Standard, table 3-7.
+    /// The length in bytes, 2 to 4, of the well-formed sequence that begins with the first of `left` bytes, which must
+    /// not be ASCII; 0 if it is ill-formed. The Unicode Standard, table 3-7.
     @inline(__always)
     static func sequence(_ bytes: UnsafePointer<UInt8>, _ left: Int) -> Int {
         let first = bytes[0]
@@ -38,14 +38,14 @@ public enum TextScan {
             return left >= 2 && isContinuation(bytes[1]) ? 2 : 0
         case 0xE0...0xEF:
             guard left >= 3, isContinuation(bytes[1]), isContinuation(bytes[2]) else { return 0 }
-            // Neither longer than need be nor a surrogate.
+            // Refuse overlong forms and surrogates.
             if first == 0xE0 && bytes[1] < 0xA0 || first == 0xED && bytes[1] > 0x9F { return 0 }
             return 3
         case 0xF0...0xF4:
             guard left >= 4, isContinuation(bytes[1]), isContinuation(bytes[2]), isContinuation(bytes[3]) else {
                 return 0
             }
-            // Neither longer than need be nor beyond U+10FFFF.
+            // Refuse overlong forms and values beyond U+10FFFF.
             if first == 0xF0 && bytes[1] < 0x90 || first == 0xF4 && bytes[1] > 0x8F { return 0 }
             return 4
         default:
@@ -53,7 +53,7 @@ public enum TextScan {
         }
     }
 
-    /// The scalar whose well-formed sequence takes `length` bytes, 2 to 4.
+    /// The scalar of a well-formed sequence of `length` bytes, 2 to 4.
     @inline(__always)
     static func scalar(_ bytes: UnsafePointer<UInt8>, _ length: Int) -> UInt32 {
         var value = UInt32(bytes[0]) & (0x7F >> UInt32(length))
@@ -61,7 +61,7 @@ public enum TextScan {
         return value
     }
 
-    /// The scalar that begins at `index` and its length in bytes; nil when the bytes there are not UTF-8.
+    /// The scalar that begins at `index` and its length in bytes; nil if the bytes there are not UTF-8.
     public static func scalar(_ bytes: UnsafeRawBufferPointer, at index: Int) -> (value: UInt32, length: Int)? {
         guard bytes[index] >= 0x80 else { return (UInt32(bytes[index]), 1) }
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
@@ -69,8 +69,8 @@ public enum TextScan {
         return length > 0 ? (scalar(base + index, length), length) : nil
     }
 
-    /// Whether a reader would end a line there, a terminal would obey it or show text in another order than it stands,
-    /// or it may be dropped as a byte order mark.
+    /// Whether a character ends a line for some reader, controls a terminal, changes the order of displayed text, or
+    /// may be dropped as a byte order mark.
     public static func isControl(_ scalar: UInt32) -> Bool {
         switch scalar {
         case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF, 0xFFF9...0xFFFB:
@@ -79,7 +79,7 @@ public enum TextScan {
         }
     }
 
-    /// The same of a well-formed sequence of 2 to 4 bytes.
+    /// The same for a well-formed sequence of 2 to 4 bytes.
     @inline(__always)
     static func isControl(_ bytes: UnsafePointer<UInt8>) -> Bool {
         switch bytes[0] {
@@ -94,8 +94,8 @@ public enum TextScan {
     @inline(__always)
     private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
 
-    /// How many lines the bytes make, at least one; nil where they cannot be sent as lines of text and come out the
-    /// same: they are not UTF-8, or have a carriage return, which a reader cannot tell from a line feed.
+    /// The number of lines in the bytes, at least one. Nil if they would not survive being sent as lines of text: they
+    /// are not UTF-8, or have a carriage return, which a reader cannot tell from a line feed.
     public static func lines(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 1 }
         var feeds = 0
@@ -136,7 +136,7 @@ extension UnsafeRawBufferPointer {
     /// Whether it is well-formed UTF-8. Neither copies nor allocates.
     public var isUTF8: Bool {
         guard !isEmpty else { return true }
-        // Most text is short and ASCII.
+        // Most texts are short and ASCII.
         if allSatisfy({ $0 < 0x80 }) { return true }
         return withMemoryRebound(to: UInt8.self) { bytes in
             do throws(UTF8.ValidationError) {
@@ -148,6 +148,6 @@ extension UnsafeRawBufferPointer {
         }
     }
 
-    /// Its text; what is not UTF-8 becomes U+FFFD.
+    /// The bytes as text; bytes that are not UTF-8 become U+FFFD.
     public var text: String { String(decoding: self, as: UTF8.self) }
 }

@@ -1,5 +1,5 @@
-/* libxcrypt, as Debian's libcrypt-dev installs it. */
+/* libxcrypt, from Debian's libcrypt-dev. */
 #include <crypt.h>
 
-/* crypt(3) into a buffer of the caller's, which is overwritten: `size` bytes of it are at least needed. */
+/* The least size of the caller's buffer for crypt_rn(3), which overwrites it. */
 static inline unsigned long fb_crypt_size(void) { return sizeof(struct crypt_data); }

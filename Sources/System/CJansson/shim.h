@@ -1,2 +1,2 @@
-/* Jansson, as Debian's libjansson-dev installs it. */
+/* Jansson, from Debian's libjansson-dev. */
 #include <jansson.h>

@@ -1,15 +1,15 @@
-/* libmicrohttpd, as Debian's libmicrohttpd-dev installs it, and what Swift cannot call of it: functions of variable
- * arguments, and constants that are casts. */
+/* libmicrohttpd, from Debian's libmicrohttpd-dev, with wrappers for what Swift cannot import: variadic functions, and
+ * constants with casts. */
 #include <microhttpd.h>
 #include <string.h>
 
-/* fb_mhd_head counts on how this version leaves a head behind; later ones are strict by themselves when told to be. */
+/* Users of fb_mhd_head depend on how this version leaves a parsed head in memory. Later versions can parse strictly. */
 _Static_assert(MHD_VERSION == 0x00097500, "this is written for libmicrohttpd 0.9.75, Debian 12's");
 
 enum { FB_MHD_END_OF_STREAM = -1 };
 
-/* A daemon without a listening socket or a thread of its own: whoever has it calls MHD_run when its descriptor is
- * readable or its timeout is due. Nil when there are no descriptors or no memory. */
+/* A daemon without a listening socket or a thread of its own: its owner calls MHD_run when the descriptor is readable
+ * or the timeout is due. NULL if there are no descriptors or no memory. */
 static inline struct MHD_Daemon *fb_mhd_start(
     unsigned int connections, size_t memory, MHD_AccessHandlerCallback handler,
     void *(*target)(void *, const char *, struct MHD_Connection *), MHD_NotifyConnectionCallback connection,
@@ -23,8 +23,8 @@ static inline struct MHD_Daemon *fb_mhd_start(
         MHD_OPTION_END);
 }
 
-/* Whether the library is about to refuse a request for its Content-Length. That is the only word of it that comes
- * before the answer, of which it then writes two heads. */
+/* Whether a log message says that the library is about to refuse a request because of its Content-Length. Nothing else
+ * indicates that before the response, for which the library then writes two heads. */
 static inline int fb_mhd_is_bad_length(const char *format)
 {
     return strstr(format, "'Content-Length' header.") != NULL || strstr(format, "`Content-Length' header.") != NULL;
@@ -37,7 +37,7 @@ static inline int fb_mhd_descriptor(struct MHD_Daemon *daemon)
     return info ? info->epoll_fd : -1;
 }
 
-/* Bytes of a request's head, from its method on; 0 when it has not come. */
+/* Bytes of a request's head, from the method; 0 if it has not arrived. */
 static inline size_t fb_mhd_head(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -45,19 +45,19 @@ static inline size_t fb_mhd_head(struct MHD_Connection *connection)
     return info ? info->header_size : 0;
 }
 
-/* Whether there is an answer to the request, be it the library's own. */
+/* Whether there is a response to the request, including the library's own. */
 static inline int fb_mhd_is_answered(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS) != NULL;
 }
 
-/* The response is not chunked, and the connection ends behind it. */
+/* Configures the response to be sent unchunked and to end the connection. */
 static inline void fb_mhd_end_behind(struct MHD_Response *response)
 {
     (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
 }
 
-/* What MHD_NotifyConnectionCallback has put there. */
+/* The pointer stored by the MHD_NotifyConnectionCallback. */
 static inline void *fb_mhd_context(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);

@@ -1,2 +1,2 @@
-/* nghttp2, as Debian's libnghttp2-dev installs it. */
+/* nghttp2, from Debian's libnghttp2-dev. */
 #include <nghttp2/nghttp2.h>

@@ -1,4 +1,4 @@
-/* OpenSSL 3.0, as Debian's libssl-dev installs it, and what Swift cannot call of it: macros, stacks, constants that are
+/* OpenSSL 3.0, from Debian's libssl-dev, with wrappers for what Swift cannot import: macros, stacks, and constants with
  * casts. */
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What both sides of every connection are held to: TLS 1.2 and up, forward secrecy and authenticated encryption, no
- * compression, no second handshake. Records go out one a call, and idle connections keep no buffers. A read ends
- * behind each record, so that nobody can keep a thread by records without data. */
+/* The requirements for both sides of every connection: TLS 1.2 or later, forward secrecy, authenticated encryption, no
+ * compression, no renegotiation. Each call writes one record, and idle connections keep no buffers. A read ends after
+ * each record, so that a peer cannot occupy a thread with records that contain no data. */
 static inline int fb_tls_prepare(SSL_CTX *context, int kernel)
 {
     uint64_t options = SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -24,8 +24,8 @@ static inline int fb_tls_prepare(SSL_CTX *context, int kernel)
         SSL_CTX_set1_groups_list(context, "X25519:P-256:P-384");
 }
 
-/* Resumption for an hour by tickets that only this context can read; the server keeps nothing. Not where clients show
- * certificates, which are to be looked at each time. */
+/* Allows resumption for an hour, with tickets that only this context can decrypt; the server stores nothing. Not used
+ * if clients present certificates, which must be verified each time. */
 static inline void fb_tls_limit_sessions(SSL_CTX *context, int tickets)
 {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -34,15 +34,15 @@ static inline void fb_tls_limit_sessions(SSL_CTX *context, int tickets)
     if (!tickets) SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
 }
 
-/* Nobody is asked for a pass phrase. */
+/* Rejects encrypted keys instead of prompting for a pass phrase. */
 static inline int fb_tls_no_phrase(char *phrase, int size, int writing, void *context)
 {
     (void)phrase, (void)size, (void)writing, (void)context;
     return -1;
 }
 
-/* Chooses among a client's protocols. A connection's own list, each name behind its length, is its first extra datum;
- * where there is none, protocols are not talked about. */
+/* Chooses one of a client's protocols. The connection's own list, each name after its length, is its ex_data 0; without
+ * a list, no protocol is negotiated. */
 static inline int fb_tls_choose(
     SSL *ssl, const unsigned char **chosen, unsigned char *count, const unsigned char *offered,
     unsigned int offered_count, void *context)
@@ -61,7 +61,7 @@ static inline long fb_tls_set_name(SSL *ssl, const char *name) { return SSL_set_
 
 static inline int fb_tls_kernel_sends(SSL *ssl) { return BIO_get_ktls_send(SSL_get_wbio(ssl)) > 0; }
 
-/* As a socket's own, without SIGPIPE. The kernel's TLS, which needs more than bytes, is left to OpenSSL. */
+/* Like the socket BIO's write, but without SIGPIPE. Kernel TLS, which needs more than bytes, is left to OpenSSL. */
 static inline int fb_tls_send(BIO *bio, const char *bytes, int count)
 {
     if (BIO_get_ktls_send(bio)) return BIO_meth_get_write(BIO_s_socket())(bio, bytes, count);
@@ -85,7 +85,7 @@ static inline BIO_METHOD *fb_tls_make_method(void)
     return method;
 }
 
-/* The socket stays the caller's to close. */
+/* The caller still owns the socket and closes it. */
 static inline int fb_tls_attach(SSL *ssl, const BIO_METHOD *method, int fd)
 {
     BIO *bio = BIO_new(method);
@@ -95,7 +95,7 @@ static inline int fb_tls_attach(SSL *ssl, const BIO_METHOD *method, int fd)
     return 1;
 }
 
-/* Text of a certificate, as UTF-8 with its NUL; 0 when it is not text, is longer, or has a NUL of its own. */
+/* Text of a certificate, as UTF-8 with a final NUL; 0 if it is not text, is too long, or contains a NUL. */
 static inline int fb_tls_text(const ASN1_STRING *text, char *bytes, size_t capacity)
 {
     unsigned char *utf8 = NULL;
@@ -106,7 +106,7 @@ static inline int fb_tls_text(const ASN1_STRING *text, char *bytes, size_t capac
     return done;
 }
 
-/* The one common name of a certificate's subject; 0 when there is none, or several. */
+/* The common name of a certificate's subject; 0 if there is none, or more than one. */
 static inline int fb_tls_common_name(const X509 *certificate, char *bytes, size_t capacity)
 {
     const X509_NAME *subject = X509_get_subject_name(certificate);
@@ -115,7 +115,7 @@ static inline int fb_tls_common_name(const X509 *certificate, char *bytes, size_
     return fb_tls_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, place)), bytes, capacity);
 }
 
-/* The first of a certificate's alternative names that is a host's, an address of mail, or a URI. */
+/* The first of a certificate's alternative names that is a host name, an e-mail address, or a URI. */
 static inline int fb_tls_alternative_name(const X509 *certificate, char *bytes, size_t capacity)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -129,7 +129,7 @@ static inline int fb_tls_alternative_name(const X509 *certificate, char *bytes, 
     return done;
 }
 
-/* A certificate's subject as RFC 2253 writes it: "CN=reader,O=Example". Cut where it is too long. */
+/* A certificate's subject in the format of RFC 2253: "CN=reader,O=Example". Truncated if it is too long. */
 static inline void fb_tls_subject(const X509 *certificate, char *bytes, size_t capacity)
 {
     BIO *memory = BIO_new(BIO_s_mem());

@@ -1,2 +1,2 @@
-/* libyaml, as Debian's libyaml-dev installs it. Linked from its archive: a broker needs no further package to run. */
+/* libyaml, from Debian's libyaml-dev. It is linked statically, so a broker needs no extra package at run time. */
 #include <yaml.h>

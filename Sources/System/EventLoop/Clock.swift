@@ -1,15 +1,15 @@
-// Clock: the two clocks that everything is timed by, and that of a thread's work.
+// Clock: the two clocks used for all times, and a thread's processor time.
 
 import Glibc
 
 /// The machine's clocks; the first two are read through the vDSO (about 20 ns).
 public enum Clock {
-    /// Nanoseconds of a clock that never steps back; its zero means nothing.
+    /// Nanoseconds of a clock that never steps back; its zero has no meaning.
     public static func monotonic() -> UInt64 {
         UInt64(read(CLOCK_MONOTONIC))
     }
 
-    /// Nanoseconds since 1970; it steps when somebody sets the time.
+    /// Nanoseconds since 1970; it steps when the system's time is set.
     public static func wall() -> Int64 {
         read(CLOCK_REALTIME)
     }

@@ -1,16 +1,16 @@
-// Inbox: what crosses from one thread to another. Producers push onto a lock-free stack; the consumer takes the whole
-// stack with one exchange and turns it round. Nothing is ever popped singly, so there is no ABA problem.
+// Inbox: a queue between threads. Producers push onto a lock-free stack; the consumer takes the entire stack with one
+// exchange and reverses it. Nodes are never popped one by one, so there is no ABA problem.
 //
 //     push: node.next = head; head = node     (compare and exchange)
 //     take: list = head; head = nil           (exchange)
 //
-// Who pushes onto an empty stack wakes the consumer; the others find the wake under way and save the system call.
+// A push onto an empty stack wakes the consumer. Other pushes find the wake pending and save the system call.
 
 import Synchronization
 
 /// A queue with many producing threads and one consuming thread. The elements of one producer come out in the order in
-/// which it pushed them. A push costs an allocation, so push whole batches as one element. The queue has no limit of
-/// its own: who uses it bounds what may be under way.
+/// which they were pushed. A push costs an allocation, so push whole batches as one element. The queue has no limit of
+/// its own; its users must bound what is in flight.
 public final class Inbox<Element: Sendable>: @unchecked Sendable {
     // Unchecked because a pointer is not Sendable: a node is its producer's until it is pushed, then the consumer's.
     private struct Node {
@@ -27,7 +27,7 @@ public final class Inbox<Element: Sendable>: @unchecked Sendable {
 
     deinit { drain { _ in } }
 
-    /// What the consumer adds to its poller, for reading.
+    /// The consumer adds this to its poller, for reading.
     public var descriptor: Int32 { wakeup.descriptor }
 
     /// Adds `element`, and wakes the consumer if nothing was waiting. Any thread may call it.
@@ -45,12 +45,12 @@ public final class Inbox<Element: Sendable>: @unchecked Sendable {
         if seen == nil { wakeup.signal() }
     }
 
-    /// Tells the consumer's poller that the wake was noticed. Call it when the descriptor was readable, before `drain`.
+    /// Clears the wake in the consumer's poller. Call it when the descriptor was readable, before `drain`.
     public func clearWake() {
         wakeup.clear()
     }
 
-    /// Nothing waits. What was pushed before something else that the consumer has seen is seen here too.
+    /// Nothing waits. Anything pushed before something else that the consumer has seen is visible here too.
     public var isEmpty: Bool { head.load(ordering: .acquiring) == nil }
 
     /// Hands over everything that waits, oldest first. Only the consuming thread may call it.

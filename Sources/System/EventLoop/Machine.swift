@@ -1,10 +1,10 @@
-// Machine: what the host gives this process.
+// Machine: what the host provides to this process.
 
 import CLinux
 import Glibc
 
 public enum Machine {
-    /// CPUs that this process may run on, at least 1.
+    /// The number of CPUs that this process may run on, at least 1.
     public static var cpuCount: Int {
         max(1, Int(fb_cpu_count()))
     }
@@ -23,7 +23,7 @@ public enum Machine {
         let fd = fb_socket(AF_INET)
         if fd < 0 { return false }
         defer { close(fd) }
-        // A socket that is not connected is refused by the module itself; without it there is none of that name.
+        // If the module is loaded, it rejects an unconnected socket itself; otherwise the name is unknown.
         return setsockopt(fd, Int32(IPPROTO_TCP), TCP_ULP, "tls", 3) == 0 || errno == ENOTCONN
     }
 
@@ -32,28 +32,27 @@ public enum Machine {
         UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
     }
 
-    /// Bytes of it that this process has now; 0 where the machine does not tell.
+    /// Bytes of memory that this process uses now; 0 if unknown.
     public static var residentMemory: Int {
         let fields = text(ofFile: "/proc/self/statm")?.split(separator: " ") ?? []
         guard fields.count > 1, let pages = Int(fields[1]) else { return 0 }
         return pages * sysconf(Int32(_SC_PAGESIZE))
     }
 
-    /// Gives the memory that was freed, and that the C library keeps for the next time, back to the machine. Each
-    /// thread's allocations wait meanwhile.
+    /// Returns freed memory to the system, which the C library would keep for later. Allocations of all threads wait
+    /// meanwhile.
     public static func returnFreeMemory() { fb_return_memory() }
 
-    /// Opens /dev/null in the place of standard streams that are closed. Else the next descriptor that is opened takes
-    /// it, and what is meant for the stream, such as a log, goes to a client's socket. Call it before anything is
-    /// opened.
+    /// Opens /dev/null for each standard stream that is closed. Otherwise the next opened descriptor takes its number,
+    /// and output for the stream, such as a log, goes to a client's socket. Must be called before anything is opened.
     public static func fillStandardStreams() {
         for stream in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(stream, F_GETFD) < 0 {
-            // It gets the lowest number that is free.
+            // It gets the lowest free number.
             _ = open("/dev/null", O_RDWR)
         }
     }
 
-    /// Raises the limit on open files as far as the process may, and returns it.
+    /// Raises the limit on open files to the process's hard limit. Returns the new limit.
     public static func raiseOpenFiles() throws(SystemError) -> UInt64 {
         var limit = rlimit()
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -67,7 +66,7 @@ public enum Machine {
         return UInt64(limit.rlim_cur)
     }
 
-    /// The variables of the process's environment whose names begin with `prefix`.
+    /// The environment variables whose names begin with `prefix`.
     public static func environment(prefix: String) -> [(name: String, value: String)] {
         var variables: [(name: String, value: String)] = []
         guard var next = fb_environment() else { return [] }
@@ -81,12 +80,12 @@ public enum Machine {
         return variables
     }
 
-    /// The first `limit` bytes of a small text file, as those of /proc; nil when it cannot be read.
+    /// The first `limit` bytes of a small text file such as one in /proc; nil if it cannot be read.
     public static func text(ofFile path: String, limit: Int = 64 << 10) -> String? {
         bytes(ofFile: path, limit: limit).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The first `limit` bytes of a file; nil when it cannot be read.
+    /// The first `limit` bytes of a file; nil if it cannot be read.
     public static func bytes(ofFile path: String, limit: Int) -> [UInt8]? {
         let fd = open(path, O_RDONLY | O_CLOEXEC)
         if fd < 0 { return nil }

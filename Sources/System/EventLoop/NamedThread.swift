@@ -3,7 +3,7 @@
 import CLinux
 import Glibc
 
-/// A running thread, to be joined or detached once.
+/// A running thread, which must be joined or detached once.
 public struct NamedThread: Sendable {
     private let handle: pthread_t
 
@@ -27,7 +27,7 @@ public struct NamedThread: Sendable {
         pthread_join(handle, nil)
     }
 
-    /// Lets the thread end by itself, with nobody waiting for it.
+    /// Lets the thread end by itself, without a join.
     public func detach() {
         pthread_detach(handle)
     }

@@ -1,13 +1,13 @@
 // PassedSockets: listening sockets that another process opened for this one, as systemd's socket units do
-// (sd_listen_fds(3)): descriptors from 3 on, how many by LISTEN_FDS, their names by LISTEN_FDNAMES, and for whom by
-// LISTEN_PID.
+// (sd_listen_fds(3)): descriptors from 3 up, their number in LISTEN_FDS, their names in LISTEN_FDNAMES, and the process
+// that they are for in LISTEN_PID.
 
 import CLinux
 import Glibc
 
-/// What was passed, in order.
+/// The sockets that were passed, in order.
 public struct PassedSockets: Equatable, Sendable {
-    /// A descriptor, and what it is for.
+    /// A descriptor and its name.
     public struct Entry: Equatable, Sendable {
         public var socket: Int32
         public var name: String
@@ -18,17 +18,18 @@ public struct PassedSockets: Equatable, Sendable {
         }
     }
 
-    /// More are refused.
+    /// The most sockets accepted; more are an error.
     public static let most = 64
     static let first: Int32 = 3
-    /// Named nothing else, as by a process that knows nothing of names.
+    /// The name of sockets that were passed without names.
     static let unnamed = "unknown"
 
     public var entries: [Entry] = []
 
     public init() {}
 
-    /// Reads the variables of systemd's protocol; none of them, or those of another process, are no sockets.
+    /// Reads the variables of systemd's protocol. If there are none, or they are for another process, there are no
+    /// sockets.
     ///
     /// - Parameter variable: the value of an environment variable.
     public init(process: Int32, variable: (String) -> String?) throws(SystemError) {
@@ -46,7 +47,7 @@ public struct PassedSockets: Equatable, Sendable {
         }
     }
 
-    /// Those that were passed to this process, made fit for a poller. Every one is a listening TCP socket.
+    /// The sockets passed to this process, made ready for a poller. Each must be a listening TCP socket.
     public static func take() throws(SystemError) -> PassedSockets {
         let passed = try PassedSockets(process: getpid()) { name in getenv(name).map { String(cString: $0) } }
         for entry in passed.entries {

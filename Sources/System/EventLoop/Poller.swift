@@ -1,16 +1,16 @@
-// Poller: epoll. Level-triggered, so that one read of bounded size a turn is enough and what is left comes up again.
+// Poller: epoll. It is level-triggered, so one read of bounded size per turn is enough: the rest is reported again.
 
 import CLinux
 import Glibc
 
-/// Which readiness of a file descriptor is waited for. Errors and hang-ups are always told.
+/// The readiness to wait for on a file descriptor. Errors and hang-ups are always reported.
 public struct Interest: OptionSet, Sendable {
     public let rawValue: UInt32
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 
     public static let read = Interest(rawValue: UInt32(FB_READABLE))
     public static let write = Interest(rawValue: UInt32(FB_WRITABLE))
-    /// The peer's end, though nobody reads.
+    /// The peer's end, even if nothing is read.
     public static let end = Interest(rawValue: UInt32(FB_ENDED))
 }
 
@@ -22,17 +22,17 @@ public struct Readiness: OptionSet, Sendable {
     /// There are bytes, an end, or a connection to accept.
     public static let readable = Readiness(rawValue: UInt32(FB_READABLE))
     public static let writable = Readiness(rawValue: UInt32(FB_WRITABLE))
-    /// The peer has sent its end. Told only where it was asked for.
+    /// The peer has sent its end. Reported only if requested.
     public static let ended = Readiness(rawValue: UInt32(FB_ENDED))
-    /// Both directions are closed, or there is an error (see `Socket.error`). Told whatever was asked for, again and
-    /// again: a descriptor that is not going to be read must be closed or removed.
+    /// Both directions are closed, or there is an error (see `Socket.error`). Reported in every wait, even if not
+    /// requested: a descriptor that will not be read must be closed or removed.
     public static let dead = Readiness(rawValue: UInt32(FB_ERROR | FB_HANGUP))
 }
 
-/// Waits for file descriptors. Each is known by a 64-bit token of the caller's; a token of (generation, index) makes an
-/// event that was fetched before its descriptor was closed harmless.
+/// Waits for file descriptors. Each has a 64-bit token chosen by the caller. A token of (generation, index) makes
+/// events harmless that were fetched before their descriptor was closed.
 public struct Poller: ~Copyable {
-    /// Events taken up by one `wait`.
+    /// The most events returned by one `wait`.
     public static let capacity = 256
 
     private let descriptor: Int32
@@ -50,12 +50,12 @@ public struct Poller: ~Copyable {
         events.deallocate()
     }
 
-    /// Begins to watch `fd`, which stays the caller's to close; closing it ends the watch.
+    /// Begins to watch `fd`, which the caller still owns; closing it ends the watch.
     public func add(_ fd: Int32, token: UInt64, interest: Interest) throws(SystemError) {
         try change(FB_ADD, fd, token, interest)
     }
 
-    /// Changes what is waited for on `fd`. With an empty interest only `dead` is told.
+    /// Changes the interest in `fd`. With an empty interest only `dead` is reported.
     public func modify(_ fd: Int32, token: UInt64, interest: Interest) throws(SystemError) {
         try change(FB_MODIFY, fd, token, interest)
     }
@@ -65,8 +65,8 @@ public struct Poller: ~Copyable {
         try change(FB_REMOVE, fd, 0, [])
     }
 
-    /// Waits until something is ready or `timeout` nanoseconds (nil: for ever) have passed, never less. Returns the
-    /// number of events, to be read by subscript until the next wait; a signal can end the wait early, with none.
+    /// Waits until something is ready or at least `timeout` nanoseconds (nil: no limit) have passed. Returns the number
+    /// of events, which can be read by subscript until the next wait. A signal can end the wait early with 0 events.
     public mutating func wait(timeout: UInt64?) throws(SystemError) -> Int {
         let count = fb_poll_wait(descriptor, events, Int32(Poller.capacity), Poller.milliseconds(timeout))
         if count >= 0 { return Int(count) }
@@ -80,7 +80,7 @@ public struct Poller: ~Copyable {
         return (events[index].token, Readiness(rawValue: events[index].ready))
     }
 
-    /// Rounded up, so that a timer that is waited for has passed when the wait ends.
+    /// Rounded up, so that an awaited timer has expired when the wait ends.
     static func milliseconds(_ timeout: UInt64?) -> Int32 {
         guard let timeout else { return -1 }
         let whole = timeout / 1_000_000 + (timeout % 1_000_000 == 0 ? 0 : 1)

@@ -1,12 +1,12 @@
-// Signals: process signals as something to poll for, instead of handlers that may interrupt anything.
+// Signals: process signals as events to poll for, instead of handlers that can interrupt anything.
 
 import CLinux
 import Glibc
 
-/// Takes signals through a file descriptor. Make it before the first thread is started, so that every thread has the
-/// signals blocked.
+/// Receives signals through a file descriptor. Create it before the first thread is started, so that every thread has
+/// the signals blocked.
 public struct Signals: ~Copyable {
-    /// What to add to the poller, for reading.
+    /// Add this to the poller, for reading.
     public let descriptor: Int32
 
     public init(_ signals: [Int32]) throws(SystemError) {
@@ -16,13 +16,13 @@ public struct Signals: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The number of the next signal that came; nil when there is none.
+    /// The number of the next pending signal; nil if there is none.
     public func next() -> Int32? {
         let signal = fb_signals_next(descriptor)
         return signal > 0 ? signal : nil
     }
 
-    /// A write to a pipe whose reader is gone fails, instead of ending the process.
+    /// Makes a write to a pipe without a reader fail instead of ending the process.
     public static func ignoreBrokenPipe() {
         _ = fb_ignore_broken_pipe()
     }

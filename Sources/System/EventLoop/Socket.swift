@@ -1,34 +1,36 @@
-// Socket: TCP sockets as plain file descriptors, every one non-blocking and closed on exec. Who gets one closes it.
+// Socket: TCP sockets as plain file descriptors, all non-blocking and close-on-exec. The caller that gets one closes
+// it.
 
 import CLinux
 import Glibc
 
-/// What a read brought.
+/// The result of a read.
 public enum ReadResult: Equatable, Sendable {
     case bytes(Int)
     /// The peer will send nothing more.
     case end
-    /// Nothing is there yet.
+    /// Nothing is available yet.
     case blocked
     /// The connection is gone; the value is an `errno`.
     case failed(Int32)
 }
 
-/// What a write did.
+/// The result of a write.
 public enum WriteResult: Equatable, Sendable {
-    /// The socket took this many bytes, perhaps fewer than were given.
+    /// The socket took this many bytes, possibly fewer than given.
     case bytes(Int)
-    /// It takes none now.
+    /// It takes none at present.
     case blocked
     /// The connection is gone; the value is an `errno`.
     case failed(Int32)
 }
 
 public enum Socket {
-    /// Connections that the kernel holds until they are accepted.
+    /// Connections that the kernel queues until they are accepted.
     public static let backlog: Int32 = 1024
-    /// The kernel's send buffer (it doubles the figure for its own bookkeeping), and how many unsent bytes in it count
-    /// as full. Small, so that an answered keepalive does not stand behind megabytes of data.
+    /// The size of the kernel's send buffer (it doubles the value for its own bookkeeping), and the number of unsent
+    /// bytes at which it counts as full. They are small so that a KEEPALIVE response does not queue after megabytes of
+    /// data.
     public static let sendBuffer = 256 << 10
     public static let unsentLimit = 64 << 10
 
@@ -50,8 +52,8 @@ public enum Socket {
         return fd
     }
 
-    /// The next connection that waits at `listener`; nil when there is none. Thrown errors of the listener or the
-    /// process (EMFILE, ENFILE, ENOBUFS, ENOMEM) come up again at once: pause before the next attempt.
+    /// The next connection waiting on `listener`; nil if there is none. Errors of the listener or the process (EMFILE,
+    /// ENFILE, ENOBUFS, ENOMEM) would be thrown again at once: pause before the next attempt.
     public static func accept(_ listener: Int32) throws(SystemError) -> (fd: Int32, peer: SocketAddress)? {
         while true {
             var peer = SocketAddress()
@@ -61,15 +63,15 @@ public enum Socket {
             case EAGAIN: return nil
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
-                // The connection that waited is gone already; the next one is as good as ever.
+                // The waiting connection is gone already; the next one is unaffected.
                 continue
             default: throw SystemError("cannot accept connections", code: -fd)
             }
         }
     }
 
-    /// Two sockets, each the other's peer, whose kernel buffers hold about `buffer` bytes each way; nil when the
-    /// process may have no more files.
+    /// A connected pair of sockets, whose kernel buffers hold about `buffer` bytes in each direction; nil if the
+    /// process may not open more files.
     public static func pair(buffer: Int32) -> (Int32, Int32)? {
         var ends: [Int32] = [-1, -1]
         let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue
@@ -78,32 +80,31 @@ public enum Socket {
         return (ends[0], ends[1])
     }
 
-    /// Sets what a connection of a broker wants: no delay for small writes, small kernel buffers, and an end to
-    /// connections whose peer has not acknowledged anything for `userTimeout` milliseconds. The kernel counts a peer
-    /// that leaves its window closed as such, so the time must be longer than a subscriber may stop reading.
+    /// Configures a broker's connection: no delay for small writes, small kernel buffers, and an end to connections
+    /// whose peer has not acknowledged anything for `userTimeout` milliseconds. To the kernel that includes a peer that
+    /// keeps its window closed, so the time must be longer than a subscriber may stop reading.
     public static func configure(_ fd: Int32, userTimeout: Int32) {
-        // None of these can fail on a TCP socket; on another (a test's pair) they have no meaning.
+        // None of these can fail on a TCP socket; on others (a test's pair) they have no meaning.
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Int32(unsentLimit))
         _ = fb_set_option(fd, SOL_SOCKET, SO_SNDBUF, Int32(sendBuffer))
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, userTimeout)
     }
 
-    /// Seconds of silence after which the kernel asks the peer of a `keepAlive` socket whether it is there, and between
-    /// two questions.
+    /// Seconds of silence after which the kernel probes the peer of a `keepAlive` socket, and seconds between probes.
     public static let keepAliveIdle: Int32 = 60
     public static let keepAliveInterval: Int32 = 20
 
-    /// Has the kernel look for a peer that is gone without a word. One that does not answer for the `userTimeout` that
-    /// the socket was configured with is.
+    /// Makes the kernel detect a peer that disappeared without closing: one that does not respond for the socket's
+    /// configured `userTimeout`.
     public static func keepAlive(_ fd: Int32) {
         _ = fb_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPIDLE, keepAliveIdle)
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPINTVL, keepAliveInterval)
     }
 
-    /// Connects to the first address of `endpoint` that answers within `timeout` nanoseconds in all; resolving a name
-    /// comes before and is not counted. Blocks. The socket has no delay for small writes.
+    /// Connects to the first address of `endpoint` that responds within `timeout` nanoseconds in all, which does not
+    /// include resolving a name. Blocks. The socket has no delay for small writes.
     public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
         let addresses = try endpoint.resolve()
         let deadline = Clock.monotonic() + min(timeout, 1 << 62)
@@ -147,7 +148,7 @@ public enum Socket {
         }
     }
 
-    /// Reads what is there, at most `buffer.count` bytes (more than 0).
+    /// Reads what is available, at most `buffer.count` bytes (more than 0).
     public static func read(_ fd: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         while true {
             let count = fb_read(fd, buffer.baseAddress, buffer.count)
@@ -155,7 +156,7 @@ public enum Socket {
         }
     }
 
-    /// As `read`, but the bytes stay there to be read.
+    /// Like `read`, but does not consume the bytes.
     public static func peek(_ fd: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         while true {
             let count = fb_peek(fd, buffer.baseAddress, buffer.count)
@@ -163,8 +164,8 @@ public enum Socket {
         }
     }
 
-    /// Throws away what has come, up to 16 KiB: a socket that is closed with bytes unread resets its connection, and
-    /// what was written last may be lost for it.
+    /// Discards up to 16 KiB of received bytes: closing a socket with unread bytes resets its connection, which may
+    /// lose the last bytes written.
     public static func discard(_ fd: Int32) {
         withUnsafeTemporaryAllocation(byteCount: 16 << 10, alignment: 1) { _ = read(fd, into: $0) }
     }
@@ -175,24 +176,24 @@ public enum Socket {
         return count == -Int(EAGAIN) ? .blocked : .failed(Int32(-count))
     }
 
-    /// A poller tells of bytes only when there are `count` of them, or the peer's end.
+    /// Makes a poller report bytes only once there are `count` of them, or the peer's end.
     public static func waitForBytes(_ count: Int32, on fd: Int32) {
         _ = fb_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, count)
     }
 
-    /// Another descriptor of the same socket; nil when the process may have no more.
+    /// Another descriptor of the same socket; nil if the process may not open more.
     public static func duplicate(_ fd: Int32) -> Int32? {
         let copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)
         return copy < 0 ? nil : copy
     }
 
-    /// Has `fd` name what `other` does, and no more what it named.
+    /// Makes `fd` refer to what `other` does, closing what it referred to.
     public static func replace(_ fd: Int32, by other: Int32) {
-        // It fails for nothing but what is no descriptor.
+        // It can only fail for an invalid descriptor.
         _ = fb_replace(fd, other)
     }
 
-    /// Small writes go at once.
+    /// Sends small writes at once.
     public static func noDelay(_ fd: Int32) {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
@@ -214,35 +215,35 @@ public enum Socket {
         }
     }
 
-    /// Pieces that one `write` takes.
+    /// The most pieces that one `write` takes.
     public static let piecesLimit = 64
 
     public static func write(_ fd: Int32, _ bytes: UnsafeRawBufferPointer) -> WriteResult {
         withUnsafePointer(to: bytes) { write(fd, UnsafeBufferPointer(start: $0, count: 1)) }
     }
 
-    /// Ends both directions: whoever waits for the socket is told, and what was written is still sent.
+    /// Closes both directions. Waiters on the socket are notified, and what was written is still sent.
     public static func shutdown(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_RDWR))
     }
 
-    /// Whoever waits for the socket is told of an end behind what is there to be read.
+    /// Makes readers see an end after the bytes already received.
     public static func shutdownRead(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_RD))
     }
 
-    /// Sends an end behind what was written; reading goes on.
+    /// Sends an end after what was written; reading continues.
     public static func shutdownWrite(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_WR))
     }
 
-    /// Whether both directions are closed, though there may still be something to read.
+    /// Whether both directions are closed; there may still be bytes to read.
     public static func hasHungUp(_ fd: Int32) -> Bool {
         var state = pollfd(fd: fd, events: 0, revents: 0)
         return poll(&state, 1, 0) == 1 && Int32(state.revents) & POLLHUP != 0
     }
 
-    /// The error that a dead socket died of, as an `errno`; 0 for none. Reading it clears it.
+    /// The error of a dead socket, as an `errno`; 0 for none. Reading it clears it.
     public static func error(_ fd: Int32) -> Int32 {
         -fb_socket_error(fd)
     }

@@ -1,9 +1,9 @@
-// Addresses: what a person writes (host and port), and what the kernel takes (an IPv4 or IPv6 address and port).
+// Addresses: as people write them (host and port), and as the kernel uses them (an IPv4 or IPv6 address and port).
 
 import CLinux
 import Glibc
 
-/// A host, by name or number, and a port, as written "localhost:7690" or "[::1]:7690".
+/// A host name or address and a port, written as "localhost:7690" or "[::1]:7690".
 public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     public var host: String
     public var port: UInt16
@@ -13,7 +13,7 @@ public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads "HOST:PORT". The thrown error's description says what to write instead.
+    /// Parses "HOST:PORT". The description of a thrown error says what to write instead.
     public init(parsing text: String) throws(SystemError) {
         let attempt = "\"\(text)\" is no address"
         guard let colon = text.utf8.lastIndex(of: UInt8(ascii: ":")) else {
@@ -44,8 +44,8 @@ public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
         host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 
-    /// Every address that the host has, in the resolver's order of preference. Asks the name servers when the host is a
-    /// name, and then takes as long as they do.
+    /// All addresses of the host, in the resolver's order of preference. If the host is a name, this blocks until the
+    /// name servers reply.
     public func resolve() throws(SystemError) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -89,14 +89,14 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
 
     public var isIPv6: Bool { family == AF_INET6 }
 
-    /// Nothing but the port differs.
+    /// Whether both have the same host address; the ports may differ.
     public func hasHost(of other: SocketAddress) -> Bool {
         var same = self
         same.port = other.port
         return same.description == other.description
     }
 
-    /// It stands for all addresses of the machine.
+    /// Whether this is the wildcard address.
     public var isUnspecified: Bool {
         withUnsafeBytes(of: storage) { bytes in
             isIPv6 ? bytes[8..<24].allSatisfy { $0 == 0 } : bytes[4..<8].allSatisfy { $0 == 0 }
@@ -104,7 +104,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
     }
 
     public var port: UInt16 {
-        // The port stands behind the family, in both.
+        // The port follows the family in both structures.
         get { UInt16(bigEndian: withUnsafeBytes(of: storage) { $0.load(fromByteOffset: 2, as: UInt16.self) }) }
         set {
             withUnsafeMutableBytes(of: &storage) {
@@ -113,7 +113,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Only this machine reaches it: 127.0.0.0/8, ::1, and the former as IPv6 writes it.
+    /// Only reachable from this machine: 127.0.0.0/8, ::1, and the former mapped to IPv6.
     public var isLoopback: Bool {
         withUnsafeBytes(of: storage) { bytes in
             guard isIPv6 else { return bytes[4] == 127 }
@@ -125,7 +125,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
 
     /// "127.0.0.1:7690" or "[::1]:7690".
     public var description: String {
-        // The address stands behind family and port, in IPv6 behind the flow label too.
+        // The address follows family and port, and in IPv6 the flow label.
         let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { buffer in
             withUnsafeBytes(of: storage) { bytes in
                 let address = bytes.baseAddress! + (isIPv6 ? 8 : 4)

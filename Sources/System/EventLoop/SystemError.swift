@@ -1,10 +1,10 @@
-// SystemError: what the kernel or the resolver refused, as a sentence.
+// SystemError: a failure in the kernel or the resolver, as a sentence.
 
 import Glibc
 
-/// A failed system call. `description` is a sentence for the person at the terminal.
+/// A failed system call. `description` is a sentence for the user at the terminal.
 public struct SystemError: Error, CustomStringConvertible, Sendable {
-    /// The `errno` value; 0 when the failure did not come from the kernel (a name that does not resolve).
+    /// The `errno` value; 0 if the failure did not come from the kernel (for example, a name that does not resolve).
     public var code: Int32
     /// What was attempted: "cannot listen on 127.0.0.1:7690".
     public var attempt: String
@@ -25,7 +25,7 @@ public struct SystemError: Error, CustomStringConvertible, Sendable {
 
     public var description: String { "\(attempt): \(cause)" }
 
-    /// The system's own words for an `errno` value.
+    /// The system's text for an `errno` value.
     public static func text(of code: Int32) -> String {
         String(cString: strerror(code))
     }

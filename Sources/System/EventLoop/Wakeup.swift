@@ -1,11 +1,11 @@
-// Wakeup: an eventfd, by which one thread ends another's wait.
+// Wakeup: an eventfd with which one thread ends another's wait.
 
 import CLinux
 import Glibc
 
 /// Makes a `Poller` on another thread return.
 public final class Wakeup: Sendable {
-    /// What to add to the poller, for reading.
+    /// Add this to the poller, for reading.
     public let descriptor: Int32
 
     public init() throws(SystemError) {
@@ -17,7 +17,7 @@ public final class Wakeup: Sendable {
 
     /// Makes the descriptor readable. Any thread may call it, any number of times.
     public func signal() {
-        // It fails only when 2⁶⁴ − 2 signals have piled up, and then the descriptor is readable anyway.
+        // It fails only after 2⁶⁴ − 2 signals, and then the descriptor is readable anyway.
         _ = fb_wakeup_signal(descriptor)
     }
 

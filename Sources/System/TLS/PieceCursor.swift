@@ -1,6 +1,6 @@
-// PieceCursor: what is to be written, cut into records.
+// PieceCursor: cuts the pieces to be written into records.
 
-/// Goes through pieces record by record: a large piece is taken as it lies, small ones are put together.
+/// Walks over pieces record by record. A large piece is used in place; small ones are joined.
 struct PieceCursor {
     private let pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
     private var index = 0
@@ -8,7 +8,7 @@ struct PieceCursor {
 
     init(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) { self.pieces = pieces }
 
-    /// The next bytes, without going past them; nil at the end.
+    /// The next bytes, without moving past them; nil at the end.
     mutating func next(atMost limit: Int, scratch: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer? {
         while index < pieces.count, pieces[index].count == offset {
             index += 1

@@ -1,17 +1,17 @@
-// TLSCertificate: who a peer is, as its certificate says; and when a certificate begins and ends.
+// TLSCertificate: a peer's identity, from its certificate, and a certificate's period of validity.
 
 import COpenSSL
 import Glibc
 
-/// What is kept of a certificate that was verified.
+/// The parts of a verified certificate that are kept.
 public struct TLSCertificate: Equatable, Sendable {
-    /// The subject's common name; where it has none, or several, the first of the alternative names that is a host's,
-    /// an address of mail, or a URI. Nil when there is none of these either.
+    /// The subject's common name. If it has none, or several: the first alternative name that is a host name, an e-mail
+    /// address or a URI. Nil if there is none of these either.
     public var user: String?
-    /// The subject, as RFC 2253 writes it: "CN=reader,O=Example".
+    /// The subject in the format of RFC 2253: "CN=reader,O=Example".
     public var subject: String
 
-    /// Bytes of a name; a longer one is none.
+    /// The most bytes in a name; longer ones are ignored.
     static let nameLimit = 255
     private static let subjectLimit = 1024
 
@@ -35,11 +35,11 @@ public struct TLSCertificate: Equatable, Sendable {
     }
 }
 
-/// What a server shows of itself, and from when to when clients take it.
+/// A server's own certificate: its subject, and when clients accept it.
 public struct TLSValidity: Equatable, Sendable {
-    /// As RFC 2253 writes it: "CN=broker.example.org".
+    /// In the format of RFC 2253: "CN=broker.example.org".
     public var subject: String
-    /// Seconds since 1970, the last one included.
+    /// Seconds since 1970, both inclusive.
     public var begins: Int64
     public var ends: Int64
 
@@ -55,7 +55,7 @@ public struct TLSValidity: Equatable, Sendable {
         ends = TLSValidity.seconds(X509_get0_notAfter(certificate))
     }
 
-    /// OpenSSL has read the certificate, and so its times can be read.
+    /// OpenSSL has parsed the certificate, so its times are valid.
     private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {
         var parts = tm()
         guard ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }

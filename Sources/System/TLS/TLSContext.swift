@@ -1,25 +1,25 @@
-// TLSContext: what all connections of one side have in common – its certificate and key, whom it trusts, and the
-// versions and ciphers of TLS.
+// TLSContext: what all connections of one side share: certificate and key, trusted authorities, and the TLS versions
+// and ciphers.
 
 import COpenSSL
 
-/// Whether a server wants its clients' certificates.
+/// Whether a server requests its clients' certificates.
 public enum ClientVerification: String, CaseIterable, Sendable {
     case off
-    /// One that is shown must be trusted; none is fine too.
+    /// A certificate that is presented must be trusted; none is accepted too.
     case optional
     case required
 }
 
-/// Where a server's certificate and key lie, in PEM.
+/// The files of a server's certificate and key, in PEM.
 public struct TLSServerSettings: Equatable, Sendable {
-    /// The certificate, and behind it those that lead to its authority.
+    /// The certificate, followed by the intermediate certificates up to its CA.
     public var certificate: String
     public var key: String
-    /// Certificates of the authorities that clients' certificates must come from. Nil goes with `off` only.
+    /// CA certificates that clients' certificates must be issued by. May be nil only with `off`.
     public var clientAuthority: String?
     public var verification: ClientVerification
-    /// Has the kernel encrypt, where it can.
+    /// Lets the kernel encrypt if it can.
     public var usesKernel: Bool
 
     public init(
@@ -35,24 +35,24 @@ public struct TLSServerSettings: Equatable, Sendable {
     }
 }
 
-/// How a client trusts a server, and shows who it is.
+/// How a client verifies a server and authenticates itself.
 public struct TLSClientSettings: Equatable, Hashable, Sendable {
-    /// A file with certificates of authorities, in PEM; nil for those that the system trusts.
+    /// A file with CA certificates, in PEM; nil for those that the system trusts.
     public var authority: String?
-    /// Files with the client's certificate, and its key, in PEM; nil shows none. The key may lie with the certificate.
+    /// Files with the client's certificate and key, in PEM; nil for none. Both may be in one file.
     public var certificate: String?
     public var key: String?
-    /// False takes any certificate, of whomever it is: who is in between can read and change everything.
+    /// False accepts any certificate from anyone: a man in the middle can read and change everything.
     public var verifies = true
 
     public init() {}
 }
 
-/// Immutable once it is made, and shared by threads.
+/// Immutable, so that threads can share it.
 public final class TLSContext: @unchecked Sendable {
     let handle: OpaquePointer
 
-    /// Bytes of a peer's certificates, and how many may lead to an authority.
+    /// The most bytes in a peer's certificate chain, and its greatest depth.
     private static let certificatesLimit = 64 << 10
     private static let depthLimit: Int32 = 8
 
@@ -68,7 +68,7 @@ public final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
-    /// Its own certificate; nil when it has none.
+    /// The validity of its own certificate; nil if it has none.
     var validity: TLSValidity? { SSL_CTX_get0_certificate(handle).map { TLSValidity($0) } }
 
     /// Reads a server's files.
@@ -129,11 +129,11 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// What OpenSSL has to say about a file, in words of ours where its own are of no use to anybody.
+    /// OpenSSL's reason for rejecting a file, or our own text if its reason helps nobody.
     private static func why(_ nothingFound: String) -> String {
         switch TLSError.reason() {
         case nil, "unsupported", "no start line", "no certificate or crl found": nothingFound
-        // By nobody but `fb_tls_no_phrase`.
+        // Only `fb_tls_no_phrase` causes these.
         case "interrupted or cancelled", "bad password read": "it is encrypted; give one without a pass phrase"
         case let reason?: reason
         }

@@ -1,23 +1,23 @@
-// TLSError: why there is no TLS, as a sentence that says what to do.
+// TLSError: why TLS cannot be used, as a sentence that says what to do.
 
 import COpenSSL
 import EventLoop
 import Glibc
 
-/// Files that cannot be used.
+/// A file that cannot be used.
 public struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
     public enum Code: Equatable, Sendable {
         /// A file is missing, or this process may not read it.
         case unreadable
-        /// A file has no certificate, or none that can be used.
+        /// A file has no usable certificate.
         case badCertificate
-        /// A file has no private key, or none that can be used.
+        /// A file has no usable private key.
         case badKey
-        /// The key is not the certificate's.
+        /// The key does not belong to the certificate.
         case mismatch
-        /// A file has no certificates of authorities.
+        /// A file has no CA certificates.
         case badAuthority
-        /// OpenSSL has no memory, or cannot be used.
+        /// OpenSSL has no memory or cannot be used.
         case system
     }
 
@@ -29,7 +29,7 @@ public struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Looks whether a file can be read at all.
+    /// Checks that a file can be read at all.
     static func check(_ path: String, _ what: String) throws(TLSError) {
         let fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard fd >= 0 else {
@@ -42,7 +42,7 @@ public struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What OpenSSL said first about the failure at hand; it is forgotten.
+    /// Removes and returns OpenSSL's first reason for the current failure.
     static func reason() -> String? {
         let error = ERR_peek_error()
         defer { ERR_clear_error() }

@@ -1,8 +1,8 @@
-// TLSServer: the context that new connections get, which can be made anew from its files while a broker runs.
+// TLSServer: the context for new connections, which can be reloaded from its files while a broker runs.
 
 import Synchronization
 
-/// Shared by threads.
+/// Thread-safe.
 public final class TLSServer: Sendable {
     private let context: Mutex<TLSContext>
 
@@ -11,13 +11,13 @@ public final class TLSServer: Sendable {
         context = Mutex(try TLSContext(settings))
     }
 
-    /// New connections get what `fresh` has; those that are open keep what they have.
+    /// Uses the context of `fresh` for new connections; open connections keep theirs.
     public func adopt(_ fresh: TLSServer) {
         let newer = fresh.context.withLock { $0 }
         context.withLock { $0 = newer }
     }
 
-    /// The certificate that new connections are shown.
+    /// The validity of the certificate presented to new connections.
     public var validity: TLSValidity? { context.withLock { $0 }.validity }
 
     /// The server's side of a new connection.

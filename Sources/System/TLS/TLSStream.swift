@@ -1,21 +1,21 @@
-// TLSStream: TLS on a non-blocking socket. It reads and writes as `Socket` does, and never waits.
+// TLSStream: TLS on a non-blocking socket. It reads and writes like `Socket`, and never blocks.
 //
-//     handshake ──done──▶ open ──read: end──▶ the peer sends no more
-//         └──────────failed──────┴──failed──▶ of no use any more
+//     handshake ──done──▶ open ──read: end──▶ the peer sends nothing more
+//         └──────────failed──────┴──failed──▶ unusable
 //
-// A record that the socket took a part of must be sent to its end before anything else: until then it is held by
-// OpenSSL, and counts as written. At most one is. OpenSSL has encrypted it, and does not look at its bytes again when
-// it goes on (`ssl3_write_pending`): here only their number is kept.
+// A record of which the socket took only a part must be sent completely before anything else. Until then OpenSSL holds
+// it, and it counts as written. There is at most one. OpenSSL has encrypted it and does not read the original bytes
+// again when it continues (`ssl3_write_pending`), so only their number is kept here.
 
 import COpenSSL
 import EventLoop
 import Glibc
 
-/// Whom a stream tells how much it holds.
+/// Receives how many bytes a stream holds.
 public struct TLSGauge: Sendable {
-    /// So many bytes more are held.
+    /// Called with the change in the number of bytes held.
     let hold: @Sendable (Int) -> Void
-    /// So much is held by all that records are to be small.
+    /// Whether all streams hold so much that records should be small.
     let isFull: @Sendable () -> Bool
 
     public init(hold: @escaping @Sendable (Int) -> Void, isFull: @escaping @Sendable () -> Bool) {
@@ -24,21 +24,21 @@ public struct TLSGauge: Sendable {
     }
 }
 
-/// Belongs to one thread at a time. The socket is the caller's, and has to be open as long as this is used.
+/// Used by one thread at a time. The socket is owned by the caller and must stay open while this is used.
 public final class TLSStream {
-    /// How a handshake stands.
+    /// The state of a handshake.
     public enum Handshake: Equatable, Sendable {
         case done
-        /// It goes on when the socket is readable.
+        /// Continue when the socket is readable.
         case wantsRead
         case wantsWrite
-        /// The connection is of no use. `failure` tells why.
+        /// The connection is unusable; `failure` says why.
         case failed
     }
 
-    /// What is agreed on in the handshake, beside TLS itself (RFC 7301). The server's order counts.
+    /// The application protocols to negotiate in the handshake (RFC 7301). The server's order decides.
     public struct Protocols: Sendable {
-        /// Each name behind its length, and a NUL.
+        /// Each name after its length, and a NUL.
         fileprivate let list: StaticString?
 
         public static let none = Protocols(list: nil)
@@ -47,35 +47,35 @@ public final class TLSStream {
         public static let http1 = Protocols(list: "\u{8}http/1.1")
     }
 
-    /// Bytes that one record holds at most (RFC 8446, 5.1). A buffer to read to has to be as large.
+    /// The most bytes in one record (RFC 8446, 5.1). A read buffer must have at least this size.
     public static let record = 16 << 10
-    /// Records that one read takes at most, however small they are.
+    /// The most records in one read, however small they are.
     static let recordsPerRead = 64
 
     private let ssl: OpaquePointer
     private let fd: Int32
-    /// Bytes that one record holds while others hold much.
+    /// Bytes in one record while streams hold much.
     static let smallRecord = 2 << 10
 
     /// Bytes of a record that was begun.
     private var begun = 0
-    /// What comes behind it, and how much of that has gone.
+    /// The bytes that follow it, and how many of them were sent.
     private var rest: UnsafeMutableRawBufferPointer?
     private var gone = 0
-    /// Bytes that a record may hold, by the peer's wish, and those that OpenSSL makes room for.
+    /// The most bytes in a record as the peer wishes, and the most for which OpenSSL allocates space.
     private var most = TLSStream.record
     private var room = TLSStream.record
-    /// What the gauge was told of.
+    /// The bytes last reported to the gauge.
     private var gauged = 0
-    /// Who is to know what is held, from here on.
+    /// Receives changes of what is held from now on.
     public var gauge: TLSGauge?
-    /// What a read came to when it had bytes to tell of first.
+    /// The result of a read that returned its bytes first.
     private var latched: ReadResult?
     /// The kernel encrypts what is written to the socket.
     private var kernelSends = false
-    /// Why the connection failed, for people. Nil when the socket failed.
+    /// Why the connection failed, for people to read. Nil if the socket failed.
     public private(set) var failure: String?
-    /// OpenSSL's number for that, 0 for none.
+    /// OpenSSL's reason code for it, 0 for none.
     private var failureCode: Int32 = 0
 
     private init(_ context: TLSContext, _ fd: Int32) throws(TLSError) {
@@ -107,14 +107,14 @@ public final class TLSStream {
         }
     }
 
-    /// The client's side.
-    /// - Parameter host: the name or address that the server's certificate has to be for.
+    /// The client's side of a connection.
+    /// - Parameter host: the name or address for which the server's certificate must be valid.
     public convenience init(
         connecting fd: Int32, to host: String, _ context: TLSContext, _ protocols: Protocols
     ) throws(TLSError) {
         try self.init(context, fd)
         SSL_set_connect_state(ssl)
-        // An address is no name, and is not told (RFC 6066, 3).
+        // An address is not a host name, so it is not sent (RFC 6066, 3).
         if X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) != 1 {
             ERR_clear_error()
             SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
@@ -129,13 +129,13 @@ public final class TLSStream {
 
     // MARK: Handshake
 
-    /// Begins the handshake, or goes on with it.
+    /// Begins or continues the handshake.
     public func handshake() -> Handshake {
         ERR_clear_error()
         let result = SSL_do_handshake(ssl)
         if result == 1 {
             kernelSends = fb_tls_kernel_sends(ssl) != 0
-            // RFC 6066, 4: the peer wants smaller records, 512 bytes for 1, and twice as many for each one more.
+            // RFC 6066, 4: the peer wants smaller records: 512 bytes for 1, twice as many for each step up.
             let wish = SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl))
             if (1...4).contains(wish) { most = 256 << wish }
             return .done
@@ -149,7 +149,7 @@ public final class TLSStream {
         }
     }
 
-    /// The protocol that was agreed on; nil when there was no talk of any.
+    /// The negotiated protocol; nil if none was negotiated.
     public var agreed: String? {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
@@ -164,7 +164,7 @@ public final class TLSStream {
     /// Whether the kernel encrypts what is sent.
     public var usesKernel: Bool { kernelSends }
 
-    /// The peer's certificate, which was verified; nil when it has shown none, or nobody looked.
+    /// The peer's certificate, which was verified; nil if it presented none, or none was requested.
     public var peerCertificate: TLSCertificate? {
         guard SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER != 0, SSL_get_verify_result(ssl) == X509_V_OK,
             let certificate = SSL_get0_peer_certificate(ssl)
@@ -172,7 +172,7 @@ public final class TLSStream {
         return TLSCertificate(certificate)
     }
 
-    /// What a connection failed of, where somebody can do something about it.
+    /// Why a connection failed, if it is for a reason that someone can fix.
     public var cause: Cause {
         switch failureCode {
         case SSL_R_CERTIFICATE_VERIFY_FAILED
@@ -200,9 +200,9 @@ public final class TLSStream {
     }
 
     public enum Cause: Equatable, Sendable {
-        /// The peer's certificate is not trusted, and why.
+        /// The peer's certificate is not trusted, with the reason.
         case distrusted(String)
-        /// The peer's certificate has ended or is not valid yet, as this machine's clock has it.
+        /// The peer's certificate has expired or is not valid yet, by this machine's clock.
         case outdated(String)
         /// The peer's certificate is for another name.
         case wrongName
@@ -210,22 +210,22 @@ public final class TLSStream {
         case notTLS
         /// The peer speaks none of the protocols that were offered.
         case otherProtocol
-        /// The peer wants a certificate, and was shown none.
+        /// The peer requires a certificate, and none was presented.
         case certificateWanted
-        /// The peer does not trust the certificate that it was shown.
+        /// The peer does not trust the certificate presented to it.
         case certificateRefused
-        /// The peer broke the handshake off for a reason of its own.
+        /// The peer aborted the handshake for a reason of its own.
         case turnedAway
         case other
     }
 
     // MARK: Reading
 
-    /// The next read has something to tell that no poller knows of: an end, or a failure, that came behind bytes.
+    /// The next read returns something that no poller reports: an end or a failure that followed bytes.
     public var hasNews: Bool { latched != nil }
 
-    /// Reads what is there, at most `recordsPerRead` records and `buffer.count` bytes, which are `record` at least. The
-    /// peer's end is one that it has told: a connection that is cut off has failed.
+    /// Reads what is available, at most `recordsPerRead` records and `buffer.count` bytes, which must be at least
+    /// `record`. The end is one that the peer has sent: a connection that is cut off has failed.
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         if let latched {
             self.latched = nil
@@ -250,7 +250,7 @@ public final class TLSStream {
         let result = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
         if result > 0 { return .bytes(Int(result)) }
         switch SSL_get_error(ssl, result) {
-        // An answer of TLS's own for which there is no room is sent with the next write.
+        // A TLS reply for which the socket has no space is sent with the next write.
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .blocked
         case SSL_ERROR_ZERO_RETURN: return .end
         case let error: return .failed(fail(error, errno))
@@ -259,12 +259,12 @@ public final class TLSStream {
 
     // MARK: Writing
 
-    /// A record waits for the socket to take the rest of it: `flush` when that is writable.
+    /// The socket must still take the rest of a record: call `flush` when it is writable.
     public var isHeld: Bool { begun > 0 || rest != nil }
 
-    /// Encrypts and writes `pieces` in order, as far as the socket takes them; not while a record is held. What is held
-    /// behind it counts as written.
-    /// - Parameter scratch: where small pieces are put together; `record` bytes at least, whose content is lost.
+    /// Encrypts and writes `pieces` in order, until the socket takes no more. Must not be called while a record is
+    /// held. Bytes that are then held count as written.
+    /// - Parameter scratch: a buffer in which small pieces are joined; at least `record` bytes, which are overwritten.
     public func write(
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, scratch: UnsafeMutableRawBufferPointer
     ) -> WriteResult {
@@ -288,7 +288,8 @@ public final class TLSStream {
         return .bytes(written)
     }
 
-    /// Encrypts and writes `bytes`, at most `record`; not while one is held. What the socket does not take is held.
+    /// Encrypts and writes `bytes`, at most `record`. Must not be called while a record is held. What the socket does
+    /// not take is held.
     public func write(record bytes: UnsafeRawBufferPointer) -> WriteResult {
         precondition(!isHeld && bytes.count <= TLSStream.record)
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 16)
@@ -301,31 +302,31 @@ public final class TLSStream {
         return .bytes(bytes.count)
     }
 
-    /// Has OpenSSL make room for the records that are to be written. Not while it has begun one.
+    /// Makes OpenSSL allocate space for the records to be written. Must not be called while it has begun one.
     private func fit() {
         let wanted = gauge?.isFull() == true ? TLSStream.smallRecord : TLSStream.record
         guard wanted != room else { return }
         room = wanted
         _ = SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, wanted, nil)
-        // Where a write is split goes down with that, but does not come up again by itself.
+        // Lowering the limit also lowers the size at which a write is split, but raising it does not.
         _ = SSL_ctrl(ssl, SSL_CTRL_SET_SPLIT_SEND_FRAGMENT, wanted, nil)
     }
 
     private func tellGauge() {
-        // What is begun lies in memory that has room for any record.
+        // OpenSSL's buffer for a begun record has space for any record.
         let held = (begun > 0 ? room : 0) + (rest?.count ?? 0)
         guard held != gauged else { return }
         gauge?.hold(held - gauged)
         gauged = gauge == nil ? 0 : held
     }
 
-    /// Goes on with what is held. `.blocked` when some still is.
+    /// Continues writing what is held. Returns `.blocked` if some of it still is.
     public func flush() -> WriteResult {
         defer { tellGauge() }
         if begun > 0 {
             switch writeRecord(UnsafeRawBufferPointer(start: nothing.baseAddress, count: begun)) {
             case .bytes(let count):
-                // What it has begun is one record; of a part of it nobody could tell where to go on.
+                // OpenSSL began exactly one record; after a part of it, the position to continue from would be unknown.
                 guard count == begun else { return .failed(EPROTO) }
                 begun = 0
             case .blocked: return .blocked
@@ -363,7 +364,7 @@ public final class TLSStream {
         }
     }
 
-    /// Tells the peer, if the socket takes it, that nothing more comes.
+    /// Notifies the peer that nothing more is sent, if the socket takes it.
     public func end() {
         guard !isHeld, SSL_is_init_finished(ssl) == 1 else { return }
         ERR_clear_error()
@@ -373,7 +374,7 @@ public final class TLSStream {
 
     // MARK: Failures
 
-    /// - Returns: an `errno` that comes near it.
+    /// - Returns: the closest `errno`.
     private func fail(_ error: Int32, _ system: Int32) -> Int32 {
         let code = ERR_peek_error()
         if error == SSL_ERROR_SSL, code != 0 {
@@ -391,9 +392,9 @@ public final class TLSStream {
     }
 }
 
-/// Stands for the bytes of a record that OpenSSL has encrypted, and that it does not look at again.
+/// A placeholder for the bytes of a record that OpenSSL has encrypted and does not read again.
 private nonisolated(unsafe) let nothing = UnsafeRawBufferPointer(
     UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16))
 
-/// How every stream reads and writes its socket.
+/// The BIO method with which every stream reads and writes its socket.
 private nonisolated(unsafe) let socketMethod: OpaquePointer? = fb_tls_make_method()

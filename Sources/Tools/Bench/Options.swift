@@ -9,7 +9,7 @@ struct Options {
     var cases = Catalogue.cases.map(\.name)
     var systems = System.allCases
     var json: String?
-    /// Messages that a publisher at full speed may be ahead; nil for what the case says.
+    /// How many messages a publisher at full speed may be ahead; nil for the case's value.
     var lag: Int?
     var programs: [System: String] = [:]
     var brokerCPUs: [Int]
@@ -41,7 +41,7 @@ struct Options {
 
         """
 
-    /// - Parameter directory: where bench itself is.
+    /// - Parameter directory: the directory of the bench program.
     init(_ words: [String], directory: String) throws(BenchError) {
         var buffer = [Int32](repeating: 0, count: 1024)
         let count = cb_cpus(&buffer, Int32(buffer.count))

@@ -1,4 +1,4 @@
-// Program: runs what the command line asks for, round by round, the systems taking turns within each case.
+// Program: runs what the command line requests, round by round; within each case the systems alternate.
 
 import CBench
 import EventLoop
@@ -24,7 +24,7 @@ enum Program {
         }
     }
 
-    /// `bench pump PORT` is the byte pump.
+    /// `bench pump PORT` runs the byte pump.
     private static func pump(_ words: [String]) throws(BenchError) -> Int32 {
         guard let port = words.first.flatMap({ UInt16($0) }) else {
             print("one epoll loop in C")
@@ -33,7 +33,7 @@ enum Program {
         throw BenchError("the pump failed: \(SystemError.text(of: -cb_pump(Int32(port))))")
     }
 
-    /// `bench streams [ROUNDS]` measures the library of streams, which has no peers to start.
+    /// `bench streams [ROUNDS]` measures the streams library, which needs no other processes.
     private static func streams(_ words: [String]) throws(BenchError) -> Int32 {
         guard let rounds = Int(words.first ?? "9"), (1...1000).contains(rounds) else {
             throw BenchError("bench streams takes a number of rounds, 1 to 1000")
@@ -70,7 +70,7 @@ enum Program {
         return results.series.contains { $0.contains { !$0.failures.isEmpty } } ? 1 : 0
     }
 
-    /// Every other round goes the other way, so that nobody always follows the same neighbour.
+    /// Alternate rounds run in reverse order, so that no system always follows the same other one.
     private static func turns(_ count: Int, _ round: Int) -> [Int] {
         round % 2 == 1 ? Array(0..<count) : (0..<count).reversed()
     }

@@ -1,4 +1,4 @@
-// bench: measures Forebay beside others. `bench --help` explains it.
+// bench: compares Forebay with other systems. `bench --help` explains it.
 
 import Glibc
 

@@ -53,7 +53,7 @@ int cb_spawn(char *const argv[], const int *cpus, int count, const char *directo
     pid_t child = fork();
     if (child < 0) return -errno;
     if (child > 0) return child;
-    // Only what is safe behind fork.
+    // Only async-signal-safe calls after fork.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     int input = open("/dev/null", O_RDONLY);
@@ -67,7 +67,7 @@ int cb_spawn(char *const argv[], const int *cpus, int count, const char *directo
 }
 
 ptrdiff_t cb_discard(int fd, size_t count) {
-    // On TCP, MSG_TRUNC takes the bytes off the queue and leaves the buffer alone.
+    // On TCP, MSG_TRUNC removes the bytes from the queue without touching the buffer.
     ssize_t result = recv(fd, NULL, count, MSG_TRUNC | MSG_DONTWAIT);
     return result < 0 ? -errno : result;
 }

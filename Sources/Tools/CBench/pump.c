@@ -1,9 +1,9 @@
 // The byte pump: the cost of moving the bytes, and nothing else. It reads from one publisher and writes the same bytes
-// to every subscriber, and knows of no messages, topics, credits or limits of memory beyond its ring. What it does do
-// is what every broker here can do: one thread, epoll, one read of up to 128 KiB, one write per subscriber a turn, from
+// to every subscriber. It has no messages, topics, credit or memory limits beyond its ring. What it does is what every
+// broker here can do: one thread, epoll, one read of up to 128 KiB and one write per subscriber in each turn, from
 // memory that all of them share. A subscriber is a cursor. A full ring stops the publisher.
 //
-// A connection says in its first byte what it is ('P' or 'S') and is answered with '+'.
+// The first byte of a connection is its role ('P' or 'S'), and is answered with '+'.
 #define _GNU_SOURCE
 #include "CBench.h"
 
@@ -30,7 +30,7 @@ typedef struct {
     int paused;
     int count;
     uint64_t head;
-    char *ring; // mapped twice in a row, so that every range is contiguous
+    char *ring; // mapped twice, back to back, so that every range is contiguous
     subscriber subscribers[CONNECTIONS];
     int index_of[CONNECTIONS]; // by descriptor: index + 1 of a subscriber
 } pump;
@@ -93,7 +93,7 @@ static void read_publisher(pump *p) {
     if (got == 0 || (got < 0 && errno != EAGAIN)) drop(p, p->publisher);
 }
 
-// Hears what a new connection is, and afterwards only whether it has gone.
+// Reads the role of a new connection, and afterwards only detects its end.
 static void read_other(pump *p, int fd) {
     char role;
     ssize_t got = read(fd, &role, 1);

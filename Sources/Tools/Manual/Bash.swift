@@ -1,4 +1,4 @@
-// Bash: a completion for bash, which needs nothing but bash.
+// Bash: a completion for bash without dependencies.
 
 extension Manual {
     func bashCompletion() -> String {
@@ -57,19 +57,19 @@ extension Manual {
         return out + "\ncomplete -F \(function()) \(name)\n"
     }
 
-    /// From which command, and by which word, one comes to which command.
+    /// Which word leads from which command to which other command.
     private var commandSteps: [(from: String, to: String)] {
         firstWords.map { (" " + $0, $0) }
             + commands.filter { $0.path.count == 2 }.map { $0.path.joined(separator: " ") }.map { ($0, $0) }
     }
 
-    /// The value of the option before.
+    /// The value of the preceding option.
     private func bashValues() -> String {
         var out = "    case \"$command $before\" in\n"
         let places = [("", options)] + commands.map { ($0.path.joined(separator: " "), $0.options) }
         for (command, options) in places {
             for option in options where option.takesValue {
-                // Options of the program go with every command.
+                // The program's own options go with every command.
                 let patterns = option.spellings.map { command.isEmpty ? "*\" \($0)\"" : "\"\(command) \($0)\"" }
                 out += "        \(patterns.joined(separator: " | "))) \(bashReply(option.values)); return ;;\n"
             }

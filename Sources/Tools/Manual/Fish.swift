@@ -28,7 +28,7 @@ extension Manual {
         return out
     }
 
-    /// A function that tells whether the line has come as far as a command, "" for none yet.
+    /// A function that reports whether the line has reached a command, "" for none yet.
     private func fishCommandFunction() -> String {
         guard !commands.isEmpty else { return "" }
         let valued = valuedOptions.flatMap(\.spellings).joined(separator: " ")

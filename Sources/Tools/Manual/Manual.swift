@@ -1,13 +1,13 @@
-// Manual: what a program says of itself – its commands, options, operands and examples –, from which manual pages and
-// shell completions are made. The programs fill it from the very tables that they parse their command lines by.
+// Manual: a program's description of itself (commands, options, operands and examples), from which manual pages and
+// shell completions are generated. Programs fill it from the tables that they use to parse their command lines.
 
-/// What may stand in a place of the command line, as far as a shell can know.
+/// The possible values at a place of the command line, as far as a shell can know them.
 public enum ManualValues: Equatable, Sendable {
-    /// The person must know.
+    /// Only the user can know.
     case any
     case words([String])
     case file
-    /// A name or an id that such a command of the program's lists: "topics", "context list".
+    /// A name or an id listed by this command of the program: "topics", "context list".
     case listed(String)
 }
 
@@ -15,12 +15,12 @@ public struct ManualOption: Equatable, Sendable {
     /// Without its dashes.
     public var name: String
     public var short: Character?
-    /// How its value is called; empty if it takes none.
+    /// The name of its value; empty if it takes none.
     public var value: String
     /// A phrase, without a full stop.
     public var help: String
     public var values: ManualValues
-    /// The heading it stands under where a program has no commands; options of one group stand together.
+    /// The heading for the option if a program has no commands; options of one group are adjacent.
     public var group = ""
 
     public init(
@@ -39,7 +39,7 @@ public struct ManualOption: Equatable, Sendable {
 }
 
 public struct ManualOperand: Equatable, Sendable {
-    /// As in a synopsis, in brackets if it may be left out.
+    /// As in a synopsis, in brackets if optional.
     public var name: String
     public var values: ManualValues
 
@@ -62,7 +62,7 @@ public struct ManualExample: Equatable, Sendable {
 
 /// A command within a program.
 public struct ManualCommand: Equatable, Sendable {
-    /// One word, or two of which several commands share the first.
+    /// One word, or two if several commands share the first.
     public var path: [String]
     public var operands: [ManualOperand]
     public var summary: String
@@ -84,11 +84,11 @@ public struct ManualCommand: Equatable, Sendable {
     }
 }
 
-/// A part of a page beside those that every page has.
+/// A section besides those that every page has.
 public struct ManualSection: Equatable, Sendable {
     public var title: String
     public var paragraphs: [String]
-    /// What is explained one by one: "FOREBAY_URL", and what it does.
+    /// Terms with their explanations: "FOREBAY_URL", and what it does.
     public var items: [(term: String, says: String)]
 
     public init(_ title: String, _ paragraphs: [String] = [], items: [(term: String, says: String)] = []) {
@@ -105,16 +105,16 @@ public struct ManualSection: Equatable, Sendable {
 /// A program, or a file, and its page.
 public struct Manual: Equatable, Sendable {
     public var name: String
-    /// Of the manual: 1 for commands, 5 for files, 8 for services.
+    /// The manual section: 1 for commands, 5 for files, 8 for services.
     public var section: Int
     public var version: String
     /// What it is, as a phrase.
     public var title: String
-    /// Lines as "forebay COMMAND [OPTION…]"; the first word is set in bold.
+    /// Lines such as "forebay COMMAND [OPTION…]"; the first word is set in bold.
     public var synopsis: [String]
     public var description: [String]
     public var commands: [ManualCommand]
-    /// Of the program, and so of all its commands.
+    /// Options of the program, which apply to all its commands.
     public var options: [ManualOption]
     public var sections: [ManualSection]
     public var examples: [ManualExample]
@@ -139,12 +139,12 @@ public struct Manual: Equatable, Sendable {
         self.seeAlso = seeAlso
     }
 
-    /// The first words of the commands, each once, in their order.
+    /// The first words of the commands, each once, in order.
     var firstWords: [String] {
         commands.reduce(into: []) { if !$0.contains($1.path[0]) { $0.append($1.path[0]) } }
     }
 
-    /// Options with values, of any command. A name takes a value everywhere or nowhere.
+    /// Options with values, of any command. An option name takes a value either in all commands or in none.
     var valuedOptions: [ManualOption] {
         var found: [ManualOption] = []
         for option in options + commands.flatMap(\.options) where option.takesValue {
@@ -154,7 +154,7 @@ public struct Manual: Equatable, Sendable {
     }
 }
 
-/// Shells that completions are made for.
+/// Shells for which completions can be generated.
 public enum Shell: String, CaseIterable, Sendable {
     case bash
     case zsh
@@ -162,7 +162,7 @@ public enum Shell: String, CaseIterable, Sendable {
 }
 
 extension Manual {
-    /// A script that has `shell` complete this program's command line.
+    /// A script that makes `shell` complete this program's command line.
     public func completion(for shell: Shell) -> String {
         switch shell {
         case .bash: bashCompletion()
@@ -171,14 +171,14 @@ extension Manual {
         }
     }
 
-    /// A shell's command that prints the names or ids that a command of the program's lists, one a line, and nothing if
-    /// that fails. Only letters that mean nothing to a shell come out, whatever a broker says.
-    /// - Parameter command: as the shell has it.
+    /// A shell command that prints the names or ids listed by a command of the program, one per line, and nothing if
+    /// that fails. It prints only characters that are not special to a shell, whatever a broker sends.
+    /// - Parameter command: as written in the shell.
     func names(_ command: String) -> String {
         "command \(name) \(command) --json 2>/dev/null"
             + #" | sed -nE 's/^\{"(name|id)":"?([A-Za-z0-9._-]+)"?[,}].*/\2/p'"#
     }
-    /// The name of a shell's function for something of this program: "_forebay_topics".
+    /// The name of a shell function for a part of this program: "_forebay_topics".
     func function(_ part: String = "") -> String { "_" + name + (part.isEmpty ? "" : "_" + part) }
 
     var needsNames: Bool {

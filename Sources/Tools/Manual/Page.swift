@@ -1,4 +1,4 @@
-// Page: a manual as a page for man(1), in the macros of man(7).
+// Page: a manual as a page for man(1), in man(7) macros.
 
 extension Manual {
     /// The source of the page.
@@ -6,7 +6,7 @@ extension Manual {
         var page = Roff()
         page.line(".\\\" Made from the program's own definitions; do not edit.")
         page.line(".TH \(name.uppercased()) \(section) \"\" \"Forebay \(version)\" \"Forebay\"")
-        // No hyphens in names of options, and no stretched lines.
+        // No hyphenation in option names, and no justified lines.
         page.line(".nh")
         page.line(".ad l")
         page.heading("NAME")
@@ -50,7 +50,7 @@ extension Manual {
     }
 }
 
-/// Lines of a page as they come.
+/// Collects the lines of a page.
 private struct Roff {
     private(set) var text = ""
 
@@ -119,7 +119,7 @@ private struct Roff {
         }
     }
 
-    /// "forebayd(8)" with its name in bold.
+    /// "forebayd(8)", with the name in bold.
     static func reference(_ reference: String) -> String {
         let name = reference.prefix { $0 != "(" }
         return "\\fB\(escape(String(name)))\\fR\(reference.dropFirst(name.count))"
@@ -128,11 +128,11 @@ private struct Roff {
     /// A phrase of `-h` as a sentence.
     static func sentence(_ phrase: String) -> String {
         guard let first = phrase.first, let last = phrase.last else { return "" }
-        // A command or option that begins the phrase keeps its letters.
+        // An option at the beginning is not affected.
         return first.uppercased() + phrase.dropFirst() + (".:?!…".contains(last) ? "" : ".")
     }
 
-    /// Running text, in which options stand out.
+    /// Running text, with options highlighted.
     static func inline(_ text: String) -> String {
         let words = text.split(separator: " ").map { word -> String in
             guard word.hasPrefix("--"), let first = word.dropFirst(2).first, first.isLetter else {
@@ -162,6 +162,6 @@ private struct Roff {
 
     static func quote(_ text: String) -> String { "\"\(escape(text))\"" }
 
-    /// A full stop that begins a line would be a request.
+    /// A full stop at the beginning of a line would be a request.
     private static func guarded(_ text: String) -> String { text.hasPrefix(".") ? "\\&" + text : text }
 }

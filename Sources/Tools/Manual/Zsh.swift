@@ -40,8 +40,8 @@ extension Manual {
         return out + zshEnd
     }
 
-    /// A file of the function path is run at the first completion, and completes then; one that is sourced registers
-    /// the function.
+    /// A file on the function path is run at the first completion, and completes then; a sourced file registers the
+    /// function.
     private var zshEnd: String {
         """
         if [[ "$funcstack[1]" == \(function()) ]]; then
@@ -54,7 +54,7 @@ extension Manual {
         """
     }
 
-    /// One that completes the words of `entries`, and then by their functions.
+    /// A function that completes the words of `entries`, and then what follows by their functions.
     private func zshDispatcher(_ name: String, _ entries: [(word: String, says: String, function: String)]) -> String {
         var out = """
             \(name)() {
@@ -102,14 +102,14 @@ extension Manual {
             """
     }
 
-    /// An option as `_arguments` wants it.
+    /// An option in the syntax of `_arguments`.
     private func zshSpec(_ option: ManualOption) -> String {
         let spellings = option.spellings
         let help = option.help.swapping("[", with: "(").swapping("]", with: ")")
         let value = option.takesValue ? ":\(zshColons(option.value)):\(zshAction(option.values))" : ""
         let equals = option.takesValue ? "=" : ""
         if spellings.count == 1 { return zshQuote("--\(option.name)\(equals)[\(help)]\(value)") }
-        // Both spellings, of which one may be given: (-n --count)'{-n,--count=}'[…].
+        // Both spellings, which exclude each other: (-n --count)'{-n,--count=}'[…].
         let short = option.takesValue ? "\(spellings[0])+" : spellings[0]
         return zshQuote("(\(spellings.joined(separator: " ")))") + "{\(short),--\(option.name)\(equals)}"
             + zshQuote("[\(help)]\(value)")
@@ -120,7 +120,7 @@ extension Manual {
         case .any: " "
         case .words(let words): "(\(words.joined(separator: " ")))"
         case .file: "_files"
-        // In braces it is run as it stands, without the options for compadd.
+        // In braces, it is run unchanged, without the options for compadd.
         case .listed(let command): "{\(function("names")) \"\(command)\"}"
         }
     }

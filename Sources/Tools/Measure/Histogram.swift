@@ -1,19 +1,19 @@
-// Histogram: latencies in nanoseconds in buckets that grow with the value: exact below 256, and within 1/128 of the
-// value above. Recording is an addition to one of 4,864 counters.
+// Histogram: latencies in nanoseconds, in buckets that grow with the value: exact below 256, and within 1/128 of the
+// value above. Recording increments one of 4,864 counters.
 
-/// How often each latency came, in about 39 KB whatever the number of latencies.
+/// The distribution of latencies, in about 39 KB regardless of their number.
 public struct Histogram: Sendable {
-    /// A power of two is divided into this many buckets.
+    /// Each power of two is divided into this many buckets.
     private static let halfBits: UInt64 = 7
     private static let half: UInt64 = 1 << halfBits
-    /// What is above (about 17 minutes, in nanoseconds) counts as this, but for `maximum`.
+    /// Larger values (above about 17 minutes, in nanoseconds) count as this, except for `maximum`.
     static let limit: UInt64 = 1 << 40
     private static let buckets = Int(index(of: limit)) + 1
 
     private var counts = [UInt64](repeating: 0, count: Histogram.buckets)
-    /// How many were recorded.
+    /// How many values were recorded.
     public private(set) var count: UInt64 = 0
-    /// The largest; 0 when nothing was recorded.
+    /// The largest value; 0 if nothing was recorded.
     public private(set) var maximum: UInt64 = 0
 
     public init() {}
@@ -25,8 +25,8 @@ public struct Histogram: Sendable {
         if value > maximum { maximum = value }
     }
 
-    /// The smallest value that at least the fraction `quantile` (0 to 1) of the recorded ones do not exceed, to the
-    /// precision of its bucket, whose upper end is told. 0 when nothing was recorded.
+    /// The smallest value that at least the fraction `quantile` (0 to 1) of the recorded values do not exceed, rounded
+    /// up to the end of its bucket. 0 if nothing was recorded.
     public func value(at quantile: Double) -> UInt64 {
         guard count > 0 else { return 0 }
         let rank = max(1, UInt64((Double(count) * quantile).rounded(.up)))
@@ -38,14 +38,14 @@ public struct Histogram: Sendable {
         return maximum
     }
 
-    /// Forgets what was recorded.
+    /// Removes all recorded values.
     public mutating func removeAll() {
         for index in counts.indices { counts[index] = 0 }
         count = 0
         maximum = 0
     }
 
-    /// Values below twice `half` have a bucket each; each power of two above has `half` of them.
+    /// Values below twice `half` have a bucket each; each power of two above has `half` buckets.
     static func index(of value: UInt64) -> Int {
         guard value >= 2 * half else { return Int(value) }
         let shift = UInt64(63 - value.leadingZeroBitCount) - halfBits

@@ -1,4 +1,4 @@
-// Program: the command line of the simulator, and what it prints.
+// Program: the simulator's command line and output.
 
 import Glibc
 import Simulator
@@ -114,7 +114,8 @@ enum Program {
         return names.contains(nil) ? nil : Set(names.compactMap { $0 })
     }
 
-    /// That of the working directory, if it is in a clone: another one may draw another run from the same seed.
+    /// The commit of the working directory, if it is a clone: with another commit, the same seed may produce another
+    /// run.
     private static func commit() -> String? {
         guard let git = popen("git describe --always --dirty 2>/dev/null", "r") else { return nil }
         defer { pclose(git) }
@@ -129,7 +130,7 @@ enum Program {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// One that leaves room for many others behind it, and is short enough to be told to somebody.
+    /// A seed with room for many consecutive ones, and short enough to be passed on.
     private static func newSeed() -> UInt64 { UInt64.random(in: 1...999_999) * 1_000_000 }
 
     private static func hex(_ number: UInt64) -> String {
@@ -142,10 +143,10 @@ enum Program {
     }
 }
 
-/// The seed at work, for the case that the process dies of it.
+/// The current seed, in case the process crashes.
 nonisolated(unsafe) private var crashing: UInt64 = 0
 
-/// Called by a signal: no memory is allocated.
+/// Called by a signal handler: allocates no memory.
 private func tellOfCrash(_ number: Int32) {
     var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
     withUnsafeMutableBytes(of: &digits) { text in

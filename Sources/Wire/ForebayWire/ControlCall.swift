@@ -1,20 +1,20 @@
-// ControlCall: what operators ask of a broker, the same for every protocol and every client.
+// ControlCall: the control requests of operators, the same in every protocol and client.
 
-/// A request with one answer, about the broker, a topic, a connection or a subscription.
+/// A request with one response, about the broker, a topic, a connection or a subscription.
 public enum ControlCall: Equatable, Sendable {
-    /// The broker.
+    /// Information about the broker.
     case info
     case topicInfo(String)
     case completeTopic(String)
-    /// `message` is what subscriptions are sent; nil leaves it to the broker.
+    /// `message` is the error that subscriptions receive; nil for the broker's default.
     case failTopic(String, message: String?)
     case deleteTopic(String)
-    /// By its id in the list of connections.
+    /// The id is that in the list of connections.
     case closeConnection(String)
-    /// By its id in the list of subscriptions.
+    /// The id is that in the list of subscriptions.
     case closeSubscription(UInt64)
 
-    /// The names of the calls as routes.
+    /// The names of the calls, used as routes.
     public enum Name: String, CaseIterable, Sendable {
         case info = "$SYS.info"
         case topicInfo = "$SYS.topic.info"
@@ -25,7 +25,7 @@ public enum ControlCall: Equatable, Sendable {
         case closeSubscription = "$SYS.subscription.close"
     }
 
-    /// Its name as a route.
+    /// The call's name, used as a route.
     public var name: Name {
         switch self {
         case .info: .info
@@ -39,7 +39,7 @@ public enum ControlCall: Equatable, Sendable {
     }
 }
 
-/// What the broker lists. The raw values are the names of the lists as topics.
+/// The lists that the broker offers. The raw values are their names as topics.
 public enum BrokerList: String, CaseIterable, Sendable {
     case topics = "$SYS.topics"
     case subscriptions = "$SYS.subscriptions"

@@ -1,19 +1,19 @@
-// Overflow: the policies for what a subscription cannot take, the same for every protocol and every client.
+// Overflow: the overflow policies of subscriptions, the same in every protocol and client.
 
-/// What happens to a message that cannot be handed over while as many wait as the subscription's limit allows. The
-/// raw values are the numbers of `forebay.v1.Overflow`.
+/// What happens to a message that arrives when a subscription's buffer is full. The raw values are the numbers of
+/// `forebay.v1.Overflow`.
 public enum Overflow: UInt8, Sendable, CaseIterable {
-    /// The oldest one waiting goes, the arriving one waits.
+    /// The oldest waiting message is dropped to make room.
     case dropOldest
-    /// The arriving one is refused.
+    /// The arriving message is dropped.
     case dropNewest
-    /// The last one waiting gives way to the arriving one.
+    /// The arriving message replaces the last waiting one.
     case replaceNewest
-    /// Only the newest waits, whatever buffer and replay say.
+    /// Only the newest message waits, whatever buffer and replay are set to.
     case latest
-    /// The subscription takes nothing more; what waits is delivered, then it ends with an overflow error.
+    /// The subscription accepts no more messages; waiting ones are delivered, then it ends with an overflow error.
     case fail
-    /// It waits all the same: publishers are granted no more than there is room for.
+    /// The message waits anyway: publishers are granted only as much credit as there is room.
     case block
 
     /// The policy's name in the options of a subscription.
@@ -28,7 +28,7 @@ public enum Overflow: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The policy of that name, exactly as `name` spells it.
+    /// The policy with exactly this name.
     public init?(name: some StringProtocol) {
         guard let policy = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = policy

@@ -1,35 +1,35 @@
-// SubscribeOptions: how to subscribe, with the names that every protocol of the broker's has for it.
+// SubscribeOptions: the options of a subscription, with the names that all protocols of the broker use.
 
-/// The options of a subscription. What is nil is left to the broker.
+/// The options of a subscription. Nil means the broker's default.
 public struct SubscribeOptions: Equatable, Sendable {
     /// Where a subscription begins.
     public enum Start: Equatable, Sendable {
         /// With the next message.
         case next
-        /// With the last so many retained messages.
+        /// With the last retained messages, this many.
         case last(UInt32)
         /// With the oldest retained message.
         case all
-        /// At this sequence, of this epoch; nil is the topic's present one.
+        /// At this sequence of this epoch; nil is the topic's current epoch.
         case from(UInt64, epoch: UInt64?)
     }
 
-    /// What a gap at the start does.
+    /// What to do about a gap at the start.
     public enum Gap: String, CaseIterable, Sendable {
         case tell, fail
     }
 
-    /// The message that it begins with, as far as that is retained.
+    /// Where to begin, as far as the messages are retained.
     public var start = Start.next
-    /// Messages that may wait without credit, 1 to 2³¹−1.
+    /// Messages that may wait for credit, 1 to 2³¹−1.
     public var buffer: UInt32?
-    /// What happens to messages beyond `buffer`.
+    /// What happens to messages that exceed `buffer`.
     public var overflow: Overflow?
-    /// Where `meta` is off a gap cannot be told: then `from` refuses the subscription.
+    /// Without `meta`, a gap cannot be reported, so `from` then refuses the subscription.
     public var gap: Gap?
-    /// Each message comes with its MessageInfo and what the publisher gave it beside the payload.
+    /// Each message comes with its MessageInfo and the publisher's metadata.
     public var meta = false
 
-    /// What comes from now on, as the broker's defaults have it.
+    /// New messages only, with the broker's defaults.
     public init() {}
 }

@@ -1,20 +1,20 @@
-// SubscriptionID: the name under which a stream can be given more credit: 128 random bits, so that only who was told it
-// can use it.
+// SubscriptionID: identifies a stream in requests for more credit. It has 128 random bits, so that only a client that
+// received it can use it.
 
 import Bytes
 
-/// Names a streaming subscription in `/v1/subscriptions/{id}/request`.
+/// Identifies a streaming subscription in `/v1/subscriptions/{id}/request`.
 public struct SubscriptionID: Hashable, Sendable {
     public var high: UInt64
     public var low: UInt64
 
-    /// - Parameters: 128 bits from a generator that nobody can foretell.
+    /// - Parameters: 128 bits from an unpredictable generator.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    /// From 32 hexadecimal digits; nil for anything else.
+    /// Parses 32 hexadecimal digits; nil for anything else.
     public init?(_ text: some StringProtocol) {
         guard text.utf8.count == 32 else { return nil }
         var halves = (high: UInt64(0), low: UInt64(0))

@@ -1,16 +1,16 @@
-// Topic names: tokens of `[A-Za-z0-9_-]+` joined by `.`, at most 255 bytes. `$SYS.` is the broker's own.
+// TopicName: tokens of `[A-Za-z0-9_-]+` joined by `.`, at most 255 bytes. `$SYS.` is reserved for the broker.
 
-/// The rule for topics' names. The broker applies it to what clients send, and clients before they send it.
+/// The rules for topic names. The broker checks the names that clients send; clients check them before sending.
 public enum TopicName {
-    /// Bytes of a name.
+    /// Maximum bytes of a name.
     public static let longest = 255
-    /// What the names of the broker's own topics begin with.
+    /// The prefix of the broker's own topics.
     public static let system = "$SYS."
 
-    /// The broker's own, whose names follow no other rule.
+    /// Whether it is one of the broker's own topics, whose names follow no other rule.
     public static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
 
-    /// Whether a token may have `byte` in it.
+    /// Whether a token may contain `byte`.
     public static func allows(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -20,7 +20,7 @@ public enum TopicName {
         }
     }
 
-    /// What is wrong with `name`, as a sentence; nil if it is a topic's name.
+    /// What is wrong with `name`, as a sentence; nil if it is a valid topic name.
     public static func fault(_ name: String) -> String? {
         if name.isEmpty { return "The topic's name is empty; give one such as orders.eu." }
         if name.utf8.count > longest {

@@ -1,31 +1,32 @@
-// The bounds that one RSocket connection is held to.
+// ConnectionLimits: the limits of one RSocket connection.
 
 /// Limits of a connection, in bytes unless the name says otherwise.
 public struct ConnectionLimits: Sendable {
-    /// Data of one request or item, reassembled.
+    /// Data of one reassembled request or item.
     public var maxPayload = 1 << 20
-    /// Metadata of one request, item or METADATA_PUSH, reassembled.
+    /// Metadata of one reassembled request, item or METADATA_PUSH.
     public var maxMetadata = 64 << 10
     public var maxKeepaliveData = 1 << 10
-    /// The SETUP frame.
+    /// Length of the SETUP frame.
     public var maxSetup = 16 << 10
-    /// The token of a RESUME frame.
+    /// Length of the token in a RESUME frame.
     public var maxResumeToken = 128
-    /// What a client may send behind SETUP before that is accepted.
+    /// What a client may send after SETUP, before SETUP is accepted.
     public var maxHeld = 256 << 10
-    /// All unfinished fragmented messages of the connection together, `partialOverhead` for each included.
+    /// All unfinished fragmented messages of the connection together, including `partialOverhead` for each.
     public var maxReassembly = 4 << 20
-    /// Unfinished fragmented messages at a time.
+    /// Number of unfinished fragmented messages.
     public var maxPartials = 256
-    /// Streams at a time.
+    /// Number of open streams.
     public var maxStreams = 10_000
 
-    /// Data of an item that may be part of a run; a longer one is told by itself. Less than 0: there are no runs.
+    /// Data of an item that may be part of a run; a longer item gets an event of its own. A negative value disables
+    /// runs.
     public var maxRunData = 64 << 10
 
-    /// What an unfinished fragmented message is charged beside its bytes.
+    /// Charged for an unfinished fragmented message in addition to its bytes.
     public static let partialOverhead = 256
-    /// The text of a peer's ERROR; what goes beyond is cut off.
+    /// Text of a peer's ERROR; the rest is cut off.
     public static let maxErrorText = 4 << 10
 
     public init() {}
@@ -33,7 +34,7 @@ public struct ConnectionLimits: Sendable {
     /// The longest RESUME frame.
     var maxResume: Int { Wire.headerSize + 22 + maxResumeToken }
 
-    /// The longest request or PAYLOAD frame that can be within the limits, whatever its fields.
+    /// The longest request or PAYLOAD frame within the limits, whatever its fields.
     var maxMessageFrame: Int {
         let (sum, overflow) = maxPayload.addingReportingOverflow(maxMetadata)
         return overflow ? Wire.maxFrame : min(sum, Wire.maxFrame) + Wire.headerSize + 4 + 3

@@ -1,18 +1,18 @@
-// Frame: one frame decoded in place. Fields are values or ranges of offsets; no byte is copied.
-// The layouts are those of RSocket 1.0, section "Frame Types".
+// Frame: one frame decoded in place. Fields are values or ranges of offsets; no bytes are copied. The layouts are those
+// of RSocket 1.0, section "Frame Types".
 
-/// The six bytes that every frame begins with.
+/// The six bytes at the start of every frame.
 public struct FrameHeader: Sendable, Equatable {
     /// The stream; 0 is the connection itself. The reserved top bit is masked off.
     public var stream: UInt32
-    /// The six type bits, whether known or not.
+    /// The six type bits, known or not.
     public var typeCode: UInt8
     public var flags: FrameFlags
 
-    /// Nil when the type is not one of RSocket 1.0.
+    /// Nil if RSocket 1.0 does not define the type.
     public var type: FrameType? { FrameType(rawValue: typeCode) }
 
-    /// The type's name, or its number when it has none.
+    /// The type's name, or its number if it has none.
     public var typeName: String { type?.name ?? "type 0x" + String(typeCode, radix: 16) }
 
     public init(stream: UInt32, typeCode: UInt8, flags: FrameFlags) {
@@ -21,7 +21,7 @@ public struct FrameHeader: Sendable, Equatable {
         self.flags = flags
     }
 
-    /// Reads the header at the start of `bytes`, of which there must be six.
+    /// Reads the header at the start of `bytes`, which must have at least six.
     @inline(__always)
     init(unchecked bytes: RawSpan) {
         let word = bytes.u16(4)
@@ -31,7 +31,7 @@ public struct FrameHeader: Sendable, Equatable {
     }
 }
 
-/// A decoded frame, without the length that stands before it on TCP. Ranges are offsets into the decoded bytes.
+/// A decoded frame, without the length that precedes it on TCP. Ranges are offsets into the decoded bytes.
 public struct Frame: Sendable, Equatable {
     public var header: FrameHeader
     public var body: Body
@@ -39,7 +39,7 @@ public struct Frame: Sendable, Equatable {
     public var stream: UInt32 { header.stream }
     public var flags: FrameFlags { header.flags }
 
-    /// Metadata and data of a request or PAYLOAD. `metadata` is nil without M; present but empty is an empty range.
+    /// Metadata and data of a request or PAYLOAD. `metadata` is nil without M, and an empty range if present but empty.
     public struct Content: Sendable, Equatable {
         public var metadata: Range<Int>?
         public var data: Range<Int>
@@ -77,19 +77,19 @@ public struct Frame: Sendable, Equatable {
         case requestChannel(initialN: UInt32, complete: Bool, Content)
         case requestN(UInt32)
         case cancel
-        /// `next` and `complete` as flagged: neither is an empty item by some clients' understanding.
+        /// The flags as sent. With neither, some clients mean an empty item.
         case payload(next: Bool, complete: Bool, Content)
         case error(code: UInt32, message: Range<Int>)
         case metadataPush(Range<Int>)
         indirect case resume(Resume)
         case resumeOK(position: UInt64)
         case ext(type: UInt32, Range<Int>)
-        /// A type that RSocket 1.0 does not have. The I flag says whether it may be ignored.
+        /// A type that RSocket 1.0 does not define. The I flag says whether it may be ignored.
         case unknown
     }
 
-    /// More fragments follow. F together with C is a mistake of the sender's: C stands only on a last fragment, so F
-    /// does not count then.
+    /// More fragments follow. C is valid only on a last fragment, so F together with C is the sender's mistake and F is
+    /// ignored.
     public var follows: Bool {
         guard flags.contains(.follows) else { return false }
         switch body {
@@ -102,8 +102,8 @@ public struct Frame: Sendable, Equatable {
     /// Decodes one whole frame.
     ///
     /// - Parameter bytes: the frame without its length.
-    /// - Throws: CONNECTION_ERROR when the frame is shorter than its fields or a length in it points outside. By
-    ///   RSocket 1.0 the receiver then closes the connection, unless the I flag is set and it ignores the frame.
+    /// - Throws: CONNECTION_ERROR if the frame is shorter than its fields or a length in it points outside. RSocket 1.0
+    ///   then requires the receiver to close the connection, unless the I flag is set and it ignores the frame.
     public static func decode(_ bytes: RawSpan) throws(RSocketError) -> Frame {
         guard bytes.byteCount >= Wire.headerSize else {
             throw .connection(
@@ -143,7 +143,7 @@ public struct Frame: Sendable, Equatable {
         }
     }
 
-    /// The types that are not on the path of a message.
+    /// The types that are not on the hot path of messages.
     private static func decodeControl(
         _ bytes: RawSpan, _ header: FrameHeader, _ type: FrameType
     ) throws(RSocketError) -> Body {
@@ -232,7 +232,7 @@ public struct Frame: Sendable, Equatable {
     }
 }
 
-/// Takes one field after another and refuses to go beyond the frame's end.
+/// Takes one field after another and throws at the end of the frame.
 private struct FieldReader {
     var offset: Int
 
@@ -253,7 +253,7 @@ private struct FieldReader {
     }
 }
 
-// Reads in network byte order; each is checked against the span's bounds.
+// Big-endian loads; each checks the span's bounds.
 extension RawSpan {
     @inline(__always)
     func u8(_ offset: Int) -> UInt8 { unsafeLoadUnaligned(fromByteOffset: offset, as: UInt8.self) }

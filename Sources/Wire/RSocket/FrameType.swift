@@ -1,6 +1,6 @@
-// The numbers of RSocket 1.0: frame types, flags and error codes.
+// FrameType: the numbers of RSocket 1.0 – frame types, flags and error codes.
 
-/// What a frame is: six bits in its header.
+/// The type of a frame: six bits in its header.
 public enum FrameType: UInt8, Sendable, CaseIterable {
     case setup = 0x01
     case lease = 0x02
@@ -18,7 +18,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
     case resumeOK = 0x0e
     case ext = 0x3f
 
-    /// The name as the specification prints it, for messages that people read.
+    /// The name in the specification, for error messages.
     public var name: String {
         switch self {
         case .setup: "SETUP"
@@ -40,7 +40,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// The ten flag bits of a frame's header. Several share a bit, because they belong to different frame types.
+/// The ten flag bits of a frame's header. Some share a bit because they belong to different frame types.
 public struct FrameFlags: OptionSet, Sendable, Equatable {
     public var rawValue: UInt16
 
@@ -54,18 +54,18 @@ public struct FrameFlags: OptionSet, Sendable, Equatable {
     public static let follows = FrameFlags(rawValue: 0x080)
     /// R, in SETUP: a resume token is present.
     public static let resume = FrameFlags(rawValue: 0x080)
-    /// R, in KEEPALIVE: to be answered.
+    /// R, in KEEPALIVE: the receiver must answer.
     public static let respond = FrameFlags(rawValue: 0x080)
     /// C, in REQUEST_CHANNEL and PAYLOAD: the sender's half is complete.
     public static let complete = FrameFlags(rawValue: 0x040)
     /// L, in SETUP: the client honours LEASE.
     public static let lease = FrameFlags(rawValue: 0x040)
-    /// N, in PAYLOAD: an item is here.
+    /// N, in PAYLOAD: the frame carries an item.
     public static let next = FrameFlags(rawValue: 0x020)
 }
 
-/// Why a stream or a connection ended. Only codes that every client knows: rsocket-py drops an ERROR with another one
-/// and leaves its stream hanging.
+/// Why a stream or a connection ended. The list holds only codes that every client knows: rsocket-py drops an ERROR
+/// with any other code and leaves its stream hanging.
 public enum ErrorCode: UInt32, Sendable, CaseIterable {
     case invalidSetup = 0x001
     case unsupportedSetup = 0x002
@@ -78,7 +78,7 @@ public enum ErrorCode: UInt32, Sendable, CaseIterable {
     case canceled = 0x203
     case invalid = 0x204
 
-    /// The name as the specification prints it.
+    /// The name in the specification.
     public var name: String {
         switch self {
         case .invalidSetup: "INVALID_SETUP"
@@ -95,15 +95,15 @@ public enum ErrorCode: UInt32, Sendable, CaseIterable {
     }
 }
 
-/// The largest values that fit the wire's odd-sized fields.
+/// Sizes and limits of the wire format.
 public enum Wire {
-    /// Bytes of the length that stands before each frame on TCP.
+    /// Bytes of the length that precedes each frame on TCP.
     public static let lengthSize = 3
     /// Bytes of a frame's header.
     public static let headerSize = 6
     /// The longest frame, without its length.
     public static let maxFrame = 0xff_ffff
-    /// The largest u31: reserved top bits are masked off with it, and as a REQUEST_N it means "unbounded".
+    /// The largest u31. It masks off reserved top bits, and as a REQUEST_N it means "unbounded".
     public static let maxU31: UInt32 = 0x7fff_ffff
     /// The smallest fragment size that every client accepts.
     public static let minFragment = 64

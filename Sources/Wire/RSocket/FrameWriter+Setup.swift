@@ -1,14 +1,14 @@
-// The frames that open a connection, for clients and tests.
+// FrameWriter+Setup: the frames that open a connection, for clients and tests.
 
 import Bytes
 
-/// What a client says first.
+/// The client's SETUP.
 public struct SetupRequest: Sendable {
     public var major: UInt16 = 1
     public var minor: UInt16 = 0
     /// Milliseconds between the client's KEEPALIVEs.
     public var keepalive: UInt32 = 20_000
-    /// Milliseconds without a KEEPALIVE after which the peer counts as gone.
+    /// Milliseconds without a KEEPALIVE after which the peer is considered dead.
     public var lifetime: UInt32 = 90_000
     /// Asks for a resumable connection (R).
     public var resumeToken: [UInt8]?

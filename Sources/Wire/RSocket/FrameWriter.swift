@@ -1,23 +1,23 @@
 // FrameWriter: appends whole frames, each with its 3-byte length, to a byte buffer.
 //
-// Fragments, as RSocket 1.0 and its clients want them: the first keeps the message's type, the rest are PAYLOAD; all
-// metadata comes before any data, and a fragment that carries some has M and its own length; every PAYLOAD fragment has
-// N (rsocket-java rejects it without), only the last has C. A fragment that is not the last is filled up, so that none
-// is shorter than the 61 bytes that rsocket-java insists on.
+// Fragmentation follows RSocket 1.0 and what clients accept. The first fragment keeps the message's type, the rest are
+// PAYLOAD. All metadata comes before any data, and each fragment with metadata has M and its own metadata length. Every
+// PAYLOAD fragment has N (rsocket-java rejects it otherwise); only the last has C. All fragments except the last are
+// filled up, so none of them is shorter than the 61 bytes that rsocket-java requires.
 
 import Bytes
 
-/// Writes frames. A size named `fragment` is the longest frame to write, in bytes without the length in front; 0 or
-/// less stands for the longest that the wire allows, and what is below 64 is taken as 64.
+/// Writes frames. A parameter named `fragment` is the longest frame to write, in bytes without the preceding length. 0
+/// or less means the longest that the wire allows; values below 64 are raised to 64.
 public enum FrameWriter {
     // MARK: Frames of the connection
 
     /// KEEPALIVE.
     ///
     /// - Parameters:
-    ///   - respond: whether the peer is to answer it.
+    ///   - respond: whether the peer must answer.
     ///   - position: the last received position, 0 without resumption.
-    ///   - data: echoed by the peer, if it obeys.
+    ///   - data: echoed by a compliant peer.
     public static func keepalive(
         respond: Bool, position: UInt64, data: UnsafeRawBufferPointer, into out: inout ByteBuffer
     ) {
@@ -26,12 +26,12 @@ public enum FrameWriter {
         out.append(data)
     }
 
-    /// ERROR; on stream 0 it is the connection's.
+    /// ERROR; on stream 0 it ends the connection.
     public static func error(stream: UInt32, code: ErrorCode, message: String, into out: inout ByteBuffer) {
         error(stream: stream, code: code.rawValue, message: message, into: &out)
     }
 
-    /// ERROR with a code of the application's, or one that no peer should send.
+    /// ERROR with an application's code, or with one that no peer should send.
     public static func error(stream: UInt32, code: UInt32, message: String, into out: inout ByteBuffer) {
         var message = message
         message.withUTF8 { text in
@@ -77,12 +77,12 @@ public enum FrameWriter {
         header(.cancel, [], stream: stream, body: 0, into: &out)
     }
 
-    /// PAYLOAD, in as many fragments as it takes.
+    /// PAYLOAD, in as many fragments as needed.
     ///
     /// - Parameters:
-    ///   - next: an item is here. Several fragments always carry N.
-    ///   - complete: the sender's half ends with it.
-    ///   - metadata: nil is no metadata; empty is metadata that is present but empty.
+    ///   - next: the message has an item. Fragmented messages always carry N.
+    ///   - complete: the sender's half ends with this message.
+    ///   - metadata: nil means no metadata; empty means present but empty.
     public static func payload(
         stream: UInt32, next: Bool, complete: Bool, metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer,
         fragment: Int, into out: inout ByteBuffer
@@ -137,7 +137,7 @@ public enum FrameWriter {
         message.write(fragment: fragment, into: &out)
     }
 
-    /// The bytes that `payload` appends for such a message, lengths and headers of all fragments included.
+    /// The bytes that `payload` appends for a message of this size, including lengths and headers of all fragments.
     public static func payloadSize(metadata: Int?, data: Int, fragment: Int) -> Int {
         let limit = effective(fragment)
         var metadataLeft = metadata
@@ -154,7 +154,7 @@ public enum FrameWriter {
 
     // MARK: Parts
 
-    /// The length and the header in front of `body` more bytes.
+    /// The length and the header of a frame with `body` more bytes.
     static func header(
         _ type: FrameType, _ flags: FrameFlags, stream: UInt32, body: Int, into out: inout ByteBuffer
     ) {
@@ -175,10 +175,10 @@ public enum FrameWriter {
 
     /// How much of a message goes into its next fragment.
     struct Part {
-        /// Metadata in this fragment; nil: none, and no M.
+        /// Metadata in this fragment; nil means none, and no M.
         var metadata: Int?
         var data: Int
-        /// What is left of the metadata; nil: nothing.
+        /// The remaining metadata; nil if there is none.
         var metadataAfter: Int?
         /// The frame's length.
         var length: Int
@@ -197,7 +197,7 @@ public enum FrameWriter {
         }
     }
 
-    /// A request or PAYLOAD while it is written.
+    /// A request or PAYLOAD being written.
     private struct Message {
         var type: FrameType
         let stream: UInt32

@@ -1,11 +1,11 @@
-// PayloadRun: messages of a channel that arrived one behind the other, recognised together. What publishers send at
-// full speed is long rows of PAYLOAD frames of one stream that carry N and nothing else; such a row means what its
-// frames mean singly, and can be taken whole.
+// PayloadRun: consecutive messages of a channel, parsed together. At full speed, publishers send long runs of PAYLOAD
+// frames of one stream with the N flag and nothing else. Such a run means the same as its frames one by one, and can be
+// taken as a whole.
 
 import Bytes
 
-/// Whole PAYLOAD frames of one stream, each with the length before it: a message each, with N, without metadata, not
-/// fragmented, not the last of its half.
+/// Whole PAYLOAD frames of one stream, each after its length. Each is a message with N, without metadata, unfragmented
+/// and not the last of its half.
 public struct PayloadRun {
     /// Length, stream id, type and flags.
     public static let frameHead = Wire.lengthSize + Wire.headerSize
@@ -13,27 +13,27 @@ public struct PayloadRun {
     public let stream: UInt32
     /// The frames. Valid until the next call of `next`, `feed` or `acceptSetup`.
     public let bytes: UnsafeRawBufferPointer
-    /// How many there are, at least 1.
+    /// Number of frames, at least 1.
     public let count: Int
-    /// Bytes of data of the longest.
+    /// Bytes of data in the longest message.
     public let longest: Int
 
-    /// Bytes of data of all frames.
+    /// Bytes of data in all messages.
     public var data: Int { bytes.count - count * PayloadRun.frameHead }
 
-    /// The stream whose run begins at `input`; nil when no run does.
+    /// The stream of the run at the start of `input`; nil if no run begins there.
     @inline(__always)
     static func stream(at input: UnsafeRawBufferPointer) -> UInt32? {
         guard input.count >= frameHead else { return nil }
         let head = input.bigEndian(at: 1, as: UInt64.self)
         guard UInt16(truncatingIfNeeded: head) == kind else { return nil }
-        // A reserved top bit is for the frame decoder to mask.
+        // A set reserved bit is left to the frame decoder, which masks it.
         let stream = UInt32(truncatingIfNeeded: head >> 16)
         return stream <= Wire.maxU31 ? stream : nil
     }
 
-    /// As many frames at the front of `input` as belong to a run of `stream` with at most `maxData` bytes each; nil
-    /// when not even the first does, or has not come whole.
+    /// Takes as many frames at the front of `input` as belong to a run of `stream` with at most `maxData` bytes each;
+    /// nil if the first one does not, or has not fully arrived.
     init?(_ input: UnsafeRawBufferPointer, stream: UInt32, maxData: Int) {
         guard let base = input.baseAddress else { return nil }
         let expected = UInt64(stream) << 16 | UInt64(PayloadRun.kind)
@@ -41,7 +41,7 @@ public struct PayloadRun {
         var count = 0
         var longest = 0
         while input.count - offset >= PayloadRun.frameHead {
-            // The low half of the length, the stream, type and flags; the high byte of the length stands before.
+            // The low half of the length, the stream, type and flags; the high byte of the length precedes them.
             let head = UInt64(bigEndian: base.loadUnaligned(fromByteOffset: offset + 1, as: UInt64.self))
             let length = Int(base.load(fromByteOffset: offset, as: UInt8.self)) << 16 | Int(head >> 48)
             let data = length - Wire.headerSize
@@ -59,7 +59,7 @@ public struct PayloadRun {
         self.longest = longest
     }
 
-    /// For runs that were checked before, as on the way between threads.
+    /// For runs that have been checked already, such as those sent between threads.
     public init(checked bytes: UnsafeRawBufferPointer, stream: UInt32, count: Int, longest: Int) {
         self.stream = stream
         self.bytes = bytes
@@ -77,6 +77,6 @@ public struct PayloadRun {
         }
     }
 
-    /// Type and flags of its frames.
+    /// Type and flags of the frames.
     private static let kind = UInt16(FrameType.payload.rawValue) << 10 | FrameFlags.next.rawValue
 }

@@ -1,33 +1,43 @@
-// The module's one error: what goes into an ERROR frame, and whether a stream or the connection ends by it.
+// RSocketError: the module's only error – the contents of an ERROR frame, and whether it ends a stream or the
+// connection.
 
-/// An error to be answered to the peer.
+import ForebayWire
+
+/// An error to send to the peer.
 public struct RSocketError: Error, Sendable, Equatable {
-    /// What ends by the error.
+    /// What the error ends.
     public enum Scope: Sendable, Equatable {
-        /// That stream; the connection and its other streams go on.
+        /// That stream; the connection and its other streams continue.
         case stream(UInt32)
         /// The connection: the ERROR goes out on stream 0, then the socket is closed.
         case connection
     }
 
-    /// The limits of a connection that errors tell of.
+    /// The limits of a connection that errors refer to.
     public enum Bound: Sendable, Equatable {
         case payload, metadata, keepaliveData, streams, reassembly, reassemblyTime, memory
     }
 
     public var code: ErrorCode
-    /// A sentence that tells the person at the other end what to change.
-    public var message: String
+    /// What the text begins with.
+    public var word: ErrorWord
+    /// A sentence that says what the person at the other end has to change.
+    public var sentence: String
     public var scope: Scope
-    /// The limit that was reached; nil where none was.
+    /// The limit that was reached, if any.
     public var bound: Bound?
 
-    public init(code: ErrorCode, message: String, scope: Scope, bound: Bound? = nil) {
+    /// - Parameter word: nil for the one that goes with the limit or the code.
+    public init(code: ErrorCode, word: ErrorWord? = nil, sentence: String, scope: Scope, bound: Bound? = nil) {
         self.code = code
-        self.message = message
+        self.word = word ?? bound?.word ?? code.word
+        self.sentence = sentence
         self.scope = scope
         self.bound = bound
     }
+
+    /// The text that the peer receives.
+    public var message: String { word.text(sentence) }
 
     /// The stream to answer on: 0 for the connection.
     public var stream: UInt32 {
@@ -37,11 +47,36 @@ public struct RSocketError: Error, Sendable, Equatable {
         }
     }
 
-    static func connection(_ code: ErrorCode, _ message: String) -> RSocketError {
-        RSocketError(code: code, message: message, scope: .connection)
+    static func connection(_ code: ErrorCode, _ sentence: String) -> RSocketError {
+        RSocketError(code: code, sentence: sentence, scope: .connection)
     }
 
-    static func stream(_ id: UInt32, _ code: ErrorCode, _ message: String, bound: Bound? = nil) -> RSocketError {
-        RSocketError(code: code, message: message, scope: .stream(id), bound: bound)
+    static func stream(_ id: UInt32, _ code: ErrorCode, _ sentence: String, bound: Bound? = nil) -> RSocketError {
+        RSocketError(code: code, sentence: sentence, scope: .stream(id), bound: bound)
+    }
+}
+
+extension RSocketError.Bound {
+    fileprivate var word: ErrorWord {
+        switch self {
+        case .payload, .metadata, .keepaliveData: .tooLarge
+        case .streams, .reassembly, .memory: .limit
+        case .reassemblyTime: .timeout
+        }
+    }
+}
+
+extension ErrorCode {
+    /// The word of errors with this code that say nothing else.
+    fileprivate var word: ErrorWord {
+        switch self {
+        case .invalidSetup, .invalid: .invalid
+        case .unsupportedSetup: .unsupported
+        case .connectionError: .protocol
+        case .connectionClose, .canceled: .draining
+        case .rejectedResume: .notFound
+        case .applicationError: .topicFailed
+        case .rejectedSetup, .rejected: .limit
+        }
     }
 }

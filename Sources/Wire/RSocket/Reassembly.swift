@@ -2,14 +2,14 @@
 
 import Bytes
 
-/// One unfinished message. A class, because it is moved about while its bytes are pointed at; messages that come whole
-/// never have one.
+/// One unfinished message. It is a class because events point at its bytes while it is moved around. Messages that
+/// arrive whole never need one.
 final class Partial {
     let stream: UInt32
-    /// When its first fragment came.
+    /// When its first fragment arrived.
     var since: UInt64
     var initialN: UInt32
-    /// Bytes of metadata at the front of `bytes`; nil while no fragment had M.
+    /// Bytes of metadata at the front of `bytes`; nil until a fragment has M.
     private(set) var metadataCount: Int?
     private var bytes = ByteBuffer()
 
@@ -21,9 +21,9 @@ final class Partial {
 
     var dataCount: Int { bytes.count - (metadataCount ?? 0) }
 
-    /// What it is charged.
+    /// Bytes charged against the connection's limit.
     var cost: Int { bytes.count + ConnectionLimits.partialOverhead }
-    /// What it takes, the room that it has grown to included.
+    /// Bytes of memory, including unused capacity.
     var memory: Int { bytes.capacity + ConnectionLimits.partialOverhead }
 
     func append(_ content: Content) {
@@ -34,7 +34,7 @@ final class Partial {
         bytes.append(content.data)
     }
 
-    /// What came so far; valid as long as the object, until the next `append`.
+    /// What has arrived so far; valid until the next `append` and while the object lives.
     var content: Content {
         let all = bytes.readable
         guard let count = metadataCount else { return Content(metadata: nil, data: all) }
@@ -45,7 +45,7 @@ final class Partial {
 /// The unfinished messages of a connection.
 struct Reassembly {
     private var partials: [Partial] = []
-    /// The sums of their costs, and of what they take.
+    /// The sums of `cost` and `memory` of all messages.
     private(set) var cost = 0
     private(set) var memory = 0
 
@@ -58,7 +58,7 @@ struct Reassembly {
         memory += partial.memory
     }
 
-    /// There are at most `maxPartials`, and the one looked for is mostly the newest.
+    /// A linear search: there are at most `maxPartials`, and the wanted one is usually the newest.
     func find(_ stream: UInt32) -> Partial? {
         partials.last { $0.stream == stream }
     }
@@ -71,7 +71,7 @@ struct Reassembly {
         memory += partial.memory
     }
 
-    /// As if all of them had begun `time` later.
+    /// Moves the start of all messages `time` later.
     func delay(by time: UInt64) {
         for partial in partials { partial.since &+= time }
     }

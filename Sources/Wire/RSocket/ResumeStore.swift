@@ -1,57 +1,57 @@
-// ResumeStore: what was written for a client that may resume, as long as it has not acknowledged it. Frames stand here
-// as on the wire, each with its length before it; those of stream 0 never do.
+// ResumeStore: the frames written for a client that may resume, until the client acknowledges them. They are stored as
+// on the wire, each after its length; frames of stream 0 are never stored.
 //
 //     position                sent                      end
 //        |  may be sent again  |  has not been sent yet  |
 //
-// Positions are RSocket's: bytes of frames, without the lengths, from the session's beginning. Only the position of the
-// first byte here is kept. Where others stand is found by going over the frames, each of which is gone over twice in
-// its life – once when it is sent, once when it is acknowledged – and once more for each RESUME.
+// Positions are RSocket's: bytes of frames, without the lengths, since the session began. Only the position of the
+// first stored byte is kept. Others are found by walking the frames: each frame is walked twice in its life – when it
+// is sent and when it is acknowledged – and once more for each RESUME.
 
 import Bytes
 
-/// The frames of one session from the server to the client. What it is given has to be whole frames.
+/// The frames of one session from the server to the client. It must be given whole frames.
 public final class ResumeStore {
     private var frames = ByteBuffer()
-    /// The position of the oldest frame here: what came before is acknowledged, or given up.
+    /// The position of the oldest stored frame. Earlier ones have been acknowledged or given up.
     public private(set) var position: UInt64 = 0
     /// Bytes at the front that a socket has taken, lengths included.
     public private(set) var sent = 0
-    /// Where the frame ends within which `sent` lies: as far as `sent`, or beyond.
+    /// The end of the frame that contains `sent`; at least `sent`.
     private var boundary = 0
-    /// Bytes at the front that any socket has taken: as far as `sent`, or beyond, as a RESUME that comes late has sent
-    /// again what its client may have by then.
+    /// Bytes at the front that any socket has taken; at least `sent`. After a RESUME it is larger until the bytes have
+    /// been sent again, some of which the client may already have.
     private var reach = 0
 
     public init() {}
 
-    /// Bytes of all frames here, lengths included.
+    /// Bytes of all stored frames, lengths included.
     public var count: Int { frames.count }
-    /// Bytes that no socket has taken.
+    /// Bytes that the current socket has not taken.
     public var unsent: Int { frames.count - sent }
-    /// Bytes of the frame under way that no socket has taken.
+    /// Bytes of the partly sent frame that the socket has not taken.
     public var inFlight: Int { boundary - sent }
     /// Bytes of memory held.
     public var capacity: Int { frames.capacity }
 
-    /// What is to be sent next; valid until the store is changed.
+    /// The bytes to send next; valid until the store changes.
     public var next: UnsafeRawBufferPointer { frames.readable.slice(sent..<frames.count) }
 
-    /// Room for `count` bytes of whole frames, to be written at once.
+    /// Space for `count` bytes of whole frames, which the caller must write immediately.
     public func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         let target = UnsafeMutableRawBufferPointer(start: frames.reserve(count), count: count)
         frames.commit(count)
         return target
     }
 
-    /// Appends the frames that `write` writes; returns how many bytes.
+    /// Appends the frames that `write` writes; returns their size in bytes.
     public func append(_ write: (inout ByteBuffer) -> Void) -> Int {
         let before = frames.count
         write(&frames)
         return frames.count - before
     }
 
-    /// `count` bytes of frames, lengths not included, went to the client without standing here; nothing does now.
+    /// `count` bytes of frames, without lengths, were sent to the client without being stored. The store must be empty.
     public func skip(_ count: Int) {
         precondition(frames.count == 0)
         position &+= UInt64(count)
@@ -64,26 +64,26 @@ public final class ResumeStore {
         while boundary < sent { boundary += frame(at: boundary) }
     }
 
-    /// The client has all frames before `position`. What it cannot have is not believed.
+    /// The client has all frames before `position`. Frames that have not been sent are kept, whatever it claims.
     public func acknowledge(_ position: UInt64) {
         drop { self.position &+ UInt64($1 - Wire.lengthSize) > position || $0 + $1 > self.sent }
     }
 
-    /// Gives up the oldest frames that were sent, until at most `limit` bytes are left: whoever lacks them cannot
-    /// resume any more.
+    /// Gives up the oldest sent frames until at most `limit` bytes are left. A client that lacks them can no longer
+    /// resume.
     public func shorten(to limit: Int) {
         let excess = count - limit
         drop { offset, size in offset >= excess || offset + size > self.sent }
     }
 
-    /// What was not sent is not to be; but for the frame that was begun.
+    /// Drops everything unsent, except the rest of a partly sent frame.
     public func dropUnsent() {
         frames.truncate(by: frames.count - boundary)
         reach = min(reach, boundary)
     }
 
-    /// Begins anew at `position`, as far as which the client has everything. False, and nothing is changed, if what
-    /// follows there is not all here, if so much was never sent, or if no frame begins there.
+    /// Starts sending again at `position`; the client has everything before it. Returns false and changes nothing if
+    /// some of the following frames have been dropped, if `position` was never reached, or if no frame begins there.
     public func rewind(to position: UInt64) -> Bool {
         var offset = 0
         var reached = self.position
@@ -103,15 +103,15 @@ public final class ResumeStore {
 
     /// Why `rewind` refuses a position.
     public enum Fault: Sendable {
-        /// What followed there is acknowledged, or was given up.
+        /// Frames after the position have been acknowledged or given up.
         case gone
-        /// So much was never sent: `upTo` is how much was, in whole frames.
+        /// The position was never reached; `upTo` is the end of the last whole frame sent.
         case ahead(upTo: UInt64)
-        /// It is within a frame.
+        /// The position is inside a frame.
         case within
     }
 
-    /// What is wrong with a position that `rewind` has refused.
+    /// Why `rewind` has refused a position.
     public func fault(of position: UInt64) -> Fault {
         if position < self.position { return .gone }
         var (offset, reached) = (0, self.position)
@@ -122,7 +122,7 @@ public final class ResumeStore {
         return position > reached ? .ahead(upTo: reached) : .within
     }
 
-    /// Drops the frames at the front until `isEnd` (a frame's offset and its size) says so.
+    /// Drops sent frames from the front until `isEnd` (a frame's offset and its size) returns true.
     private func drop(until isEnd: (Int, Int) -> Bool) {
         var offset = 0
         while offset < sent {
@@ -138,6 +138,6 @@ public final class ResumeStore {
         reach -= offset
     }
 
-    /// Bytes of the frame that begins at `offset`, its length included.
+    /// The size of the frame at `offset`, including its length field.
     private func frame(at offset: Int) -> Int { Wire.lengthSize + frames.readable.u24(at: offset) }
 }

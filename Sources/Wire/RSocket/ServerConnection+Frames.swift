@@ -1,11 +1,12 @@
-// What each frame from a client means, by RSocket 1.0 and by what clients really send. Frames that a client may send
-// across a stream's end, and frames that concern nothing the server has, are ignored.
+// ServerConnection+Frames: what each frame from a client means, by RSocket 1.0 and by what clients really send. Frames
+// that a client may send before it learns that a stream has ended are ignored, as are frames that concern nothing the
+// server has.
 
 import Bytes
 
 extension ServerConnection {
-    /// How much of a frame is worth having, decided by its header: all of a frame within the limits, the header alone
-    /// of one that will be ignored or refused.
+    /// How much of a frame to keep, decided from its header: all of a frame within the limits, only the header of one
+    /// that will be ignored or refused.
     func bytesToKeep(of header: FrameHeader, length: Int) -> Int {
         let onlyHeader = Wire.headerSize
         if phase == .opening {
@@ -18,7 +19,7 @@ extension ServerConnection {
         }
         switch header.type {
         case .payload, .requestResponse, .requestFNF, .requestStream, .requestChannel:
-            // While memory is short, none is kept for a long one that has not come whole.
+            // While memory is short, do not buffer a long frame that has not fully arrived.
             if let most = shortReassembly, length > most, unread < Wire.lengthSize + length {
                 return onlyHeader
             }
@@ -36,7 +37,7 @@ extension ServerConnection {
         }
     }
 
-    /// Deals with one frame of `length` bytes, of which only the part worth having is there.
+    /// Handles one frame of `length` bytes, of which only `bytesToKeep` are present.
     mutating func receive(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer, length: Int) -> Event? {
         if phase == .opening { return receiveFirst(header, bytes, length: length) }
         switch header.type {
@@ -58,8 +59,8 @@ extension ServerConnection {
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
         case .setup, .lease, .resumeOK:
-            // A second SETUP changes nothing, a LEASE allows requests that the broker never makes, and a RESUME_OK
-            // answers what it never sends.
+            // A second SETUP changes nothing, a LEASE permits requests that the broker never makes, and a RESUME_OK
+            // answers a RESUME that it never sends.
             return nil
         case .resume:
             return fatal(
@@ -90,7 +91,7 @@ extension ServerConnection {
         do {
             frame = try Frame.decode(bytes.bytes)
         } catch {
-            return fatal(.invalidSetup, error.message)
+            return fatal(.invalidSetup, error.sentence)
         }
         guard case .setup(let setup) = frame.body else { return nil }
         guard setup.major == 1 else {
@@ -125,7 +126,7 @@ extension ServerConnection {
                     token: bytes.slice(fields.token), lastReceivedServerPosition: fields.lastReceivedServerPosition,
                     firstAvailableClientPosition: fields.firstAvailableClientPosition))
         } catch {
-            return fatal(.connectionError, error.message)
+            return fatal(.connectionError, error.sentence)
         }
     }
 
@@ -159,7 +160,7 @@ extension ServerConnection {
         case .event(let event): return event
         }
         guard header.stream != 0 else {
-            // What a server refuses a set-up by has no meaning from a client.
+            // The error codes of a refused SETUP mean nothing when a client sends them.
             let ofSetup = ErrorCode.invalidSetup.rawValue...ErrorCode.rejectedResume.rawValue
             if ofSetup.contains(code) { return nil }
             phase = .closed
@@ -168,7 +169,7 @@ extension ServerConnection {
         guard let index = streams.find(header.stream) else { return nil }
         let entry = forget(at: index)
         guard entry.announced else { return nil }
-        // Only a channel's requester has a half that can fail; from any other requester it can but mean "stop".
+        // Only a channel's requester has a half that can fail; from any other requester ERROR can only mean "stop".
         return entry.kind == .channel
             ? .error(stream: entry.id, handle: entry.handle, code: code, message: message)
             : .cancel(stream: entry.id, handle: entry.handle)
@@ -187,7 +188,7 @@ extension ServerConnection {
         let entry = streams[index]
         guard entry.kind == .stream || entry.kind == .channel, !entry.responderDone else { return nil }
         if entry.announced { return .requestN(stream: entry.id, handle: entry.handle, n: n) }
-        // Demand that overtakes the rest of a fragmented request belongs to it.
+        // Demand that arrives before the rest of a fragmented request is added to the request's initial demand.
         guard n > 0 else { return refuse(at: index, .zeroDemand(entry.id)) }
         if let partial = reassembly.find(entry.id) {
             partial.initialN = min(partial.initialN + n, Wire.maxU31)
@@ -201,22 +202,23 @@ extension ServerConnection {
         return entry.announced ? .cancel(stream: entry.id, handle: entry.handle) : nil
     }
 
-    // MARK: What the owner does to streams
+    // MARK: Calls of the owner
 
-    /// Sets the owner's own index for a stream; it comes back in the stream's events. Until then it is `UInt32.max`.
+    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then it is
+    /// `UInt32.max`.
     public mutating func setHandle(_ handle: UInt32, stream: UInt32) {
         if let index = streams.find(stream) { streams[index].handle = handle }
     }
 
-    /// The owner's index for a stream, nil when the stream is not open or has none.
+    /// The owner's index for a stream; nil if the stream is not open or has none.
     public func handle(of stream: UInt32) -> UInt32? {
         streams.find(stream).flatMap { streams[$0].knownHandle }
     }
 
-    /// Streams that are open, or whose request is being put together.
+    /// Streams that are open, or whose request is being reassembled.
     public var streamCount: Int { streams.count }
 
-    /// We sent the last of our half: COMPLETE, or the answer to REQUEST_RESPONSE. The stream is forgotten when the
+    /// We sent the end of our half: COMPLETE, or the answer to REQUEST_RESPONSE. The stream is removed once the
     /// requester's half has ended too.
     public mutating func responderDone(stream: UInt32) {
         guard let index = streams.find(stream) else { return }
@@ -224,7 +226,7 @@ extension ServerConnection {
         if streams[index].requesterDone { forget(at: index) }
     }
 
-    /// We sent CANCEL on a channel, which stops the requester's half: what still comes of it is ignored.
+    /// We sent CANCEL on a channel, which stops the requester's half: its remaining frames are ignored.
     public mutating func cancelRequester(stream: UInt32) {
         guard let index = streams.find(stream) else { return }
         streams[index].requesterDone = true
@@ -236,12 +238,12 @@ extension ServerConnection {
         }
     }
 
-    /// We sent ERROR: both halves have ended, the id is free, and what still comes on it is ignored.
+    /// We sent ERROR: both halves have ended, the id is free, and further frames on it are ignored.
     public mutating func closeStream(_ stream: UInt32) {
         if let index = streams.find(stream) { forget(at: index) }
     }
 
-    /// Removes a stream and what was being put together for it.
+    /// Removes a stream and its unfinished message.
     @discardableResult
     mutating func forget(at index: Int) -> StreamEntry {
         let entry = streams.remove(at: index)
@@ -249,7 +251,7 @@ extension ServerConnection {
         return entry
     }
 
-    /// Removes a stream and tells the owner to answer an error on it.
+    /// Removes a stream and asks the owner to answer with an error on it.
     mutating func refuse(at index: Int, _ error: RSocketError) -> Event {
         let entry = forget(at: index)
         if entry.kind == .fireAndForget { return .drop(stream: entry.id, error) }
@@ -260,7 +262,7 @@ extension ServerConnection {
 
     enum Decoded {
         case frame(Frame.Body)
-        /// It cannot be decoded: what that means, if anything.
+        /// The frame cannot be decoded; the event to return, if any.
         case event(Event?)
     }
 

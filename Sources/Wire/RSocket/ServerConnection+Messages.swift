@@ -1,4 +1,4 @@
-// Requests and PAYLOADs, whole or in fragments.
+// ServerConnection+Messages: requests and PAYLOADs, whole or in fragments.
 
 import Bytes
 
@@ -26,7 +26,7 @@ extension ServerConnection {
         let content = Content(ranges, in: bytes)
         if let error = fault(kind, stream, initialN, content) { return refuseRequest(stream, kind, error) }
 
-        // C stands only on a last fragment, so F does not count beside it.
+        // C is valid only on a last fragment, so F is ignored if C is set.
         let complete = kind != .channel || header.flags.contains(.complete)
         let follows = header.flags.contains(.follows) && !(kind == .channel && complete)
         var entry = StreamEntry(id: stream, kind: kind, requesterDone: complete, announced: !follows)
@@ -69,8 +69,8 @@ extension ServerConnection {
         return nil
     }
 
-    /// Refuses a request. If its id is in use, the stream that has it ends too: to the client an ERROR on that id is
-    /// that stream's, and the two sides must agree.
+    /// Refuses a request. If its id is in use, that stream ends too: the client applies an ERROR on the id to that
+    /// stream, and both sides must agree.
     private mutating func refuseRequest(_ stream: UInt32, _ kind: Interaction, _ error: RSocketError) -> Event {
         var handle: UInt32?
         var answered = kind != .fireAndForget
@@ -82,7 +82,7 @@ extension ServerConnection {
         return answered ? .refuse(stream: stream, handle: handle, error) : .drop(stream: stream, error)
     }
 
-    // MARK: Items and following fragments
+    // MARK: Items and later fragments
 
     mutating func receivePayload(
         _ header: FrameHeader, _ bytes: UnsafeRawBufferPointer, length: Int
@@ -114,7 +114,7 @@ extension ServerConnection {
             return nil
         }
         if frame.complete { requesterDone(at: index) }
-        // Neither N nor C: what rsocket-py sends for an empty item.
+        // Neither N nor C: rsocket-py sends this for an empty item.
         return .payload(
             stream: entry.id, handle: entry.handle, next: frame.next || !frame.complete, complete: frame.complete,
             content: content)
@@ -155,7 +155,7 @@ extension ServerConnection {
 
     // MARK: Limits
 
-    /// The frame alone is beyond what metadata and data may have together.
+    /// Memory is short, and the connection's unfinished messages have reached their reduced limit.
     private func outOfMemory(_ stream: UInt32) -> RSocketError {
         .stream(
             stream, .rejected,
@@ -188,7 +188,7 @@ extension ServerConnection {
         return nil
     }
 
-    /// Why a fragment cannot be added to a message, if it cannot.
+    /// Why a fragment cannot be added to a message; nil if it can.
     private func noRoom(for content: Content, in partial: Partial, isNew: Bool) -> RSocketError? {
         let metadata = content.metadata?.count ?? 0
         if metadata > 0 && partial.dataCount > 0 {

@@ -1,20 +1,20 @@
-// ServerConnection: the server's side of one RSocket 1.0 connection, without I/O. Bytes are fed in; events are pulled.
+// ServerConnection: the server side of one RSocket 1.0 connection, without I/O. Bytes go in, events come out.
 //
 //     opening --SETUP--> deciding --acceptSetup--> open --error, or the peer's ERROR--> closed
 //        \__ any other frame, or an unacceptable SETUP or RESUME ______________________/
-//         \__RESUME--> leaving --takeRest, as what comes next is another connection's--> closed
+//         \__RESUME--> leaving --takeRest: another connection continues--> closed
 //
-// This file takes frames out of the byte stream; ServerConnection+Frames.swift says what each of them means.
+// This file splits the byte stream into frames; ServerConnection+Frames.swift interprets them.
 //
-// A frame that arrived whole is read where it lies in the caller's bytes. One that did not is put together in `aside`,
-// which is freed when it is empty. A frame longer than its type may be is never put together: its header decides, and
-// the rest is discarded as it comes.
+// A frame that arrives whole is read in place in the caller's bytes. Others are collected in `aside`, which is freed
+// when it is empty. A frame longer than its type allows is never collected: its header decides what happens, and the
+// rest is discarded as it arrives.
 
 import Bytes
 
-/// The server's side of one connection. A peer can cause no trap in it, and no memory beyond its limits.
+/// The server side of one connection. No input can make it trap or exceed its memory limits.
 ///
-/// Call `feed`, then `next` until nil; also call `next` until nil after `acceptSetup` and `expireReassembly`.
+/// Call `feed`, then `next` until it returns nil; do the same after `acceptSetup` and `expireReassembly`.
 public struct ServerConnection: ~Copyable {
     enum Phase {
         case opening, deciding, leaving, open, closed
@@ -24,29 +24,28 @@ public struct ServerConnection: ~Copyable {
     var phase = Phase.opening
     var streams = StreamTable()
     var reassembly = Reassembly()
-    /// Bytes of unfinished messages that are kept where memory is short; nil where it is not.
+    /// The most bytes of unfinished messages to keep while memory is short; nil while it is not.
     public var shortReassembly: Int?
-    /// How the metadata of requests is to be read, once SETUP has come.
+    /// How to read the metadata of requests; known once SETUP has arrived.
     public internal(set) var metadataForm = MetadataForm.plain
-    /// The time of the newest `feed`.
+    /// The time of the latest `feed`.
     private(set) var now: UInt64 = 0
 
-    /// The part of the caller's bytes that is not read yet.
+    /// The part of the caller's bytes that has not been read yet.
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Bytes that came earlier than `input`: of an unfinished frame, or held until SETUP is accepted.
+    /// Bytes that arrived before `input`: part of an unfinished frame, or held until SETUP is accepted.
     private var aside = ByteBuffer()
-    /// Bytes at the front of `aside` that the newest event may point to.
+    /// Bytes at the front of `aside` that the latest event may point to.
     private var pointedAt = 0
-    /// Bytes to come that belong to a frame that was decided by its header.
+    /// Remaining bytes of a frame that was decided by its header; they are discarded as they arrive.
     private var discarding = 0
-    /// Of a stream's frame: its length, which counts as received with the last of those bytes.
+    /// The length of that frame if it belongs to a stream; it counts as received when its last byte arrives.
     private var discarded = 0
-    /// The next frame of a stream is one that was decided already, when a socket broke within it.
+    /// The next frame of a stream repeats one that was already handled when a socket broke within it.
     private var repeats = false
-    /// Bytes of the frames of streams that were dealt with, without the lengths before them: the position from which
-    /// on a client that resumes sends again.
+    /// Bytes of the handled frames of streams, without lengths: the position from which a resuming client sends again.
     public private(set) var received: UInt64 = 0
-    /// Keeps the reassembled message that the newest event points to.
+    /// Keeps the reassembled message alive that the latest event points to.
     var delivered: Partial?
     private var expiry: UInt64 = 0
 
@@ -54,11 +53,11 @@ public struct ServerConnection: ~Copyable {
         self.limits = limits
     }
 
-    // MARK: In
+    // MARK: Input
 
-    /// Hands in one read. The bytes are touched until `next` has returned nil, or until `hold`.
+    /// Takes the bytes of one read. They are accessed until `next` has returned nil or `hold` is called.
     ///
-    /// - Parameter now: the time, of a clock that never steps back; only compared with that of `expireReassembly`.
+    /// - Parameter now: monotonic time, in the same unit as for `expireReassembly`.
     public mutating func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64 = 0) {
         release()
         self.now = now
@@ -67,28 +66,28 @@ public struct ServerConnection: ~Copyable {
         input = bytes
     }
 
-    /// Stops for now: what has not been dealt with is kept, and comes out of `next` later. The caller's bytes are not
-    /// touched any more. Feed nothing until `next` has returned nil again, or what is kept has no bound.
+    /// Pauses. Unhandled bytes are copied, and `next` returns their events later; the caller's bytes are no longer
+    /// accessed. Do not call `feed` until `next` has returned nil again, or the copy grows without bound.
     public mutating func hold() {
         release()
         putAside()
     }
 
-    /// Takes SETUP for good. Requests that the client sent right behind it come out of `next` from now on.
+    /// Accepts SETUP. `next` then returns the requests that the client sent after it.
     public mutating func acceptSetup() {
         release()
         if phase == .deciding { phase = .open }
     }
 
-    /// Gives up fragmented messages whose first fragment came earlier than `time`: `next` tells each as refused or
-    /// dropped.
+    /// Gives up fragmented messages whose first fragment arrived before `time`. `next` returns a `refuse` or `drop`
+    /// event for each.
     public mutating func expireReassembly(startedBefore time: UInt64) {
         release()
         expiry = max(expiry, time)
     }
 
-    /// The socket is gone. A client that comes back by another one sends again from `received` on, so that whatever was
-    /// not dealt with is forgotten; streams and unfinished messages stay as they are.
+    /// The socket is gone. A resuming client sends again from `received` on, so unhandled bytes are discarded. Streams
+    /// and unfinished messages are kept.
     public mutating func detach() {
         release()
         input = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -99,10 +98,10 @@ public struct ServerConnection: ~Copyable {
         discarded = 0
     }
 
-    /// Time that unfinished messages are not to be blamed for.
+    /// Excludes `time` from the age of unfinished messages.
     public mutating func extendReassembly(by time: UInt64) { reassembly.delay(by: time) }
 
-    /// What came behind RESUME. Nothing more comes out of this one.
+    /// Returns what arrived after RESUME. No further event comes from this connection.
     public mutating func takeRest() -> [UInt8] {
         hold()
         let rest = Array(aside.readable)
@@ -111,9 +110,9 @@ public struct ServerConnection: ~Copyable {
         return rest
     }
 
-    // MARK: Out
+    // MARK: Output
 
-    /// The next event, nil when all that was fed has been dealt with.
+    /// The next event; nil once all input has been handled.
     public mutating func next() -> Event? {
         release()
         if expiry > 0, let event = nextExpired() { return event }
@@ -136,24 +135,24 @@ public struct ServerConnection: ~Copyable {
         return nil
     }
 
-    /// A frame has begun whose end has not come, or frames wait for `acceptSetup` or were put aside by `hold`.
+    /// Part of a frame has arrived, or frames wait for `acceptSetup` or after `hold`.
     public var hasPartialFrame: Bool { !aside.isEmpty || discarding > 0 }
 
-    /// The time at which the oldest unfinished fragmented message began, nil when there is none.
+    /// When the oldest unfinished fragmented message began; nil if there is none.
     public var oldestReassembly: UInt64? { reassembly.oldest?.since }
 
-    /// Bytes of memory held for what has not been dealt with: unfinished frames and fragmented messages.
+    /// Bytes of memory held for unhandled input: unfinished frames and fragmented messages.
     public var bufferedBytes: Int { aside.capacity + reassembly.memory }
 
-    /// SETUP has come and waits for `acceptSetup`.
+    /// SETUP has arrived and waits for `acceptSetup`.
     public var isAwaitingAcceptance: Bool { phase == .deciding }
 
-    /// Nothing more will come out of this connection.
+    /// No further event will come from this connection.
     public var isClosed: Bool { phase == .closed }
 
     // MARK: Taking frames
 
-    /// Lets go of what the newest event pointed to.
+    /// Releases what the latest event pointed to.
     private mutating func release() {
         if pointedAt > 0 {
             aside.consume(pointedAt)
@@ -162,7 +161,7 @@ public struct ServerConnection: ~Copyable {
         delivered = nil
     }
 
-    /// Copies aside what is left of the caller's bytes.
+    /// Copies the rest of the caller's bytes to `aside`.
     private mutating func putAside() {
         if !input.isEmpty { aside.append(input) }
         input = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -178,7 +177,7 @@ public struct ServerConnection: ~Copyable {
         reassembly.removeAll()
     }
 
-    /// Discards what is to be discarded; true when none of it is left to come.
+    /// Discards the rest of a frame; true once all of it has been discarded.
     private mutating func skip() -> Bool {
         guard discarding > 0 else { return true }
         let old = min(discarding, aside.count)
@@ -192,7 +191,7 @@ public struct ServerConnection: ~Copyable {
         return true
     }
 
-    /// Makes the next `count` bytes lie together at the front; false when they have not come yet.
+    /// Makes the next `count` bytes contiguous at the front; false if they have not all arrived.
     private mutating func gather(_ count: Int) -> Bool {
         if aside.isEmpty { return input.count >= count }
         let missing = count - aside.count
@@ -203,13 +202,13 @@ public struct ServerConnection: ~Copyable {
         return taken == missing
     }
 
-    /// Bytes that came and are not dealt with.
+    /// Bytes that have arrived but have not been handled.
     var unread: Int { aside.count + input.count }
 
-    /// Where the bytes that `gather` put together lie.
+    /// The bytes that `gather` has made contiguous.
     private var front: UnsafeRawBufferPointer { aside.isEmpty ? input : aside.readable }
 
-    /// Takes one frame and says what it means: an event or nothing. Nil outside: it has not come whole.
+    /// Takes one frame. The inner optional is its event, if any; the outer is nil if the frame has not fully arrived.
     private mutating func nextFrame() -> Event?? {
         guard gather(Wire.lengthSize) else { return nil }
         let length = front.u24(at: 0)
@@ -240,13 +239,13 @@ public struct ServerConnection: ~Copyable {
             return .some(nil)
         }
         let event = receive(header, frame, length: length)
-        // Whatever the frame did, its bytes are done with unless an event points to them.
+        // The frame's bytes are no longer needed unless an event points to them.
         if event == nil { release() }
         return .some(event)
     }
 
-    /// Takes the items of a channel that lie at the front, if any do and nothing of them is out of the ordinary. What
-    /// they would mean one by one is the same.
+    /// Takes a run of a channel's items at the front of the input, if it contains nothing but ordinary items. The
+    /// result equals handling them one by one.
     private mutating func nextRun() -> Event? {
         guard phase == .open, aside.isEmpty, let stream = PayloadRun.stream(at: input),
             let index = streams.find(stream)

@@ -1,19 +1,19 @@
-// StreamTable: the open streams of a connection, sorted by id. Ids ascend but for a wrap, so that adding is appending;
-// a search is binary. 16 bytes a stream, and as much for one that has ended, for a while.
+// StreamTable: the open streams of a connection, sorted by id. Ids ascend except at a wrap, so inserting is usually
+// appending; lookup is a binary search. An entry has 16 bytes and stays for a while after its stream has ended.
 
 struct StreamEntry {
     var id: UInt32
     var handle = StreamEntry.noHandle
     let kind: Interaction
-    /// The requester will send no more items: it completed, or we cancelled it.
+    /// The requester will send no more items: it has completed, or we cancelled it.
     var requesterDone: Bool
-    /// We completed our half.
+    /// We have completed our half.
     var responderDone = false
-    /// The request has been told to the owner.
+    /// The owner has received the request.
     var announced: Bool
-    /// Fragments of the request, or of an item, are being put together.
+    /// Fragments of the request or of an item are being reassembled.
     var assembling = false
-    /// It has been removed, and keeps its place for a while.
+    /// The stream has been removed, but the entry is still in the table.
     fileprivate(set) var isGone = false
 
     static let noHandle = UInt32.max
@@ -22,13 +22,13 @@ struct StreamEntry {
 }
 
 struct StreamTable {
-    /// Some may be gone.
+    /// Includes removed entries.
     private(set) var entries: [StreamEntry] = []
     private var gone = 0
 
     var count: Int { entries.count - gone }
 
-    /// The index of stream `id`, nil when it is not open.
+    /// The index of stream `id`; nil if it is not open.
     func find(_ id: UInt32) -> Int? {
         let index = position(of: id)
         return index < entries.count && entries[index].id == id && !entries[index].isGone ? index : nil
@@ -39,7 +39,7 @@ struct StreamTable {
         guard let last = entries.last, last.id >= entry.id else { return entries.append(entry) }
         let place = position(of: entry.id)
         if entries[place].isGone {
-            // Whatever its id was: it stood between the neighbours of the new one.
+            // The removed entry's id lies between the new one's neighbours, so the order is preserved.
             entries[place] = entry
             gone -= 1
         } else {
@@ -52,8 +52,8 @@ struct StreamTable {
         _modify { yield &entries[index] }
     }
 
-    /// Marks the entry as gone, and takes those that are gone out when they are more than those that are not: a stream
-    /// that ends among many moves none of them.
+    /// Marks the entry as removed. Once removed entries outnumber the others, all are deleted together, so that ending
+    /// one stream among many moves no entries.
     @discardableResult
     mutating func remove(at index: Int) -> StreamEntry {
         let entry = entries[index]
@@ -69,7 +69,7 @@ struct StreamTable {
 
     private static let fewGone = 16
 
-    /// A burst of streams does not hold memory for ever.
+    /// Deletes removed entries and frees the memory of a burst of streams.
     private mutating func compact() {
         var kept: [StreamEntry] = []
         kept.reserveCapacity(count * 2)
@@ -83,7 +83,7 @@ struct StreamTable {
         gone = 0
     }
 
-    /// Where `id` stands or would stand.
+    /// The index of `id`, or where to insert it.
     private func position(of id: UInt32) -> Int {
         var low = 0
         var high = entries.count

@@ -248,7 +248,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
 
     /// The text of a REJECTED shows whether reconnecting makes sense.
     @Test(arguments: [
-        ("The broker is shutting down; connect again later.", ClientError.Code.unavailable),
+        ("draining: The broker is shutting down; connect again later.", ClientError.Code.unavailable),
         ("The topic 'a' has ended.", .rejected), ("", .rejected),
     ])
     func aRefusalByABrokerThatShutsDown(_ text: String, _ code: ClientError.Code) throws {

@@ -32,23 +32,23 @@ import Testing
         return [
             Case(.info, [], [2: Shard.version]),
             Case(.topicInfo, field(1, topic), live),
-            Case(.failTopic, field(1, topic) + field(2, long), "3", "The message has more than 1024 bytes"),
+            Case(.failTopic, field(1, topic) + field(2, long), "3", "invalid: The message has more than 1024 bytes"),
             Case(.failTopic, field(1, topic) + field(2, "aus – Ende"), failed),
             Case(.topicInfo, field(1, topic), failed),
-            Case(.failTopic, field(1, topic), "9", "The topic '\(topic)' has failed (aus – Ende)"),
-            Case(.completeTopic, field(1, topic), "9", "The topic '\(topic)' has failed"),
+            Case(.failTopic, field(1, topic), "9", "ended: The topic '\(topic)' has failed (aus – Ende)"),
+            Case(.completeTopic, field(1, topic), "9", "ended: The topic '\(topic)' has failed"),
             // The topic is unchanged.
             Case(.deleteTopic, field(1, topic), failed),
-            Case(.topicInfo, field(1, topic), "5", "There is no topic '\(topic)'"),
-            Case(.topicInfo, [0x0A, 9], "3", "The request ends within a field"),
-            Case(.topicInfo, [0x0A, 1, 0xFF], "3", "The text of topic is not UTF-8"),
+            Case(.topicInfo, field(1, topic), "5", "not-found: There is no topic '\(topic)'"),
+            Case(.topicInfo, [0x0A, 9], "3", "invalid: The request ends within a field"),
+            Case(.topicInfo, [0x0A, 1, 0xFF], "3", "invalid: The text of topic is not UTF-8"),
             Case(.topicInfo, field(1, "$SYS.events"), [2: "$SYS.events", 4: "1"]),
         ]
             + ended.flatMap {
                 [
-                    Case($0, field(1, "nothing.there"), "5", "There is no topic 'nothing.there'"),
-                    Case($0, field(1, "a b"), "3"), Case($0, [], "3", "The topic's name is empty"),
-                    Case($0, field(1, "$SYS.stats"), "7", "'$SYS.stats' is the broker's own"),
+                    Case($0, field(1, "nothing.there"), "5", "not-found: There is no topic 'nothing.there'"),
+                    Case($0, field(1, "a b"), "3"), Case($0, [], "3", "invalid: The topic's name is empty"),
+                    Case($0, field(1, "$SYS.stats"), "7", "forbidden: '$SYS.stats' is the broker's own"),
                 ]
             }
     }
@@ -87,7 +87,7 @@ import Testing
         let silent = client.call(.info, nil)
         #expect(client.answer(silent).status == "none")
         client.halfClose(silent)
-        #expect(client.answer(silent) == ("3", "The call has no message: send one.", nil))
+        #expect(client.answer(silent) == ("3", "invalid: The call has no message: send one.", nil))
         let open = client.call(.listSubscriptions, [], end: false)
         #expect(client.answer(open).status == "none")
         client.halfClose(open)
@@ -218,7 +218,7 @@ import Testing
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<3).map { _ in client.call(.listTopics) }
         let refused = client.answer(client.call(.listConnections))
-        #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 3 lists under way"))
+        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 3 lists under way"))
         client.reset(streams[0])
         #expect(connection(client).streams.listings == 2)
         let last = client.call(.listConnections)
@@ -337,7 +337,7 @@ import Testing
         for stream in streams { client.send(client.data(stream, services)) }
         #expect(http(client).reflections.waiting.count == 2)
         let refused = client.answer(client.call(.reflection, services))
-        #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 2 calls of reflection"))
+        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 2 calls of reflection"))
         for stream in streams { client.reset(stream) }
         let reflections = http(client).reflections
         #expect(reflections.count == 0 && http(client).held == HeldBytes() && reflections.waiting.isEmpty)

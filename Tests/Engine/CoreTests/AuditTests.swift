@@ -123,7 +123,7 @@ import Testing
         #expect(
             ended { broker, _ in
                 broker.reload(AccessTable.users(["alice": .all, "bob": .none]))
-            } == ["User 'bob' may not subscribe to 't'; ask the broker's administrator for it."])
+            } == ["forbidden: User 'bob' may not subscribe to 't'; ask the broker's administrator for it."])
         #expect(
             try ended { broker, client in
                 let part = broker.shards[0].answer(
@@ -131,18 +131,18 @@ import Testing
                 guard case .survey(let survey) = part else { throw Missing() }
                 let id = try #require(survey.subscriptions.first { $0.topic == "t" }?.id)
                 client.publish("$SYS.subscription.close?id=\(id)", "")
-            } == ["An operator ended this subscription."])
+            } == ["closed-by-operator: An operator ended this subscription."])
         #expect(
             ended { broker, client in
                 client.publish("$SYS.connection.close?id=0-1-1", "")
-            } == ["its connection ended: An operator closed this connection."])
+            } == ["its connection ended: closed-by-operator: An operator closed this connection."])
     }
 
     @Test func theEndOfAConnectionHasItsReason() {
         #expect(
             reasons("connection-closed") { _, client in
                 client.publish("$SYS.connection.close?id=0-1-1", "")
-            } == ["An operator closed this connection."])
+            } == ["closed-by-operator: An operator closed this connection."])
         #expect(reasons("connection-closed") { $1.disconnect() } == ["test"])
     }
 

@@ -258,7 +258,7 @@ import Testing
         #expect(subscriber.received() == ["1:a", "1:b"])
         #expect(publisher.received() == ["7:3|"])
         broker.advance(seconds: 11)
-        #expect(publisher.received().first?.hasPrefix("9:! 202 The topic 't' had no room") == true)
+        #expect(publisher.received().first?.hasPrefix("9:! 202 blocked: The topic 't' had no room") == true)
     }
 
     /// There is room for the small one, and none for the large one that arrived before it.

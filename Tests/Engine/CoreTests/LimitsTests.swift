@@ -46,7 +46,7 @@ import Testing
         #expect(client.received().map { $0.prefix(7) } == ["5:! 202"])
         client.cancel(stream: 3)
         client.publish("c", "x", stream: 7)
-        #expect(client.received().first?.contains("The broker has 3 topics") == true)
+        #expect(client.received().first?.contains("limit: The broker has 3 topics") == true)
         client.subscribe("a", stream: 9)
         #expect(client.received() == [])
     }
@@ -106,7 +106,7 @@ import Testing
         #expect(!short.isClosed)
         #expect(short.received() == ["keepalive? "])
         broker.advance(seconds: 0.75)
-        #expect(short.received().first?.hasPrefix("0:! 101 Nothing was heard") == true)
+        #expect(short.received().first?.hasPrefix("0:! 101 timeout: Nothing was received") == true)
         #expect(short.isClosed && !long.isClosed)
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         for _ in 0..<4 {
@@ -299,7 +299,7 @@ import Testing
         var refused = 0
         for index in 0..<500 {
             client.publish("t", text, stream: UInt32(2 * index + 1))
-            if client.received().first?.contains("The broker's memory") == true { refused += 1 }
+            if client.received().first?.contains("limit: The broker's memory") == true { refused += 1 }
         }
         #expect(refused > 300)
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)

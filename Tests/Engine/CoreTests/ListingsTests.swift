@@ -40,7 +40,7 @@ import Testing
         let told = client.received()
         #expect(told.contains { $0.contains("\"name\":\"\(name)\"") }, "\(told)")
         client.publish("$SYS.topic.info?name=$SYS.others", "", stream: 103)
-        #expect(client.received().contains { $0.contains("There is no topic") })
+        #expect(client.received().contains { $0.contains("not-found: There is no topic") })
     }
 
     @Test func aSubscriptionThatHasEndedIsNoneOfItsConnection() {

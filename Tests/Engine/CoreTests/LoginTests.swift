@@ -17,7 +17,7 @@ import Testing
         let broker = TestBroker(access: table)
         let client = broker.greet()
         let lines = client.received()
-        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 This broker needs credentials"))
+        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: This broker needs credentials"))
         #expect(client.isClosed && broker.logins.isEmpty)
     }
 
@@ -42,10 +42,10 @@ import Testing
     }
 
     @Test(arguments: [
-        (LoginOutcome.wrong, "0:! 3 The credentials are not right"),
-        (.expired(user: "x"), "0:! 3 The token has expired"),
-        (.notYetValid, "0:! 3 The token is not valid yet"), (.slowed(seconds: 7), "0:! 3 Too many logins failed"),
-        (.busy, "0:! 3 The broker has too many logins"),
+        (LoginOutcome.wrong, "0:! 3 unauthenticated: The credentials are not right"),
+        (.expired(user: "x"), "0:! 3 unauthenticated: The token has expired"),
+        (.notYetValid, "0:! 3 unauthenticated: The token is not valid yet"), (.slowed(seconds: 7), "0:! 3 limit: Too many logins failed"),
+        (.busy, "0:! 3 unavailable: The broker is busy"),
     ])
     func whoIsNotLetInIsToldAndCutOff(_ outcome: LoginOutcome, _ text: String) {
         let broker = TestBroker(access: table)
@@ -72,7 +72,7 @@ import Testing
                 client.send { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
             }
             let lines = client.received()
-            #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 The credentials cannot be read"), "\(bytes) \(lines)")
+            #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: The credentials cannot be read"), "\(bytes) \(lines)")
             #expect(broker.logins.isEmpty)
         }
     }
@@ -98,7 +98,7 @@ import Testing
         let client = broker.greet(user: "alice")
         broker.reload(AccessTable.users(["bob": .all]))
         broker.answerLogin(.user("alice", of: table))
-        #expect(client.received().first?.hasPrefix("0:! 3 The credentials are not right") == true)
+        #expect(client.received().first?.hasPrefix("0:! 3 unauthenticated: The credentials are not right") == true)
     }
 
     @Test func aCertificateLetsItsUserIn() {
@@ -141,7 +141,7 @@ import Testing
         #expect(client.answer(other).status == "none" && broker.logins.count == 1)
         broker.answerLogin(.wrong)
         #expect(client.answer(other).status == "16")
-        #expect(client.answer(other).text.hasPrefix("The credentials are not right"))
+        #expect(client.answer(other).text.hasPrefix("unauthenticated: The credentials are not right"))
     }
 
     @Test func aCallThatWaitsHoldsUpNoOther() {

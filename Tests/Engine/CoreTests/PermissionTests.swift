@@ -69,7 +69,7 @@ import Testing
                 let client = broker.logIn("alice", of: table)
                 ask(interaction.name, client)
                 let lines = client.received()
-                let isDenied = lines.contains { $0.contains("! 202 User 'alice' may not ") }
+                let isDenied = lines.contains { $0.contains("! 202 forbidden: User 'alice' may not ") }
                 if interaction.name == "fire" {
                     root.publish("$SYS.topic.info?name=t", "")
                     let published = root.received().joined().contains("\"next\":\(isAllowed ? 3 : 2),")
@@ -94,7 +94,7 @@ import Testing
             // Something that must not be seen must not be known to exist either.
             let expected =
                 isAllowed
-                ? "3:! 202 There is no topic" : "3:! 202 User 'alice' may not publish to, subscribe to or control 't'"
+                ? "3:! 202 not-found: There is no topic" : "3:! 202 forbidden: User 'alice' may not publish to, subscribe to or control 't'"
             #expect(client.received().first?.hasPrefix(expected) == true)
         }
     }
@@ -110,7 +110,7 @@ import Testing
             client.publish("b", "x", stream: 7)
             let lines = client.received()
             #expect(
-                lines.count == 2 && lines[0].hasPrefix("3:") && lines[1].hasPrefix("7:! 202 User 'alice'"), "\(lines)")
+                lines.count == 2 && lines[0].hasPrefix("3:") && lines[1].hasPrefix("7:! 202 forbidden: User 'alice'"), "\(lines)")
             _ = root.received()
         }
     }
@@ -206,7 +206,7 @@ import Testing
             broker.answerLogin(.user("alice", of: table))
             let answer = client.answer(stream)
             #expect((answer.status == "7") == !isAllowed, "without \(missing as Any): \(answer)")
-            if !isAllowed { #expect(answer.text.hasPrefix("User 'alice' may not ")) }
+            if !isAllowed { #expect(answer.text.hasPrefix("forbidden: User 'alice' may not ")) }
         }
     }
 

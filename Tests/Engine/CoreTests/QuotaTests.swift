@@ -95,7 +95,7 @@ import Testing
         let second = broker.logIn("alice", of: table, shard: 1)
         let third = broker.logIn("alice", of: table, shard: 1)
         let lines = third.received()
-        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 User 'alice' has 2 connections"), "\(lines)")
+        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 limit: User 'alice' has 2 connections"), "\(lines)")
         #expect(third.isClosed && !first.isClosed && !second.isClosed)
         #expect(reached(.connectionsPerUser, broker) == 1)
         // Others are not affected, and closed connections free their slots.
@@ -194,7 +194,7 @@ import Testing
         let alice = (0..<2).map { broker.logIn("alice", of: table, shard: $0) }
         for client in alice { client.subscribe("t", stream: 1) }
         alice[0].subscribe("u", stream: 3)
-        #expect(alice[0].received().first?.hasPrefix("3:! 202 User 'alice' has 2 subscriptions") == true)
+        #expect(alice[0].received().first?.hasPrefix("3:! 202 limit: User 'alice' has 2 subscriptions") == true)
         #expect(reached(.subscriptionsPerUser, broker) == 1)
         let bob = broker.logIn("bob", of: table)
         bob.subscribe("t", stream: 1)
@@ -226,7 +226,7 @@ import Testing
         for index in 0..<6 { client.publish("t\(index)", "x", stream: UInt32(2 * index + 1)) }
         #expect(client.received().allSatisfy { !$0.contains("!") })
         client.publish("more", "x", stream: 101)
-        #expect(client.received().first?.hasPrefix("101:! 202 The broker has 7 topics") == true)
+        #expect(client.received().first?.hasPrefix("101:! 202 limit: The broker has 7 topics") == true)
         #expect(reached(.topics, broker) == 1)
         client.publish("t3", "x", stream: 103)
         client.publish("$SYS.topic.delete?name=t1", "", stream: 105)
@@ -242,7 +242,7 @@ import Testing
         alice[1].subscribe("b", stream: 1)
         alice[0].channel("c", "x", stream: 3)
         alice[1].publish("d", "x", stream: 3)
-        #expect(alice[1].received().contains { $0.hasPrefix("3:! 202 User 'alice' was the first to use 3 topics") })
+        #expect(alice[1].received().contains { $0.hasPrefix("3:! 202 limit: User 'alice' was the first to use 3 topics") })
         alice[0].fire("e", "x", stream: 5)
         #expect(reached(.topicsPerUser, broker) == 2)
         // Bob may, and Alice may use his.

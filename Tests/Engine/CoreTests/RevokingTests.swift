@@ -26,7 +26,7 @@ import Testing
                 "alice": Permissions(publish: topics("a", "c"), subscribe: topics("b", "c")), "bob": .all,
             ]))
         let lines = client.received()
-        let ended = lines.filter { $0.contains("! 202 User 'alice' may not ") }.compactMap {
+        let ended = lines.filter { $0.contains("! 202 forbidden: User 'alice' may not ") }.compactMap {
             $0.split(separator: ":").first
         }
         #expect(ended.sorted() == ["11", "15", "19"], "\(lines)")
@@ -94,7 +94,7 @@ import Testing
         client.publish("a", "1")
         broker.reload(AccessTable.users(["alice": .none]))
         client.publish("a", "2", stream: 7)
-        #expect(client.received().last?.hasPrefix("7:! 202 User 'alice' may not publish") == true)
+        #expect(client.received().last?.hasPrefix("7:! 202 forbidden: User 'alice' may not publish") == true)
     }
 
     @Test func aUserWhoIsGoneIsCutOff() {
@@ -103,11 +103,11 @@ import Testing
         let other = broker.logIn("bob", of: before)
         client.subscribe("a")
         broker.reload(AccessTable.users(["bob": .all]))
-        #expect(client.received().last == "1:! 202 The user is no longer known here.")
+        #expect(client.received().last == "1:! 202 unauthenticated: The user was removed from this broker.")
         client.publish("a", "x")
         #expect(client.received().last?.hasPrefix("3:! 202 ") == true)
         broker.advance(seconds: 0.5)
-        #expect(client.received().last?.hasPrefix("0:! 101 The user is no longer known") == true)
+        #expect(client.received().last?.hasPrefix("0:! 101 unauthenticated: The user was removed from") == true)
         #expect(client.isClosed && !other.isClosed)
     }
 
@@ -149,7 +149,7 @@ import Testing
         broker.advance(seconds: 9)
         #expect(client.received().isEmpty && !client.isClosed)
         broker.advance(seconds: 1.5)
-        #expect(client.received() == ["0:! 101 The token has expired; get a new one."] && client.isClosed)
+        #expect(client.received() == ["0:! 101 unauthenticated: The token has expired; get a new one."] && client.isClosed)
     }
 
     @Test func anExpiredTokenEndsItsCalls() {
@@ -162,7 +162,7 @@ import Testing
         let long = client.call(.subscribe, open, end: false, authorization: "Bearer y")
         broker.answerLogin(.user("bob", of: before))
         broker.advance(seconds: 10.5)
-        #expect(client.answer(short).status == "16" && client.answer(short).text.hasPrefix("The token has expired"))
+        #expect(client.answer(short).status == "16" && client.answer(short).text.hasPrefix("unauthenticated: The token has expired"))
         #expect(client.answer(long).status == "none")
         // What was cached for it is gone.
         let again = client.call(.subscribe, open, end: false, authorization: "Bearer x")
@@ -180,7 +180,7 @@ import Testing
         broker.now.wall += 6_000_000_000
         broker.advance(0.5)
         let rest = peer.read()
-        #expect(rest.text.contains("event: failed") && rest.text.contains("The token has expired") && rest.end == .end)
+        #expect(rest.text.contains("event: failed") && rest.text.contains("unauthenticated: The token has expired") && rest.end == .end)
     }
 
     // Cached permissions

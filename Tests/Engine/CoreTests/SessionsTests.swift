@@ -16,7 +16,7 @@ import Testing
 
     private func token(_ number: UInt8) -> [UInt8] { [UInt8](repeating: number, count: 16) }
 
-    private static let noSession = "4 There is no such session, or not any more: connect again with SETUP."
+    private static let noSession = "4 not-found: The session does not exist, or has ended: reconnect with SETUP."
 
     // Time
 
@@ -103,10 +103,10 @@ import Testing
         for _ in 0..<3 { client.resume(on: 1, has: 5) }
         #expect(
             client.refusal
-                == "4 The session cannot go on from position 5, which is ahead: what was sent ends at 0: "
-                + "connect again with SETUP.")
+                == "4 gap: The session cannot continue from position 5, which is ahead of the 0 bytes that were sent: "
+                + "reconnect with SETUP.")
         client.resume(on: 1, first: 1_000_000)
-        #expect(client.refusal?.hasPrefix("4 The client gave up what it sent from position ") == true)
+        #expect(client.refusal?.hasPrefix("4 gap: The client no longer has what it sent from position ") == true)
         broker.run()
         #expect(broker.quotas.connections.value == 0)
         #expect(broker.shards.map { $0.counters.resumptionsRefused } == [4, 0])
@@ -205,12 +205,12 @@ import Testing
         for count in [0, 15, 129] {
             let client = ResumingClient(broker, token: [UInt8](repeating: 7, count: count))
             client.take()
-            #expect(client.refusal?.hasPrefix("3 A resume token has 16 to 128 bytes, not \(count)") == true)
+            #expect(client.refusal?.hasPrefix("3 invalid: A resume token has 16 to 128 bytes, not \(count)") == true)
         }
         let first = ResumingClient(broker, token: token(1))
         let second = ResumingClient(broker, token: token(1))
         second.take()
-        #expect(second.refusal?.hasPrefix("3 The resume token is another connection's") == true)
+        #expect(second.refusal?.hasPrefix("3 invalid: The resume token is in use by another") == true)
         first.publish("a", "1", stream: 1)
         #expect(first.lines == ["1:1|"] && first.refusal == nil)
         _ = ResumingClient(broker, token: [UInt8](repeating: 9, count: 128))
@@ -223,7 +223,7 @@ import Testing
         }
         let some = (1...3).map { ResumingClient(inAll, token: token($0)) }
         some[2].take()
-        #expect(some[2].refusal?.hasPrefix("3 The broker has 2 connections that can be resumed") == true)
+        #expect(some[2].refusal?.hasPrefix("3 limit: The broker has 2 connections that can be resumed") == true)
         #expect(inAll.shards[0].counters.limits[.sessions] == 1)
         // A client that does not ask for resumption is accepted.
         inAll.connect().publish("a", "1")
@@ -231,7 +231,7 @@ import Testing
         _ = ResumingClient(ofUser, token: token(1))
         let second = ResumingClient(ofUser, token: token(2))
         second.take()
-        #expect(second.refusal?.hasPrefix("3 Who has no credentials has 1 connection that") == true)
+        #expect(second.refusal?.hasPrefix("3 limit: Who has no credentials has 1 connection that") == true)
         #expect(ofUser.shards[0].counters.limits[.sessionsPerUser] == 1 && ofUser.quotas.sessions.count == 1)
     }
 
@@ -239,7 +239,7 @@ import Testing
         let broker = broker { $0.resumeTime = 0 }
         let client = ResumingClient(broker)
         client.take()
-        #expect(client.refusal == "3 Resumption is not offered here: connect without a resume token.")
+        #expect(client.refusal == "3 unsupported: Resumption is not offered here: connect without a resume token.")
     }
 
     // Kept data
@@ -298,7 +298,7 @@ import Testing
         #expect(broker.memory.used < 4 * kept)
         client.lose()
         client.resume(has: 0)
-        #expect(client.refusal?.hasPrefix("4 The session cannot go on from position 0") == true)
+        #expect(client.refusal?.hasPrefix("4 gap: The session cannot continue from position 0") == true)
         client.resume()
         client.publish("a", "1", stream: 5001)
         #expect(client.resumed == 1 && client.lines.last == "5001:1|")

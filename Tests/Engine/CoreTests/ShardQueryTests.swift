@@ -197,7 +197,7 @@ import Testing
                 #expect(name.utf8.allSatisfy { (97...122).contains($0) || $0 == 45 }, "\(name)")
             }
         }
-        check(RefusalReason.self)
+        check(ErrorWord.self)
         check(LimitReached.self)
         check(Overflow.self)
     }
@@ -215,8 +215,8 @@ import Testing
         #expect(client.received().contains { $0.contains("An operator ended this subscription.") })
         #expect(!client.isClosed)
         guard case .refused(let problem) = control(broker, call, shard: 1) else { throw Missing() }
-        #expect(problem.kind == .notFound)
-        #expect(try survey(broker, .subscriptions, shard: 1).counters.refusals[.cutOff] == 1)
+        #expect(problem.word == .notFound)
+        #expect(try survey(broker, .subscriptions, shard: 1).counters.refusals[.closedByOperator] == 1)
     }
 
     @Test func anOperatorClosesAConnection() throws {
@@ -231,7 +231,7 @@ import Testing
         #expect(client.received().contains { $0.contains("An operator closed this connection.") })
         #expect(client.isClosed)
         guard case .refused(let problem) = control(broker, call, shard: 1) else { throw Missing() }
-        #expect(problem.kind == .notFound)
+        #expect(problem.word == .notFound)
         #expect(try survey(broker, .connections, shard: 1).connections.rsocket == 0)
     }
 
@@ -239,11 +239,11 @@ import Testing
         ("$SYS.connection.close", "needs an id"), ("$SYS.connection.close?id=1", "is no connection's id"),
         ("$SYS.connection.close?id=1-2", "is no connection's id"),
         ("$SYS.connection.close?id=9999999999-1-1", "is no connection's id"),
-        ("$SYS.connection.close?id=7-1-1", "There is no connection 7-1-1"),
-        ("$SYS.connection.close?id=0-77-1", "There is no connection 0-77-1"),
+        ("$SYS.connection.close?id=7-1-1", "not-found: There is no connection 7-1-1"),
+        ("$SYS.connection.close?id=0-77-1", "not-found: There is no connection 0-77-1"),
         ("$SYS.subscription.close?id=-1", "is no subscription's id"),
         ("$SYS.subscription.close?id=18446744073709551616", "is no subscription's id"),
-        ("$SYS.subscription.close?id=18446744073709551615", "There is no subscription 18446744073709551615"),
+        ("$SYS.subscription.close?id=18446744073709551615", "not-found: There is no subscription 18446744073709551615"),
         ("$SYS.subscription.close?id=1&name=x", "unknown"),
     ])
     func whatCannotBeClosedIsToldSo(route: String, words: String) {

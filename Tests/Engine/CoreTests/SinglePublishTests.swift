@@ -87,7 +87,7 @@ import Testing
         limits.topics = 2
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
-        let full = "! 202 The broker has 2 topics, its limit; delete some or try again later."
+        let full = "! 202 limit: The broker has 2 topics, its limit; delete some or try again later."
         #expect(answers(client, "a") == ["1|", "2|"])
         #expect(answers(client, "b") == [full, full])
         let dropped = broker.shards[0].counters.fireDropped
@@ -120,7 +120,7 @@ import Testing
             }
             return client.received().first ?? "nothing"
         }
-        let unknown = "3:! 204 The option 'x' is unknown here: an acknowledged publish takes no options."
+        let unknown = "3:! 204 invalid: The option 'x' is unknown here: an acknowledged publish takes no options."
         for round in 0..<3 {
             #expect(try publish(["t"]) == "3:\(2 * round + 1)|")
             #expect(try publish(["t", "x=1"]) == unknown)
@@ -132,10 +132,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a*", "! 204 The topic 'a*' has a '*' or '>'"), ("a..b", "! 204 The topic 'a..b' has an empty token"),
-        ("a?x", "! 204 The option 'x' has no value"), ("a%2", "! 204 'a%2' has a '%'"),
-        ("?x=1", "! 204 The option 'x' is unknown here"), ("%20", "! 204 The topic ' ' has a character"),
-        (String(repeating: "a", count: 256), "! 204 The topic's name has 256 bytes"),
+        ("a*", "! 204 invalid: The topic 'a*' has a '*' or '>'"), ("a..b", "! 204 invalid: The topic 'a..b' has an empty token"),
+        ("a?x", "! 204 invalid: The option 'x' has no value"), ("a%2", "! 204 invalid: 'a%2' has a '%'"),
+        ("?x=1", "! 204 invalid: The option 'x' is unknown here"), ("%20", "! 204 invalid: The topic ' ' has a character"),
+        (String(repeating: "a", count: 256), "! 204 invalid: The topic's name has 256 bytes"),
         ("$SYS.events", "! 204 "), ("%24SYS.events", "! 204 "),
     ])
     func refusalsAreTheSameEachTime(_ route: String, _ text: String) {
@@ -161,16 +161,16 @@ import Testing
         client.publish(topic, String(repeating: "x", count: 10_000), stream: 9)
         #expect(
             client.received() == [
-                "9:! 202 The message takes 10064 bytes of the topic's log, which holds 10000; send less."
+                "9:! 202 too-large: The message takes 10064 bytes of the topic's log, which holds 10000; send less."
             ])
         client.publish("$SYS.topic.complete?name=\(topic)", "", stream: 7)
         _ = client.received()
-        let completed = "! 202 The topic '\(topic)' has completed; it takes no more messages."
+        let completed = "! 202 ended: The topic '\(topic)' has completed; it takes no more messages."
         #expect(answers(client, topic) == [completed, completed])
         #expect(broker.shards[0].connections.at(0)?.rsocket.streamCount == 0)
         #expect(broker.shards[0].counters.streamErrors == 3)
         for shard in broker.shards { shard.drain(now: broker.now) }
-        #expect(answers(client, topic, 1) == ["! 202 The broker is shutting down; connect again later."])
+        #expect(answers(client, topic, 1) == ["! 202 draining: The broker is shutting down; connect again later."])
     }
 
     @Test(arguments: [1, 2])
@@ -267,7 +267,7 @@ import Testing
         client.publish("free", "x", stream: 9)
         #expect(
             client.received() == [
-                "9:! 202 This connection has 2 publishes waiting for an acknowledgement already; "
+                "9:! 202 limit: This connection has 2 publishes waiting for an acknowledgement already; "
                     + "wait for some before sending more."
             ])
         client.cancel(stream: 5)

@@ -125,7 +125,7 @@ import Testing
         client.subscribe("a", stream: 3)
         #expect(client.received().map { $0.prefix(7) } == ["3:! 202"])
         client.publish("new", "x", stream: 5)
-        #expect(client.received().first?.contains("The broker has 2 topics") == true)
+        #expect(client.received().first?.contains("limit: The broker has 2 topics") == true)
         client.fire("a", "still there")
         #expect(client.received() == ["1:still there"])
         adopt(Limits(), broker)

@@ -210,6 +210,6 @@ import Testing
             FrameWriter.requestResponse(
                 stream: 1, metadata: metadata.readable, data: none, fragment: 1 << 20, into: &$0)
         }
-        #expect(client.received().first?.hasPrefix(isTaken ? "1:1|" : "1:! 204") == true)
+        #expect(client.received().first?.hasPrefix(isTaken ? "1:1|" : "1:! 202 too-large: ") == true)
     }
 }

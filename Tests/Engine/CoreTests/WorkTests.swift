@@ -225,7 +225,7 @@ import Testing
         let before = shard.counters.subscriptionsOpened
         let connection = try #require(shard.find(flood.id))
         shard.parts.requests.connectionEnds.fatal(
-            connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
+            connection, RSocketError(code: .connectionError, sentence: "test", scope: .connection), now: broker.now)
         broker.runAll()
         #expect(shard.counters.subscriptionsOpened == before && !shard.hasWork)
     }
@@ -239,11 +239,11 @@ import Testing
         let connection = try #require(shard.find(client.id))
         let topic = try #require(shard.topics["t"])
         shard.parts.requests.connectionEnds.fatal(
-            connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
+            connection, RSocketError(code: .connectionError, sentence: "test", scope: .connection), now: broker.now)
         #expect(shard.hasWork && topic.publishers.channels.count > 0)
         topic.finish(.completed, now: broker.now)
         broker.runAll()
-        #expect(client.received() == ["0:! 101 test"])
+        #expect(client.received() == ["0:! 101 protocol: test"])
     }
 
     @Test func aCrowdGetsAMessageInSlices() {

@@ -31,7 +31,7 @@ private func readAuthorization(_ text: String) {
             mustHold(text.utf8.suffix(token.count).elementsEqual(token), "\(text) is another token")
         }
     } catch {
-        mustHold(error.kind == .unauthenticated, "\(error) is the wrong refusal")
+        mustHold(error.word == .unauthenticated, "\(error) is the wrong refusal")
     }
 }
 

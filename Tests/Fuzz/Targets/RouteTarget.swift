@@ -15,7 +15,7 @@ func fuzzRoute(_ bytes: UnsafeRawBufferPointer) {
         check(route)
         write(route)
     } catch {
-        mustHold(error.kind == .invalid && !error.message.isEmpty, "\(error) is the wrong refusal")
+        mustHold(error.word == .invalid && !error.message.isEmpty, "\(error) is the wrong refusal")
     }
 }
 

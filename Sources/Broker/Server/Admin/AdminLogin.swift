@@ -72,7 +72,7 @@ struct AdminLogin {
         }
         // There may have been a reload since.
         guard let principal = access.current(admitted) else {
-            let problem = Problem(.unauthenticated, "The user is no longer known here.")
+            let problem = Problem(.unauthenticated, "The user was removed from this broker.")
             return .refuse(Refusal(problem: problem, result: .refused, claim: claim))
         }
         return call.permitted.map { check(principal, $0) } ?? .goOn(user: principal.user)

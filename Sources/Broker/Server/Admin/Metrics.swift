@@ -184,7 +184,7 @@ enum Metrics {
         // Most of these are turned away before any shard hears of them.
         limits[.connections] &+= connectionsOverLimit
         out.family("forebay_requests_refused_total", .counter, "Requests refused and streams failed, by reason.")
-        for reason in RefusalReason.allCases { out.sample(["reason": reason.name], counters.refusals[reason]) }
+        for reason in ErrorWord.allCases { out.sample(["reason": reason.name], counters.refusals[reason]) }
         out.single(
             "forebay_stream_errors_total", .counter,
             "Requests refused and streams failed, those that a protocol ended by itself among them.",

@@ -1,28 +1,28 @@
-// ClientCall: what a connection knows of one gRPC call.
+// ClientCall: the state of one gRPC call in a connection.
 
 import Bytes
 import HTTP2
 
 final class ClientCall: NumberedStream {
     enum Kind {
-        /// Subscribe. `meta`: what goes with messages beside their payloads is wanted.
+        /// Subscribe. `meta`: deliver messages with their metadata.
         case subscription(meta: Bool)
         /// Publish.
         case channel
         /// PublishOne.
         case publish
-        /// A call of Admin, or a list of its.
+        /// A call or a list of Admin.
         case rows
-        /// Health's Check, with what is to come back in `.pong`.
+        /// Health's Check, with the data to return in `.pong`.
         case ping([UInt8])
     }
 
     let id: StreamID
     let kind: Kind
     var deframer: GRPCDeframer
-    /// Bytes of `deframer`, as they are counted with the connection's.
+    /// Bytes of `deframer`, as counted in the connection's total.
     var held = 0
-    /// Requests that are not written yet.
+    /// Requests not written yet.
     var outgoing = ByteBuffer()
     /// Our half is open.
     var sends = true
@@ -32,7 +32,7 @@ final class ClientCall: NumberedStream {
     var credit = Allowance(0)
     /// Messages of a channel that have been accepted.
     var accepted: UInt64 = 0
-    /// Of a subscription: its topic's; 0 until the broker has told it.
+    /// For a subscription: its topic's epoch; 0 until the broker has sent it.
     var epoch: UInt64 = 0
     /// Messages that a subscription lost since the last one.
     var dropped: UInt64 = 0
@@ -47,7 +47,7 @@ final class ClientCall: NumberedStream {
     var isSubscription: Bool { if case .subscription = kind { true } else { false } }
 }
 
-/// The open calls of a connection, and its output: where the session's frames go.
+/// The open calls of a connection, and its output, to which the session's frames are written.
 struct CallSink: HTTPSink, ~Copyable {
     var output = ByteBuffer()
     var calls = StreamList<ClientCall>()
@@ -71,7 +71,7 @@ struct CallSink: HTTPSink, ~Copyable {
         waiting -= count
     }
 
-    /// Appends to a call's requests.
+    /// Appends to the requests of a call.
     mutating func append(_ call: ClientCall, _ write: (inout ByteBuffer) -> Void) {
         let before = call.outgoing.count
         write(&call.outgoing)

@@ -1,16 +1,17 @@
-// The failures of gRPC calls, and of HTTP/2 streams, as the client tells them: as the same failures over RSocket.
+// ClientError+Status: maps failures of gRPC calls and HTTP/2 streams to the same errors as over RSocket.
 
+import ForebayWire
 import HTTP2
 
 extension ClientError {
-    /// What a status other than OK means.
+    /// The error for a status other than OK.
     init(_ outcome: CallOutcome) {
         let code: Code =
             switch outcome.status {
             case .invalidArgument: .invalid
             case .aborted: .applicationError
             case .resourceExhausted:
-                outcome.end == .overflow || outcome.message.hasPrefix("overflow:") ? .applicationError : .rejected
+                ErrorWord(beginning: outcome.message) == .overflow ? .applicationError : .rejected
             case .notFound, .alreadyExists, .permissionDenied, .unauthenticated, .failedPrecondition,
                 .deadlineExceeded:
                 .rejected
@@ -21,7 +22,7 @@ extension ClientError {
         self.init(code, outcome.message)
     }
 
-    /// What the end of a stream by RST_STREAM means (gRPC over HTTP/2, "HTTP2 Transport Mapping, Errors").
+    /// The error for a stream that ended with RST_STREAM (gRPC over HTTP/2, "HTTP2 Transport Mapping, Errors").
     init(reset code: HTTP2Code) {
         switch code {
         case .refusedStream:

@@ -1,17 +1,17 @@
-// GRPCConnection+Events: what comes of the broker's bytes. A chunk of DATA is acknowledged when all its messages have
-// been pulled, or put aside until the rest of the last one comes.
+// GRPCConnection+Events: turns the broker's bytes into events. A chunk of DATA is acknowledged once all its messages
+// have been pulled, or put aside until the rest of the last one arrives.
 
 import Bytes
 import HTTP2
 import RSocket
 
 extension GRPCConnection {
-    /// DATA of a call, as far as it is not dealt with.
+    /// The unhandled DATA of a call.
     struct Chunk {
         let call: ClientCall
         let count: Int
         var rest: UnsafeRawBufferPointer
-        /// The response of a subscription whose messages are at work.
+        /// The subscription's response whose messages are being read.
         var response: ReceivedMessages?
     }
 
@@ -35,7 +35,7 @@ extension GRPCConnection {
         }
     }
 
-    /// Hands the session what has arrived; false when there is nothing.
+    /// Passes the received bytes to the session; false if there are none.
     private func takeIncoming() throws(ClientError) -> Bool {
         reading.removeAll()
         guard !incoming.isEmpty else { return false }
@@ -54,7 +54,7 @@ extension GRPCConnection {
 
     // MARK: Messages
 
-    /// The next event out of the chunk at work.
+    /// The next event from the current chunk.
     private func nextMessage() throws(ClientError) -> ClientEvent? {
         while let call = chunk?.call {
             do throws(GRPCError) {
@@ -76,7 +76,7 @@ extension GRPCConnection {
         return nil
     }
 
-    /// The rest of a chunk is put aside until its message is whole.
+    /// Keeps the rest of a chunk until its message is complete.
     private func hold(_ call: ClientCall) -> ClientEvent? {
         let bytes = call.deframer.heldBytes
         held += bytes - call.held
@@ -88,7 +88,7 @@ extension GRPCConnection {
         fail(call, .messageTooLarge, "A message is larger than this client's limit of \(limits.message) bytes.")
     }
 
-    /// The call dies by this side's decision.
+    /// Ends the call from this side.
     private func fail(_ call: ClientCall, _ code: ClientError.Code, _ text: String) -> ClientEvent {
         session.reset(call.id.value, .cancel)
         forget(call)
@@ -112,7 +112,7 @@ extension GRPCConnection {
         return .message(call.id, .init(metadata: metadata.readable, data: message.payload, info: info))
     }
 
-    /// A whole message of gRPC's.
+    /// Handles a complete gRPC message.
     private func receive(_ bytes: UnsafeRawBufferPointer, _ call: ClientCall) throws(GRPCError) -> ClientEvent? {
         switch call.kind {
         case .subscription:
@@ -166,13 +166,13 @@ extension GRPCConnection {
         case .reset(let stream, _, let code):
             guard let call = sink.calls[StreamID(stream)] else { return nil }
             forget(call)
-            // The broker has not looked at it (RFC 9113, 8.7), and it waits for the next one.
+            // The broker has not processed the call (RFC 9113, 8.7); it can be made on the next connection.
             if case .closing(let why) = state, code == .refusedStream {
                 return failed(call, ClientError(.unavailable, why))
             }
             return failed(call, ClientError(reset: code))
         case .closing(let why):
-            // Without a reason it is the notice that comes ahead of a shutdown.
+            // Without a reason, it is the notice that precedes a shutdown.
             let text = why.isEmpty ? "The broker is shutting down; connect again later." : why
             if case .open = state { state = .closing(text) }
             return .closing(text)
@@ -190,7 +190,7 @@ extension GRPCConnection {
         }
     }
 
-    /// Sees that what answers is gRPC.
+    /// Checks that the response is gRPC.
     private func check(_ head: ResponseHead) throws(ClientError) {
         let type = head.fields.first("content-type") ?? UnsafeRawBufferPointer(start: nil, count: 0)
         guard head.status != 200 || !type.starts(with: "application/grpc".utf8) else { return }
@@ -200,7 +200,7 @@ extension GRPCConnection {
     /// The broker has ended a call.
     private func end(_ call: ClientCall, _ trailers: HTTPFieldsView?) -> ClientEvent? {
         let outcome = trailers.flatMap { CallOutcome($0) }
-        // A server that resets a call it has ended does so by itself; another one hears that we have ended it too.
+        // If the broker does not reset an ended call by itself, this tells it that we have ended it too.
         session.finish(call.id.value)
         let isCut = call.deframer.heldBytes > 0
         forget(call)
@@ -218,13 +218,13 @@ extension GRPCConnection {
         return .completed(call.id, dropped: dropped, info: info)
     }
 
-    /// A ping has no stream that its caller knows of.
+    /// The caller knows no stream of a ping, so a failed ping is a `.pong` too.
     private func failed(_ call: ClientCall, _ error: ClientError) -> ClientEvent {
         if case .ping(let data) = call.kind { return pong(data) }
         return .failed(call.id, error)
     }
 
-    /// Any answer, even an error, is a keepalive. The event points to memory that is kept until the next ping's.
+    /// Any answer, even an error, is a keepalive. The event points to memory that is valid until the next ping's.
     private func pong(_ data: [UInt8]) -> ClientEvent {
         metadata.removeAll()
         metadata.append(data)

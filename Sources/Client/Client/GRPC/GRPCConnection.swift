@@ -1,18 +1,18 @@
-// GRPCConnection: a client's requests as calls of forebay.v1 over HTTP/2, without I/O and without a clock. What comes
-// of them is in GRPCConnection+Events.swift.
+// GRPCConnection: a client's requests as calls of forebay.v1 over HTTP/2, without I/O and without a clock.
+// GRPCConnection+Events.swift handles the responses.
 //
 //   input bytes ──► incoming ──► session ──► a chunk of a call's DATA ──► its messages ──► events, one at a time
 //   requests, credit ──► a call's `outgoing` ──► session, as its windows allow ──► output
 //
 //   open ──GOAWAY without an error──► closing ──► dead
-//     └────── GOAWAY, broken framing, silence, lost ──► dead: next() throws, for good
+//     └────── GOAWAY, broken framing, silence, lost ──► dead: next() throws from now on
 
 import Bytes
 import ForebayWire
 import HTTP2
 import RSocket
 
-/// A connection that speaks gRPC over HTTP/2, which the other side is known to speak.
+/// A connection that speaks gRPC over HTTP/2 with prior knowledge.
 public final class GRPCConnection: ClientConnection {
     enum State {
         case open
@@ -29,24 +29,24 @@ public final class GRPCConnection: ClientConnection {
     var state = State.open
     var heads: [GRPCMethod: HTTPFields] = [:]
 
-    // What came, see GRPCConnection+Events.swift.
+    // Input; see GRPCConnection+Events.swift.
 
-    /// Bytes that arrived while `reading` was not dealt with.
+    /// Bytes that arrived before `reading` was used up.
     var incoming = ByteBuffer()
-    /// Bytes that the session has been given.
+    /// Bytes that the session is reading.
     var reading = ByteBuffer()
-    /// The DATA at work.
+    /// The DATA being read.
     var chunk: Chunk?
-    /// An event that follows the last one.
+    /// An event to return after the last one.
     var pending: ClientEvent?
-    /// What this side has to tell of the connection, between what came.
+    /// An event of the connection itself, to return between received ones.
     var announcement: ClientEvent?
     /// Memory that events point to.
     var metadata = ByteBuffer()
     var scratch = PublishedMessage()
-    /// Bytes of unfinished messages, of all calls.
+    /// Bytes of unfinished messages in all calls.
     var held = 0
-    /// The first bytes were looked at.
+    /// The first bytes have been checked.
     var hasHeard = false
 
     private var now: UInt64
@@ -54,19 +54,19 @@ public final class GRPCConnection: ClientConnection {
     private var nextKeepalive: UInt64
     private var isReading = true
 
-    /// Bytes of HTTP/2 that are made at a time.
+    /// Bytes of HTTP/2 output produced at a time.
     private static let quantum = 64 << 10
-    /// Frames that wait to be written, above which a peer that does not read gets no PING besides.
+    /// Above this number of frames waiting to be written, no PING is added: the peer is not reading.
     private static let controlFrames = 16
-    /// What a response may have beside one message: gRPC's prefix, figures, and messages up to 1 MiB.
+    /// What a response may contain besides one message: gRPC's prefix, counters, and messages of up to 1 MiB.
     static let responseSlack = 2 << 20
 
     /// Begins a connection.
     /// - Parameters:
-    ///   - authority: host and port of the broker, as a URL has them.
-    ///   - isSecure: its bytes go over TLS.
-    ///   - credentials: come with every call.
-    ///   - now: nanoseconds of a clock that never steps back.
+    ///   - authority: host and port of the broker, as in a URL.
+    ///   - isSecure: the connection uses TLS.
+    ///   - credentials: sent with every call.
+    ///   - now: monotonic time in nanoseconds.
     public init(
         authority: String, isSecure: Bool = false, credentials: Credentials? = nil,
         limits: ClientLimits = ClientLimits(), now: UInt64
@@ -85,13 +85,13 @@ public final class GRPCConnection: ClientConnection {
 
     // MARK: Requests
 
-    /// The broker's lists, which are topics with RSocket, are calls of their own.
+    /// The broker's lists, which are topics in RSocket, have calls of their own.
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
         if let list = BrokerList(rawValue: topic), n == Refill.unbounded, options == SubscribeOptions() {
             return try self.list(list, n: n)
         }
-        // In Open both stand for nothing given; RSocket's routes have them refused.
+        // Open uses 0 for "not set", so both are rejected here, as RSocket's routes do.
         guard options.buffer != 0 else {
             throw ClientError(.invalid, "buffer=0 is not a number from 1 to 2147483647.")
         }
@@ -113,7 +113,7 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    /// Acknowledgements cost nothing in gRPC, and conflate by themselves.
+    /// Acknowledgements need no credit in gRPC, and are conflated automatically.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
         isOnly: Bool, acknowledged: Bool
@@ -138,7 +138,7 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    /// By Health's Check: the broker holds clients to few PING frames, and a call goes the way that messages go.
+    /// Uses Health's Check: the broker limits PING frames, and a call takes the same path as messages.
     public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) throws(ClientError) {
         precondition(data.count <= 1024)
         let call = try begin(.healthCheck, .ping(Array(data)))
@@ -166,7 +166,7 @@ public final class GRPCConnection: ClientConnection {
         return call
     }
 
-    /// When the ids of streams are used up the connection ends with what is open on it, and the next one goes on.
+    /// When the stream ids are used up, the connection ends with its open streams; the next connection replaces it.
     private func noMoreStreams() -> ClientError {
         let why = "The connection takes no more streams: connect again."
         guard session.isExhausted else { return ClientError(.rejected, why) }
@@ -224,7 +224,7 @@ public final class GRPCConnection: ClientConnection {
         forget(call)
     }
 
-    /// Nothing more is told of a call.
+    /// Removes a call: no further event of it follows.
     func forget(_ call: ClientCall) {
         held -= call.held
         call.held = 0
@@ -242,7 +242,7 @@ public final class GRPCConnection: ClientConnection {
         lastHeard = self.now
     }
 
-    /// The newest time that was handed in.
+    /// The latest time passed in.
     var time: UInt64 { now }
 
     public func receiveEnd() -> ClientError {
@@ -261,7 +261,7 @@ public final class GRPCConnection: ClientConnection {
     public var hasOutput: Bool { !sink.output.isEmpty }
 
     public var deadline: UInt64 {
-        // Some errors of the broker's are found while ours is written: nobody need wait for more to hear of them.
+        // Some of the broker's errors are found while writing; report them without waiting for more input.
         if session.hasEvents || announcement != nil { return 0 }
         let due = min(nextKeepalive, session.deadline ?? UInt64.max)
         return isReading ? min(due, lastHeard + limits.lifetime) : due
@@ -300,7 +300,7 @@ public final class GRPCConnection: ClientConnection {
         return error
     }
 
-    /// Tells the broker what it did wrong, then dies.
+    /// Reports the broker's mistake to it, then ends the connection.
     func refuse(_ what: String) -> ClientError {
         session.goAway(.protocolError, what)
         return die(
@@ -310,7 +310,8 @@ public final class GRPCConnection: ClientConnection {
 }
 
 extension SubscribeOptions {
-    /// As gRPC has them. A gap could always be told there, but who does not look at it is refused, as over RSocket.
+    /// Converts the options for gRPC. A gap could always be reported there, but without `meta` the subscription is
+    /// refused on a gap, as over RSocket.
     func open(_ topic: String, _ n: UInt32) -> SubscribeOpen {
         var open = SubscribeOpen(topic: topic, requestN: n)
         switch start {

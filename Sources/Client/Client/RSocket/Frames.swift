@@ -1,9 +1,9 @@
-// Frames: the frames that a requester sends, and what it makes of those that arrive.
+// Frames: the frames that a requester sends, and the interpretation of those that it receives.
 
 import Bytes
 import RSocket
 
-/// A frame that arrived, as far as a requester cares. The bytes are those of the frame.
+/// A received frame, with what a requester needs of it. The bytes are those of the frame.
 enum Inbound {
     struct Payload {
         let follows: Bool
@@ -17,7 +17,7 @@ enum Inbound {
     case cancel(UInt32)
     case error(UInt32, code: UInt32, text: UnsafeRawBufferPointer)
     case keepalive(respond: Bool, UnsafeRawBufferPointer)
-    /// The broker wants something of us; `answered` tells whether it expects an answer.
+    /// The broker makes a request; `answered` tells whether it expects an answer.
     case request(UInt32, answered: Bool)
     case ignored
     case violation(String)
@@ -39,7 +39,7 @@ enum Frames {
         FrameWriter.setup(setup, metadata: metadata.isEmpty ? nil : metadata.readable, into: &out)
     }
 
-    /// A request whose metadata is the route and whose data is `data`, in fragments when it is large.
+    /// Writes a request whose metadata is the route and whose data is `data`, fragmented if it is large.
     static func request(
         _ kind: Interaction, _ id: StreamID, n: UInt32, _ route: Route, _ data: UnsafeRawBufferPointer,
         _ properties: MessageProperties = MessageProperties(), complete: Bool, fragment: Int,
@@ -56,7 +56,7 @@ enum Frames {
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute(tags, into: &composite)
         } catch {
-            throw ClientError(.invalid, error.message)
+            throw ClientError(.invalid, error.sentence)
         }
         properties.appendMetadata(into: &composite)
         let metadata = composite.readable
@@ -74,15 +74,15 @@ enum Frames {
         }
     }
 
-    /// Reads one frame, without its length.
+    /// Decodes one frame, without its length.
     static func decode(_ bytes: UnsafeRawBufferPointer) -> Inbound {
         let frame: Frame
         do throws(RSocketError) {
             frame = try Frame.decode(bytes.bytes)
         } catch {
-            // A frame that is not understood may be ignored when it says so (RSocket, "Ignore flag").
+            // A frame that is not understood may be ignored if its I flag is set (RSocket, "Ignore flag").
             let isIgnorable = bytes.count >= 6 && bytes.bigEndian(at: 4, as: UInt16.self) & 0x200 != 0
-            return isIgnorable ? .ignored : .violation(error.message)
+            return isIgnorable ? .ignored : .violation(error.sentence)
         }
         let id = frame.stream
         switch frame.body {

@@ -1,4 +1,4 @@
-// RSocketConnection: a client's requests as RSocket has them: routes, options in them, and the interactions they go by.
+// RSocketConnection: maps a client's requests to RSocket: routes with options, and interaction models.
 
 import Bytes
 import ForebayWire
@@ -8,7 +8,7 @@ import RSocket
 public final class RSocketConnection: ClientConnection {
     private var requester: RSocketRequester
 
-    /// Begins a connection. `now` is nanoseconds of a clock that never steps back.
+    /// Begins a connection. `now` is monotonic time in nanoseconds.
     public init(credentials: Credentials? = nil, limits: ClientLimits = ClientLimits(), now: UInt64) {
         requester = RSocketRequester(credentials: credentials, limits: limits, now: now)
     }
@@ -25,8 +25,8 @@ public final class RSocketConnection: ClientConnection {
         try requester.request(Route(topic), data: payload, answers: .acknowledgements, properties: properties)
     }
 
-    /// Acknowledgements cost credit of ours: one is outstanding at a time, so that they conflate instead of coming once
-    /// a message.
+    /// Acknowledgements need credit from us. Only one is outstanding at a time, so that they are conflated instead of
+    /// being sent for each message.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
         isOnly: Bool, acknowledged: Bool
@@ -58,10 +58,10 @@ public final class RSocketConnection: ClientConnection {
     public func complete(_ id: StreamID) { requester.complete(id) }
     public func cancel(_ id: StreamID) { requester.cancel(id) }
 
-    /// By KEEPALIVE, which the broker answers ahead of all data.
+    /// Uses KEEPALIVE, which the broker answers ahead of all data.
     public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) { requester.ping(data, now: now) }
 
-    // MARK: What came
+    // MARK: Events
 
     public func next() throws(ClientError) -> ClientEvent? { try requester.next() }
 
@@ -86,7 +86,7 @@ public final class RSocketConnection: ClientConnection {
 }
 
 extension SubscribeOptions {
-    /// A topic with these options.
+    /// The route for a topic with these options.
     func route(to topic: String) -> Route {
         var options: [(name: String, value: String)] = []
         switch start {
@@ -106,7 +106,7 @@ extension SubscribeOptions {
 }
 
 extension ControlCall {
-    /// The call as a route; `tags` of it is nil when a name or message is longer than one can hold.
+    /// The call as a route; its `tags` is nil if a name or message is longer than a tag can hold.
     public var route: Route {
         Route(name.rawValue, options: options)
     }

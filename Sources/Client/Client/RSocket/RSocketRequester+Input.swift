@@ -1,4 +1,4 @@
-// RSocketRequester+Input: what a requester makes of the frames that come.
+// RSocketRequester+Input: how a requester handles received frames.
 
 import Bytes
 import RSocket
@@ -13,8 +13,8 @@ extension RSocketRequester {
         return die(ClientError(.lost, "The broker closed the connection without saying why."))
     }
 
-    /// The next event; nil when a whole frame is not there.
-    /// - Throws: what the connection dies of, now and at every call after it.
+    /// The next event; nil until a whole frame has arrived.
+    /// - Throws: the error that ended the connection, from this call on.
     mutating func next() throws(ClientError) -> ClientEvent? {
         forgetDelivered()
         if case .dead(let error) = state { throw error }
@@ -31,7 +31,7 @@ extension RSocketRequester {
             let length = bytes.u24(at: 0)
             if !hasHeard {
                 if bytes.starts(with: "HTTP/".utf8) { throw die(ClientError(http1: bytes, insteadOf: "RSocket")) }
-                // As a length it would have us wait for megabytes; the two letters behind it decide.
+                // Interpreted as a length, these bytes would announce megabytes; wait for the two letters that decide.
                 if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return nil }
                 hasHeard = true
             }
@@ -83,7 +83,7 @@ extension RSocketRequester {
             }
             return nil
         case .request(let id, let answered):
-            // A client serves nothing; a stream id that is ours, or none, is not worth an answer.
+            // A client serves no requests; one with no stream id, or with one of ours, gets no answer.
             if answered, id != 0, id & 1 == 0 {
                 FrameWriter.error(
                     stream: id, code: .rejected, message: "this client answers no requests", into: &output)
@@ -109,7 +109,7 @@ extension RSocketRequester {
         case 0x102:
             state = .closing(message)
             return .closing(message)
-        // It is the wrong port, or of another version.
+        // It is the wrong port, or another protocol version.
         case 2: throw die(ClientError(.protocolViolation, "What answers says: \(message)"))
         case 1, 3, 4: throw die(ClientError(.setupRejected, message))
         default: throw die(ClientError(.connectionError, message))
@@ -124,7 +124,7 @@ extension RSocketRequester {
         return deliver(stream, payload, metadata: payload.metadata, data: payload.data)
     }
 
-    /// Adds a fragment; delivers the message with the last one.
+    /// Adds a fragment; returns the message with the last one.
     private mutating func assemble(_ payload: Inbound.Payload, _ stream: RSocketStream) -> ClientEvent? {
         let size = (payload.metadata?.count ?? 0) + payload.data.count
         guard stream.assembled + size <= limits.message, reassembling + size <= limits.reassembly else {
@@ -147,13 +147,13 @@ extension RSocketRequester {
         _ stream: RSocketStream, _ payload: Inbound.Payload, metadata: UnsafeRawBufferPointer?,
         data: UnsafeRawBufferPointer
     ) -> ClientEvent? {
-        // Neither N nor C is illegal, yet some peers send it for an empty item: it counts as one.
+        // Neither N nor C is illegal, but some peers send it for an empty item, so it counts as one.
         let isMessage = payload.next || !payload.complete
         if isMessage, !stream.receiveMessage() {
             return fail(stream, .overdelivered, "The broker sent more messages than were asked for.")
         }
         if isMessage {
-            // N and C in one frame are two events: the end is taken from the same bytes at the next call.
+            // N and C in one frame are two events; the next call returns the end.
             if payload.complete { pendingEnd = stream.id }
             guard stream.answers == .messages else { return acknowledge(stream, metadata, data) }
             return .message(stream.id, .init(metadata: metadata, data: data))
@@ -163,7 +163,7 @@ extension RSocketRequester {
         return .completed(stream.id, dropped: info?.dropped ?? 0, info: info)
     }
 
-    /// An acknowledgement: a sequence in decimal.
+    /// Parses an acknowledgement, a sequence in decimal.
     private mutating func acknowledge(
         _ stream: RSocketStream, _ metadata: UnsafeRawBufferPointer?, _ data: UnsafeRawBufferPointer
     ) -> ClientEvent {
@@ -175,7 +175,7 @@ extension RSocketRequester {
         return .acknowledged(stream.id, Acknowledgement(sequence: sequence, accepted: accepted))
     }
 
-    /// How many of a channel's messages were accepted, as its acknowledgement's metadata tells.
+    /// How many of a channel's messages were accepted, according to its acknowledgement's metadata.
     private static func accepted(_ metadata: UnsafeRawBufferPointer) -> UInt64? {
         var entries = CompositeMetadata.Iterator(metadata)
         while let entry = try? entries.next() {
@@ -194,7 +194,7 @@ extension RSocketRequester {
         return fail(stream, .messageTooLarge, text)
     }
 
-    /// The stream dies by this side's decision.
+    /// Ends the stream from this side.
     private mutating func fail(_ stream: RSocketStream, _ code: ClientError.Code, _ text: String) -> ClientEvent {
         FrameWriter.cancel(stream: stream.id.value, into: &output)
         if pendingEnd == stream.id { pendingEnd = nil }
@@ -214,7 +214,7 @@ extension RSocketRequester {
 
     mutating func remove(_ stream: RSocketStream) {
         streams.remove(stream)
-        // What was delivered is given up with the next call, since the event's bytes lie there.
+        // A delivered message is released by the next call instead, since the event's bytes are in it.
         if delivered !== stream {
             reassembling -= stream.assembled
             stream.forgetFragments()
@@ -228,7 +228,7 @@ extension RSocketRequester {
         return error
     }
 
-    /// Tells the broker what it did wrong, then dies.
+    /// Reports the broker's mistake to it, then ends the connection.
     private mutating func refuse(_ text: String) -> ClientError {
         FrameWriter.error(stream: 0, code: .connectionError, message: text, into: &output)
         return die(ClientError(.protocolViolation, text))

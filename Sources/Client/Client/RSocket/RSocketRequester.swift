@@ -1,18 +1,17 @@
-// RSocketRequester: the requester's side of RSocket 1.0 over TCP, without I/O and without a clock.
+// RSocketRequester: the requester side of RSocket 1.0 over TCP, without I/O and without a clock.
 //
 //   input bytes ──► `input` ──► next() ──► events, one at a time
 //   requests, credit, cancel ──► `output` ──► bytes to write
 //
 //   open ──ERROR[CONNECTION_CLOSE]──► closing ──► dead
-//     └────── ERROR on stream 0, broken framing, silence, lost ──► dead: next() throws, for good
+//     └────── ERROR on stream 0, broken framing, silence, lost ──► dead: next() throws from now on
 //
-// Events are pulled, so that a user who cannot take more stops pulling, the driver stops reading, and TCP tells the
-// broker.
+// Events are pulled. A user that cannot take more stops pulling, the driver stops reading, and TCP slows the broker.
 
 import Bytes
 import RSocket
 
-/// One connection to a broker. Who owns it reads bytes into `input`, pulls events, and writes what is in `output`.
+/// One connection to a broker. Its owner reads bytes into `input`, pulls events, and writes the bytes of `output`.
 struct RSocketRequester: ~Copyable {
     enum State {
         case open
@@ -21,33 +20,33 @@ struct RSocketRequester: ~Copyable {
     }
 
     let limits: ClientLimits
-    /// Bytes that arrived and are not yet taken apart.
+    /// Bytes that have arrived but have not been parsed.
     var input = ByteBuffer()
     /// Bytes to write.
     var output = ByteBuffer()
-    /// What goes with an item, while it is written.
+    /// Metadata of an item while it is being written.
     private var composite = ByteBuffer()
 
     var state = State.open
     var streams = StreamList<RSocketStream>()
     private var nextID: UInt32 = 1
-    /// The whole frame (with its length) that the last event pointed into, to be dropped at the next call.
+    /// Bytes of the whole frame (with its length) that the last event pointed into; dropped by the next call.
     var spent = 0
-    /// The stream whose put-together message the last event pointed into.
+    /// The stream whose reassembled message the last event pointed into.
     var delivered: RSocketStream?
     var reassembling = 0
-    /// The stream whose last event was a message with the end in the same frame.
+    /// The stream whose last event was a message with COMPLETE in the same frame.
     var pendingEnd: StreamID?
     private var lastHeard: UInt64
     private var nextKeepalive: UInt64
     private var isReading = true
-    /// The first bytes were looked at.
+    /// The first bytes have been checked.
     var hasHeard = false
 
-    /// Acknowledgements that may come while a channel ends.
+    /// Credit for acknowledgements while a channel ends.
     private static let closingCredit: UInt32 = 64
 
-    /// Begins a connection: SETUP stands in `output`. Times are nanoseconds of one clock that never steps back.
+    /// Begins a connection: SETUP is in `output`. Times are nanoseconds of one monotonic clock.
     init(credentials: Credentials? = nil, limits: ClientLimits = ClientLimits(), now: UInt64) {
         self.limits = limits
         lastHeard = now
@@ -57,12 +56,12 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Time
 
-    /// When `fire` is to be called at the latest.
+    /// When to call `fire` at the latest.
     var deadline: UInt64 {
         isReading ? min(nextKeepalive, lastHeard + limits.lifetime) : nextKeepalive
     }
 
-    /// Sends a KEEPALIVE that is due, and gives up on a broker that was silent for the lifetime.
+    /// Sends a KEEPALIVE if due, and gives up on a broker that has been silent for the lifetime.
     mutating func fire(now: UInt64) throws(ClientError) {
         if isReading, now >= lastHeard, now - lastHeard >= limits.lifetime {
             let seconds = limits.lifetime / 1_000_000_000
@@ -71,22 +70,22 @@ struct RSocketRequester: ~Copyable {
         }
         guard now >= nextKeepalive else { return }
         nextKeepalive = now + limits.keepaliveInterval
-        // A peer that does not read gets no second one behind the first.
+        // Do not queue another one for a peer that is not reading.
         if output.count < limits.controlOutput {
             FrameWriter.keepalive(respond: true, position: 0, data: Frames.nothing, into: &output)
         }
     }
 
-    /// Bytes arrived, now in `input`.
+    /// Bytes have arrived in `input`.
     mutating func heard(now: UInt64) { lastHeard = now }
 
-    /// The driver stops reading, or goes on. While it does not read, silence is its own doing.
+    /// The driver stops or resumes reading. While it does not read, the broker's silence is not counted.
     mutating func setReading(_ reading: Bool, now: UInt64) {
         if reading, !isReading { lastHeard = now }
         isReading = reading
     }
 
-    /// Sends a KEEPALIVE with `data` (at most 1 KiB), to be answered by `.pong`.
+    /// Sends a KEEPALIVE with `data` (at most 1 KiB); the answer is `.pong`.
     mutating func ping(_ data: UnsafeRawBufferPointer, now: UInt64) {
         precondition(data.count <= 1024)
         FrameWriter.keepalive(respond: true, position: 0, data: data, into: &output)
@@ -95,7 +94,7 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Requests
 
-    /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, `.completed` alone, or
+    /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, by `.completed` only, or by
     /// `.failed`.
     mutating func request(
         _ route: Route, data: UnsafeRawBufferPointer, answers: RSocketStream.Answers = .messages,
@@ -118,7 +117,7 @@ struct RSocketRequester: ~Copyable {
         return id
     }
 
-    /// REQUEST_CHANNEL: `data` is item 0; the next ones wait for `.granted`. `n` is credit for what the other side
+    /// REQUEST_CHANNEL: `data` is item 0; further items wait for `.granted`. `n` is credit for what the other side
     /// sends back. `complete`: item 0 is the only one.
     mutating func requestChannel(
         _ route: Route, n: UInt32, data: UnsafeRawBufferPointer, complete: Bool,
@@ -145,7 +144,7 @@ struct RSocketRequester: ~Copyable {
         return freshID()
     }
 
-    /// An id that no open stream has. Ids are odd; after the last one they begin anew (RSocket, "Stream Identifiers").
+    /// An id that no open stream has. Ids are odd; after the last one they start over (RSocket, "Stream Identifiers").
     private mutating func freshID() -> StreamID {
         while true {
             let id = StreamID(nextID)
@@ -156,7 +155,7 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Credit, items, ends
 
-    /// REQUEST_N: `n` more messages, 1 to 2³¹−1. Nothing happens on a stream that has ended.
+    /// REQUEST_N: `n` more messages, 1 to 2³¹−1. It has no effect on a stream that has ended.
     mutating func requestN(_ id: StreamID, _ n: UInt32) {
         precondition((1...Refill.unbounded).contains(n))
         guard let stream = streams[id], stream.receives, stream.kind != .response else { return }
@@ -164,17 +163,17 @@ struct RSocketRequester: ~Copyable {
         FrameWriter.requestN(stream: id.value, n: n, into: &output)
     }
 
-    /// Messages that the broker may still send; 2³¹−1 is unbounded, 0 also stands for a stream that has ended.
+    /// Messages that the broker may still send; 2³¹−1 is unbounded, 0 includes a stream that has ended.
     func outstanding(on id: StreamID) -> UInt32 {
         streams[id].map { $0.receives ? $0.outstanding : 0 } ?? 0
     }
 
-    /// Items that may be sent now on a channel; 2³¹−1 is unbounded, 0 also stands for a channel that has ended.
+    /// Items that may be sent now on a channel; 2³¹−1 is unbounded, 0 includes a channel that has ended.
     func credit(of id: StreamID) -> UInt32 {
         streams[id].map { $0.credit.shown } ?? 0
     }
 
-    /// PAYLOAD on a channel, for one credit of the broker's; false when there is none, and then nothing is sent.
+    /// PAYLOAD on a channel, using one credit from the broker; false if there is none, and nothing is sent.
     mutating func send(
         _ id: StreamID, data: UnsafeRawBufferPointer, properties: MessageProperties = MessageProperties()
     ) -> Bool {
@@ -187,10 +186,10 @@ struct RSocketRequester: ~Copyable {
         return true
     }
 
-    /// COMPLETE of our half of a channel. What the broker sends goes on until it completes too.
+    /// COMPLETE of our half of a channel. The broker's half continues until it completes too.
     mutating func complete(_ id: StreamID) {
         guard let stream = streams[id], stream.sends else { return }
-        // Without credit the broker could not tell the last sequence, since its completion acknowledges all anyway.
+        // Without credit the broker could not send the last sequence; its completion acknowledges everything anyway.
         if stream.answers == .allAcknowledgements { requestN(id, Self.closingCredit) }
         FrameWriter.payload(
             stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
@@ -199,7 +198,7 @@ struct RSocketRequester: ~Copyable {
         forgetIfOver(stream)
     }
 
-    /// CANCEL: no event of this stream follows.
+    /// CANCEL: no further event of this stream follows.
     mutating func cancel(_ id: StreamID) {
         guard let stream = streams[id] else { return }
         FrameWriter.cancel(stream: id.value, into: &output)

@@ -1,15 +1,15 @@
-// RSocketStream: what a requester knows of one stream: both credits, which halves are open, an unfinished message.
+// RSocketStream: a requester's state of one stream: credit in both directions, open halves, an unfinished message.
 //
 //            requester's half (what we send)         responder's half (what we receive)
 //   request  closed from the start                   open until COMPLETE, ERROR or our CANCEL
 //   channel  open until our COMPLETE or their CANCEL open until COMPLETE
-//   An ERROR of either side, and our CANCEL, close both. When both are closed the stream is forgotten.
+// An ERROR from either side and our CANCEL close both. The stream is removed when both are closed.
 
 import Bytes
 
 final class RSocketStream: NumberedStream {
     enum Kind {
-        /// One answer at most; credit does not exist.
+        /// At most one answer; no credit is involved.
         case response
         case stream
         case channel
@@ -18,9 +18,9 @@ final class RSocketStream: NumberedStream {
     /// What the other side sends.
     enum Answers {
         case messages
-        /// Sequences of what was published, for as many as were asked for.
+        /// Sequences of published messages, as many as were requested.
         case acknowledgements
-        /// The same, and another one is asked for with each.
+        /// The same, and each one requests another.
         case allAcknowledgements
     }
 
@@ -35,7 +35,7 @@ final class RSocketStream: NumberedStream {
     private(set) var sends: Bool
     private(set) var receives = true
 
-    /// Fragments of a message whose end has not arrived.
+    /// Fragments of a message have arrived, but not the last one.
     var isAssembling = false
     var hasMetadata = false
     var metadata = ByteBuffer()
@@ -52,19 +52,19 @@ final class RSocketStream: NumberedStream {
     var isOver: Bool { !sends && !receives }
     var assembled: Int { metadata.count + data.count }
 
-    /// Outstanding demand, at most 2³¹−1, which is unbounded.
+    /// Outstanding demand, at most 2³¹−1, which means unbounded.
     var outstanding: UInt32 { demand.shown }
 
     func ask(_ n: UInt32) { demand.add(UInt64(n)) }
 
-    /// One message arrived; false when it was not asked for.
+    /// One message arrived; false if it was not requested.
     func receiveMessage() -> Bool { demand.take() }
 
     func grant(_ n: UInt32) {
         if sends { credit.add(UInt64(n)) }
     }
 
-    /// Takes one credit for an item; false when there is none.
+    /// Takes one credit for an item; false if there is none.
     func useCredit() -> Bool { sends && credit.take() }
 
     func endSending() {

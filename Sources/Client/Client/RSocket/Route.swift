@@ -1,16 +1,16 @@
 // Route: a topic or control call with its options, as the tags of a routing metadata entry.
 //
-// The first tag is `TOPIC?option=value&…`; a tag holds 255 bytes, so options that do not fit go to further tags, one
-// `option=value` each. Values are percent-encoded.
+// The first tag is `TOPIC?option=value&…`. A tag holds 255 bytes, so options that do not fit follow in tags of their
+// own, as `option=value`. Values are percent-encoded.
 
-/// What a request is about.
+/// The target of a request.
 public struct Route: Equatable, Sendable {
     /// The name of a topic, or of a `$SYS.` call.
     public var name: String
-    /// Options in the order in which they are sent.
+    /// Options in the order sent.
     public var options: [(name: String, value: String)]
 
-    /// Bytes that one routing tag can hold.
+    /// Maximum bytes of one routing tag.
     public static let tagLimit = 255
 
     public init(_ name: String, options: [(name: String, value: String)] = []) {
@@ -22,7 +22,7 @@ public struct Route: Equatable, Sendable {
         a.name == b.name && a.options.elementsEqual(b.options, by: ==)
     }
 
-    /// The tags to send, the route first; nil when the name, or one option, is longer than a tag can hold.
+    /// The tags to send, the route first; nil if the name, or one option, is longer than a tag can hold.
     public var tags: [String]? {
         var first = Self.encode(name, keeping: "$.")
         guard first.utf8.count <= Self.tagLimit, !first.isEmpty else { return nil }
@@ -31,7 +31,7 @@ public struct Route: Equatable, Sendable {
         for option in options {
             let pair = option.name + "=" + Self.encode(option.value)
             guard pair.utf8.count <= Self.tagLimit else { return nil }
-            // Options keep their order: once one did not fit, those after it follow it.
+            // Options keep their order: after the first that does not fit, all others follow it.
             if further.isEmpty, first.utf8.count + 1 + pair.utf8.count <= Self.tagLimit {
                 first += separator + pair
                 separator = "&"
@@ -42,7 +42,7 @@ public struct Route: Equatable, Sendable {
         return [first] + further
     }
 
-    /// Percent-encodes all but letters, digits, `-`, `_`, `.`, `~` and the characters of `keeping`.
+    /// Percent-encodes everything except letters, digits, `-`, `_`, `.`, `~` and the characters of `keeping`.
     public static func encode(_ text: String, keeping: String = "") -> String {
         let hex = Array("0123456789ABCDEF".utf8)
         let kept = Array(keeping.utf8)

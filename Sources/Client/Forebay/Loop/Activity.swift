@@ -1,5 +1,5 @@
-// Activity: something that a client has under way – a subscription, a publish, a channel – seen from the client's
-// thread. It may last over several connections.
+// Activity: something that a client is doing (a subscription, a publish, a channel), as the client's thread sees it. It
+// may span several connections.
 //
 //     any thread:          start, notify ──► inbox
 //     the client's thread: attend, connected, receive, completed, failed, lost, close
@@ -9,22 +9,22 @@ import Synchronization
 
 class Activity: @unchecked Sendable {
     let core: ClientCore
-    /// Its place among the activities of the client, in the order in which they came.
+    /// Its number among the client's activities, in order of creation.
     final var number: UInt64 = 0
-    /// The stream on the present connection. The client's thread alone.
+    /// The stream on the current connection. Used only on the client's thread.
     final var stream: StreamID?
-    /// It waits for `settle` at the end of the turn. The client's thread alone.
+    /// It is marked to be called at the end of the turn. Used only on the client's thread.
     final var isDirty = false
-    /// Over: nothing more is done for it. The client's thread alone.
+    /// It has ended: nothing more is done for it. Used only on the client's thread.
     final var isOver = false
-    /// It asks whether a subscription is in force, for which streams are set aside.
+    /// It asks whether a subscription is in effect; streams are reserved for that.
     var isProbe: Bool { false }
     private let isNoticed = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)
 
     init(_ core: ClientCore) { self.core = core }
 
-    /// Bytes that count against the client's limit.
+    /// The bytes that count against the client's limit.
     var bytes: Int { 0 }
 
     /// Hands it to the client's thread, once.
@@ -34,9 +34,9 @@ class Activity: @unchecked Sendable {
         try core.start(self)
     }
 
-    /// Has the client's thread look at what was asked of it. At most one notice of an activity is under way.
+    /// Has the client's thread look at this activity's requests. At most one notice for an activity is in the inbox.
     final func notify() {
-        // Nobody looks into the inbox of a client that has ended; what is put there would never be let go of.
+        // Nobody reads the inbox of a client that has ended; anything put there would never be released.
         guard isStarted.load(ordering: .sequentiallyConsistent), !core.hasEnded.load(ordering: .sequentiallyConsistent),
             !isNoticed.exchange(true, ordering: .sequentiallyConsistent)
         else { return }
@@ -47,24 +47,24 @@ class Activity: @unchecked Sendable {
 
     // The client's thread
 
-    /// Something was asked of it by another thread; or it is new.
+    /// Another thread requested something of it, or it is new.
     func attend(_ loop: ClientLoop) {}
-    /// There is a connection, on which it has no stream.
+    /// There is a connection, and it has no stream on it.
     func connected(_ loop: ClientLoop) {}
-    /// The turn ends in which it was marked.
+    /// The end of the turn in which it was marked.
     func settle(_ loop: ClientLoop) {}
     func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {}
     func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {}
-    /// The broker granted, or declined, credit on a channel.
+    /// The broker granted credit on a channel, or declined.
     func creditChanged(_ loop: ClientLoop) {}
-    /// The broker wants no more on a channel.
+    /// The broker accepts no more on a channel.
     func declined(_ loop: ClientLoop) {}
     func completed(dropped: UInt64, _ loop: ClientLoop) {}
     func failed(_ error: ClientError, _ loop: ClientLoop) {}
-    /// The connection was lost; the stream is gone.
+    /// The connection was lost, and with it the stream.
     func lost(_ loop: ClientLoop) {}
-    /// The broker shuts down, and has ended the stream for that. The activity goes on with the next connection.
+    /// The broker is shutting down and therefore ended the stream. The activity continues on the next connection.
     func turnedAway(_ loop: ClientLoop) { lost(loop) }
-    /// The client has ended, and this with it.
+    /// The client has ended, and this activity with it.
     func close(_ error: ForebayError) {}
 }

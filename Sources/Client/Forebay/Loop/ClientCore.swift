@@ -1,11 +1,11 @@
-// ClientCore: what a client's thread and all others share.
+// ClientCore: the state that a client's thread shares with all others.
 
 import Client
 import EventLoop
 import StreamsCore
 import Synchronization
 
-/// What is told to a client's thread.
+/// Notices to a client's thread.
 enum Notice: Sendable {
     case start(Activity)
     case notice(Activity)
@@ -14,7 +14,7 @@ enum Notice: Sendable {
     case close
 }
 
-/// A connection on its way from the thread that made it.
+/// A new connection, on its way from the thread that established it.
 final class DialedLink: @unchecked Sendable {
     private var link: Link?
 
@@ -28,9 +28,9 @@ final class ClientCore: @unchecked Sendable {
     let options: ForebayOptions
     let inbox: Inbox<Notice>
     let state = CurrentValueSubject<ConnectionState, Never>(.connecting)
-    /// Nil when the first connection is there; else why there never was one.
+    /// Nil once the first connection is established; otherwise the reason why there never was one.
     let first = OneShot<ForebayError?>()
-    /// The thread looks into the inbox no more.
+    /// The thread no longer reads the inbox.
     let hasEnded = Atomic<Bool>(false)
     /// The thread has ended.
     let ended = OneShot<Void>()
@@ -63,12 +63,12 @@ final class ClientCore: @unchecked Sendable {
         }
         activities += 1
         bytes += activity.bytes
-        // Under the lock, so that nothing comes behind the end.
+        // Under the lock, so that nothing is queued after the end.
         inbox.push(.start(activity))
         lock.unlock()
     }
 
-    /// Which limit does not allow another activity; nil when all do. Under the lock.
+    /// The limit that rules out another activity, as an error; nil if there is none. Under the lock.
     private func refusal(of activity: Activity) -> ForebayError? {
         let most = min(options.limits.activities, ClientLimits().streams)
         guard activities < most else {
@@ -92,10 +92,10 @@ final class ClientCore: @unchecked Sendable {
         return nil
     }
 
-    /// What is under way.
+    /// The number of activities.
     var activityCount: Int { lock.with { activities } }
 
-    /// An activity has ended.
+    /// Called when an activity has ended.
     func release(_ activity: Activity) {
         lock.with {
             activities -= 1
@@ -103,7 +103,7 @@ final class ClientCore: @unchecked Sendable {
         }
     }
 
-    /// From now on nothing is admitted.
+    /// No activity is admitted from now on.
     func close(_ error: ForebayError) {
         lock.with { closed = closed ?? error }
     }

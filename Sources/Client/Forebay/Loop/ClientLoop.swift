@@ -1,10 +1,10 @@
-// ClientLoop: a client's thread. It owns the connection, or waits for the next one, and everything that is under way.
+// ClientLoop: a client's thread. It owns the connection, or waits for the next one, and owns all activities.
 //
 //     dialing ──► checking ──broker answers──► connected ──lost──► pausing ──► dialing …
 //        └───────────┴────────── fails ──────────────────────────────▲
 //
-// Names are looked up and sockets connected on a thread of their own, so that this one never waits for anything but its
-// poller. A turn: what other threads want, what the broker sent, what follows from both, what is to be written, wait.
+// Names are resolved and sockets connected on a separate thread, so that this one blocks only in its poller. A turn
+// handles notices of other threads, then the broker's input, then what follows from both, writes the output, and waits.
 
 import Bytes
 import Client
@@ -14,17 +14,17 @@ import StreamsCore
 final class ClientLoop {
     private enum Phase {
         case dialing
-        /// The socket is connected, and the broker was asked to show that it is one.
+        /// The socket is connected, and the broker has been asked to prove that it is one.
         case checking(until: UInt64)
         case connected
         case pausing(until: UInt64)
         case ended
     }
 
-    /// Bytes read from the broker in one turn.
+    /// The most bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
-    /// Nanoseconds that events of one turn may take, which is looked at after some of them: subscribers that take long
-    /// must not keep this side from showing that it is alive.
+    /// The most nanoseconds that the events of one turn may take, checked after every few events: slow subscribers must
+    /// not keep this side from sending keepalives.
     private static let eventTime: UInt64 = 10_000_000
     private static let eventsBetweenLooks = 8
     private static let inboxToken: UInt64 = 0
@@ -38,23 +38,24 @@ final class ClientLoop {
     private var backoff: Backoff
     private var random = SystemRandomNumberGenerator()
     private var hasBeenConnected = false
-    /// Over HTTP, where each request shows the credentials: the call that finds out whether the broker takes them.
+    /// The call that finds out whether the broker accepts the credentials. Only over HTTP, where each request carries
+    /// them.
     private var question: StreamID?
-    /// The broker takes no new streams on this connection, and why.
+    /// Why the broker accepts no new streams on this connection.
     private var closing: String?
 
-    /// What is under way, by number.
+    /// All activities, by number.
     private var activities: [UInt64: Activity] = [:]
     private var lastNumber: UInt64 = 0
-    /// Those that have a stream, by its id, and the one that was looked up last.
+    /// Activities that have a stream, by its id, and the one that was looked up last.
     private(set) var streams: [UInt32: Activity] = [:]
     private var recent: Activity?
     private var dirty: [Activity] = []
-    /// Those that wait for the network to take what is queued.
+    /// Activities that wait for the network to accept the queued output.
     private var held: [Activity] = []
-    /// There was no time for all that was read.
+    /// There was no time for everything that was read.
     private var hasBacklog = false
-    /// Questions whether subscriptions are in force.
+    /// Probes that ask whether subscriptions are in effect.
     var probes = ProbeQueue()
 
     init(_ core: ClientCore) throws(SystemError) {
@@ -92,19 +93,19 @@ final class ClientLoop {
     /// New streams can be opened on the connection.
     var takesStreams: Bool { closing == nil }
 
-    /// Has the activity's `settle` called at the end of the turn.
+    /// Marks the activity, which is then called at the end of the turn.
     func mark(_ activity: Activity) {
         guard !activity.isDirty else { return }
         activity.isDirty = true
         dirty.append(activity)
     }
 
-    /// The same, when the network has taken what waits for it.
+    /// Does the same once the network has accepted the queued output.
     func markLater(_ activity: Activity) {
         if !held.contains(where: { $0 === activity }) { held.append(activity) }
     }
 
-    /// The activity has a stream from now on.
+    /// Gives the activity this stream.
     func bind(_ id: StreamID, _ activity: Activity) {
         unbind(activity)
         activity.stream = id
@@ -122,7 +123,7 @@ final class ClientLoop {
         }
     }
 
-    /// The activity is over. What the broker may still send for it is not wanted.
+    /// The activity has ended. Anything that the broker still sends for it is ignored.
     func finish(_ activity: Activity) {
         guard !activity.isOver else { return }
         activity.isOver = true
@@ -165,7 +166,7 @@ final class ClientLoop {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
                     let dialed = DialedLink(try Link(to: core.address, limits: asked, within: time))
-                    // Of a client that has ended meanwhile it is closed here.
+                    // If the client has ended in the meantime, the link is closed here.
                     if !core.hasEnded.load(ordering: .sequentiallyConsistent) { core.inbox.push(.dialed(dialed)) }
                 } catch {
                     core.inbox.push(.dialFailed(error))
@@ -176,7 +177,7 @@ final class ClientLoop {
         }
     }
 
-    /// The socket is connected: has the broker answered, too?
+    /// The socket is connected: waits for the broker's response.
     private func check(_ dialed: DialedLink) {
         guard case .dialing = phase, let link = dialed.take() else { return }
         let now = Clock.monotonic()
@@ -210,14 +211,15 @@ final class ClientLoop {
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
     }
 
-    /// Anybody may ask for what was asked: a refusal is one of the client, and any other failure is a keepalive.
+    /// Every client is allowed to make this call: `rejected` means that the client was refused, and any other failure
+    /// proves that the broker responds.
     private func answered(with error: ClientError) {
         error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
     }
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
 
-    /// The connection is lost, or did not come about.
+    /// The connection was lost, or could not be established.
     private func lose(_ error: ClientError) {
         if case .ended = phase { return }
         if let socket = link?.socket { try? poller.remove(socket) }
@@ -237,7 +239,7 @@ final class ClientLoop {
         core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
     }
 
-    /// The client is over.
+    /// The client ends.
     private func end(_ error: ForebayError) {
         if case .ended = phase { return }
         core.close(error)
@@ -254,7 +256,7 @@ final class ClientLoop {
         link?.finish()
         link = nil
         phase = .ended
-        // What was pushed before the core was closed.
+        // Activities that were pushed before the core was closed.
         core.inbox.drain { notice in
             if case .start(let activity) = notice {
                 activity.isOver = true
@@ -303,7 +305,7 @@ final class ClientLoop {
             guard let activity = activity(id) else { return }
             unbind(activity)
             guard error.code == .unavailable else { return activity.failed(error, self) }
-            // The others go on until the broker is done with them; then there is to be another connection.
+            // The other streams continue until the broker has finished them; then a new connection is needed.
             closing = closing ?? error.message
             activity.turnedAway(self)
         case .pong: answered()
@@ -317,7 +319,7 @@ final class ClientLoop {
         return recent
     }
 
-    /// What follows from this turn.
+    /// Handles what follows from this turn.
     private func settle() {
         if !held.isEmpty, !isCongested {
             for activity in held { mark(activity) }
@@ -340,7 +342,7 @@ final class ClientLoop {
         var now = Clock.monotonic()
         let until = deadline()
         try updateInterest()
-        // Who waited for the network may go on at once if it has taken all.
+        // Activities that wait for the network can continue at once if it has accepted everything.
         let isDue = hasBacklog || !held.isEmpty && !isCongested
         let timeout = isDue ? 0 : until.map { $0 > now ? $0 - now : 0 }
         let count = try poller.wait(timeout: timeout)
@@ -392,6 +394,6 @@ final class ClientLoop {
         }
     }
 
-    /// The network has not taken so much yet that publishers are to wait.
+    /// So much output is queued that publishers have to wait.
     var isCongested: Bool { (link?.connection.queued ?? 0) > max(core.options.limits.output, 0) }
 }

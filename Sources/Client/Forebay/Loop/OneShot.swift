@@ -1,4 +1,4 @@
-// OneShot: a value that comes once, for tasks that wait for it.
+// OneShot: a value that is set once, for tasks that wait for it.
 
 import StreamsCore
 
@@ -18,10 +18,10 @@ final class OneShot<Value: Sendable>: @unchecked Sendable {
         for waiter in waiters { waiter.resume(returning: value) }
     }
 
-    /// Nil as long as there is none.
+    /// Nil until the value is set.
     var current: Value? { lock.with { value } }
 
-    /// Waits, as long as it takes. Cancelling the task has no effect of its own: whoever resolves it has to be told.
+    /// Waits without a time limit. Cancelling the task has no effect here: cancel whatever resolves the value.
     func wait() async -> Value {
         await withUnsafeContinuation { continuation in
             let known = lock.with { () -> Value? in

@@ -1,27 +1,27 @@
-// ProbeQueue: the questions whether subscriptions are in force. A few streams of a connection are set aside for them,
-// so that they neither take those of subscriptions and publishes nor wait for them.
+// ProbeQueue: probes that ask whether subscriptions are in effect. A few streams of a connection are reserved for them,
+// so that they neither use up the streams of subscriptions and publishes nor wait for them.
 
 import Client
 
-/// Probes that wait for one of the streams set aside. The client's thread alone.
+/// Probes that wait for one of the reserved streams. Used only on the client's thread.
 struct ProbeQueue {
-    /// Streams set aside, at most.
+    /// The most streams that are reserved.
     static let mostStreams = 16
 
     private var open = 0
     private var waiting: [SubscriptionProbe] = []
-    /// Those before are taken.
+    /// Probes before this index have been removed.
     private var head = 0
 
-    /// Of the streams that a connection may have, those that are set aside.
+    /// How many of a connection's streams are reserved.
     static func share(of streams: Int) -> Int { min(mostStreams, max(streams / 4, 1)) }
 
-    /// Those of a connection that are neither set aside nor taken.
+    /// Whether a connection has streams that are neither reserved nor in use.
     func hasRoom(of limit: Int, taken: Int) -> Bool { taken - open < max(limit - Self.share(of: limit), 1) }
 
     mutating func append(_ probe: SubscriptionProbe) { waiting.append(probe) }
 
-    /// The next one that may have a stream; nil when there is none, or as many have one as may.
+    /// The next probe that may have a stream; nil if no probe waits or all reserved streams are in use.
     mutating func next(of limit: Int) -> SubscriptionProbe? {
         while head < waiting.count, open < Self.share(of: limit) {
             let probe = waiting[head]
@@ -32,10 +32,10 @@ struct ProbeQueue {
         return nil
     }
 
-    /// One has a stream from now on.
+    /// A probe has got a stream.
     mutating func began() { open += 1 }
 
-    /// Its stream is free again.
+    /// A probe's stream is free again.
     mutating func ended() { open -= 1 }
 }
 
@@ -46,7 +46,7 @@ extension ClientLoop {
         return probes.hasRoom(of: connection.streamLimit, taken: streams.count)
     }
 
-    /// What becomes of one that it cannot carry.
+    /// The error for one that it cannot carry.
     var noRoom: ForebayError {
         ForebayError(
             .busy,
@@ -54,7 +54,7 @@ extension ClientLoop {
                 + " this client: wait until some of them have ended, or connect another client.")
     }
 
-    /// Has a probe made when there is a stream for it.
+    /// Sends a probe when there is a stream for it.
     func probe(_ probe: SubscriptionProbe) {
         probes.append(probe)
         startProbes()
@@ -67,7 +67,7 @@ extension ClientLoop {
                 probes.began()
                 bind(id, probe)
             } catch {
-                // With the end of the connection the subscription begins again.
+                // When the connection ends, the subscription starts again.
                 if !error.endsConnection { probe.failed(error, self) }
             }
         }

@@ -1,21 +1,20 @@
-// ChannelState: what is published on a channel, and how much of it the publisher is asked for, over any number of
-// connections. No I/O.
+// ChannelState: a channel's messages and the demand for more, over any number of connections. No I/O.
 //
 //     publisher ──► waiting ──► sent() ──► in flight ──► acknowledged()
 //                      ▲                       │
 //                      └──────── lost() ───────┘
 //
-// The publisher is asked for what the broker has granted, less what it was asked for already and what waits: so it is
-// never ahead of the broker's credit. Item 0 needs none.
+// The publisher is asked for what the broker has granted, minus outstanding requests and waiting messages, so that it
+// is never ahead of the broker's credit. Item 0 needs no credit.
 
 import RSocket
 import StreamsCore
 
 struct ChannelState {
     enum Loss: Equatable {
-        /// Nothing was lost that is not there to be sent again.
+        /// Everything that was lost can be sent again.
         case resumes
-        /// The broker may have taken messages that it did not acknowledge.
+        /// The broker may have accepted messages that it did not acknowledge.
         case unknown
     }
 
@@ -23,31 +22,32 @@ struct ChannelState {
     private var waiting = Fifo()
     /// Sent and not acknowledged; empty unless they are to be repeated.
     private var inFlight = Fifo()
-    /// Sent on the present connection, and accepted of it.
+    /// Sent on the current connection, and accepted on it.
     private var sent: UInt64 = 0
     private var accepted: UInt64 = 0
-    /// Accepted on the connections before.
+    /// Accepted on earlier connections.
     private var before: UInt64 = 0
-    /// Asked of the publisher, and not come.
+    /// Requested from the publisher and not yet received.
     private var asked: UInt64 = 0
     /// The publisher has ended.
     private(set) var isFinished = false
 
-    /// - Parameter repeats: what was not acknowledged when the connection was lost is sent again on the next one.
+    /// - Parameter repeats: messages that were not acknowledged when the connection was lost are sent again on the next
+    ///   one.
     init(repeats: Bool) { self.repeats = repeats }
 
-    /// Messages that the broker has accepted, as far as it has told.
+    /// Messages that the broker has acknowledged.
     var acknowledged: UInt64 { before + accepted }
     /// A message waits to be sent.
     var hasWaiting: Bool { !waiting.isEmpty }
     /// The publisher has ended, and all its messages are sent.
     var isSent: Bool { isFinished && waiting.isEmpty }
-    /// All that was sent is acknowledged.
+    /// Everything that was sent is acknowledged.
     var isSettled: Bool { sent == accepted }
 
-    /// What the publisher is to be asked for now.
-    /// - Parameter credit: what the broker allows to be sent; nil while no channel is open, and one message may then be
-    ///   had to open it with.
+    /// How many more messages to request from the publisher now.
+    /// - Parameter credit: the messages that the broker allows; nil while no channel is open, when one message may be
+    ///   requested to open it with.
     mutating func ask(credit: UInt32?) -> UInt64 {
         guard !isFinished else { return 0 }
         let ahead = asked + UInt64(waiting.count)
@@ -57,7 +57,7 @@ struct ChannelState {
         return allowed - ahead
     }
 
-    /// A message came from the publisher; false if it was not asked for.
+    /// A message from the publisher; false if it was not requested.
     mutating func receive(_ item: Outgoing) -> Bool {
         guard asked > 0 else { return false }
         asked -= 1
@@ -67,24 +67,24 @@ struct ChannelState {
 
     mutating func finish() { isFinished = true }
 
-    /// The message to be sent next.
+    /// The message to send next.
     var next: Outgoing? { waiting.first }
 
-    /// It was sent.
+    /// The next message was sent.
     mutating func didSend() {
         guard let item = waiting.popFirst() else { return }
         sent += 1
         if repeats { inFlight.append(item) }
     }
 
-    /// The broker tells how many it accepted of the present channel in all.
+    /// The broker reports how many messages of the current channel it has accepted in total.
     mutating func acknowledge(_ count: UInt64) {
         guard count > accepted, count <= sent else { return }
         if repeats { for _ in accepted..<count { _ = inFlight.popFirst() } }
         accepted = count
     }
 
-    /// The broker has accepted all that was sent.
+    /// The broker has accepted everything that was sent.
     mutating func acknowledgeAll() { acknowledge(sent) }
 
     /// The connection was lost.
@@ -98,15 +98,15 @@ struct ChannelState {
     }
 }
 
-/// A message on its way to the broker.
+/// A message to be sent to the broker.
 struct Outgoing: Sendable, Equatable {
     var payload: [UInt8]
     var properties = MessageProperties()
 
-    /// Bytes that it holds.
+    /// The bytes that it holds.
     var size: Int { payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
 
-    /// As the array's own, with a typed error.
+    /// Like the array's own, with a typed error.
     func withBytes<Value, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
     ) throws(Failure) -> Value {
@@ -116,10 +116,10 @@ struct Outgoing: Sendable, Equatable {
     }
 }
 
-/// Messages, first in, first out. Whoever uses it keeps to a bound.
+/// Messages, first in, first out. The user of this type limits their number.
 struct Fifo {
     private var items: [Outgoing] = []
-    /// Those before are taken.
+    /// Items before this index have been removed.
     private var head = 0
 
     var count: Int { items.count - head }
@@ -143,7 +143,7 @@ struct Fifo {
         return item
     }
 
-    /// Puts what is in `other` first, and empties it.
+    /// Inserts the messages of `other` at the front, and empties it.
     mutating func prepend(_ other: inout Fifo) {
         guard !other.isEmpty else { return }
         items = Array(other.items[other.head...]) + items[head...]

@@ -1,5 +1,5 @@
-// SubscriptionState: what a subscription knows of its place in the topic and of its demand, over any number of
-// connections. No I/O: it says what to ask the broker for, and is told what came.
+// SubscriptionState: a subscription's position in the topic and its demand, over any number of connections. No I/O: it
+// computes what to request from the broker, given what has arrived.
 //
 //     request ──► wanted ──► opening() or credit() ──► on the wire ──► receive() ──► delivered
 //                   ▲                                      │
@@ -10,21 +10,21 @@ import ForebayWire
 import StreamsCore
 
 struct SubscriptionState {
-    /// What is to be done with a message that came.
+    /// What to do with a message that has arrived.
     enum Verdict: Equatable {
         case deliver(Gap?)
         /// It was delivered before.
         case skip
     }
 
-    /// Credit that is counted; more outstanding than this stands for unbounded with the broker.
+    /// The largest credit that is counted; to the broker, more outstanding credit is unbounded.
     static let largestCredit = Refill.unbounded - 1
 
     private let options: SubscribeOptions
     private var position: TopicPosition
-    /// Asked for by the subscriber, and not delivered.
+    /// Requested by the subscriber and not yet delivered.
     private(set) var wanted = Subscribers.Demand.none
-    /// Asked for of the broker on the present connection, and not come.
+    /// Requested from the broker on the current connection and not yet received.
     private(set) var onWire: UInt32 = 0
     private var isOpen = false
 
@@ -33,10 +33,10 @@ struct SubscriptionState {
         position = TopicPosition(options.start)
     }
 
-    /// The subscriber asks for more.
+    /// The subscriber requests more.
     mutating func request(_ demand: Subscribers.Demand) { wanted += demand }
 
-    /// How to subscribe, and with which n; nil as long as nothing is wanted.
+    /// The options and the initial n of a request to subscribe; nil while there is no demand.
     mutating func opening() -> (options: SubscribeOptions, n: UInt32)? {
         precondition(!isOpen)
         guard wanted > .none else { return nil }
@@ -55,14 +55,14 @@ struct SubscriptionState {
         }
         let largest = Self.largestCredit
         guard figure > Int(onWire) else { return 0 }
-        // Of more than the broker counts, the rest is asked for by halves rather than one by one.
+        // If demand exceeds what the broker counts, the rest is requested in halves rather than one by one.
         if figure > Int(largest), onWire > largest / 2 { return 0 }
         let n = UInt32(clamping: min(figure, Int(largest)) - Int(onWire))
         onWire += n
         return n
     }
 
-    /// A message came.
+    /// A message has arrived.
     mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
         if onWire != Refill.unbounded, onWire > 0 { onWire -= 1 }
         let arrival = position.receive(epoch: epoch, sequence: sequence, dropped: dropped)
@@ -71,7 +71,7 @@ struct SubscriptionState {
         return .deliver(Gap(arrival))
     }
 
-    /// The connection was lost, and with it what was asked for on it.
+    /// The connection was lost, and with it the credit requested on it.
     mutating func lost() {
         guard isOpen else { return }
         isOpen = false
@@ -81,7 +81,7 @@ struct SubscriptionState {
 }
 
 extension Gap {
-    /// Nil where nothing is missing.
+    /// Nil if nothing is missing.
     fileprivate init?(_ arrival: TopicPosition.Arrival) {
         switch arrival {
         case .next, .again: return nil

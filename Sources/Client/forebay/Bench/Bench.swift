@@ -1,4 +1,4 @@
-// Bench: `forebay bench`, from its settings to what is printed and the exit code.
+// Bench: `forebay bench`, from its settings to its output and exit code.
 
 import Bytes
 import Client
@@ -17,7 +17,7 @@ enum Bench {
         return result.complaints.isEmpty ? code : ExitCode.failure
     }
 
-    /// Nil when it was interrupted before anything was measured.
+    /// Nil if it was interrupted before anything was measured.
     private static func measure(_ settings: BenchSettings, _ address: BrokerAddress) throws -> BenchResult? {
         let isWatched = isatty(2) == 1
         defer { if isWatched { writeError("\r\u{1b}[K") } }

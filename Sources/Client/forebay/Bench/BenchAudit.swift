@@ -1,31 +1,31 @@
-// BenchAudit: what one subscriber of `bench` makes of the messages that come, without I/O: which are this run's,
-// whether one is missing, came twice or out of order, and which marks were seen.
+// BenchAudit: checks the messages received by one subscriber of `bench`, without I/O: which belong to this run, which
+// are missing, duplicated or out of order, and which marks were seen.
 
 import Measure
 
-/// What all subscribers together have received.
+/// The totals of all subscribers.
 struct BenchDeliveries {
     var messages: UInt64 = 0
     var reads: UInt64 = 0
-    /// Messages that never came.
+    /// Messages that never arrived.
     var lost: UInt64 = 0
-    /// Messages that came twice, or behind a later one.
+    /// Messages that arrived twice, or after a later one.
     var misplaced: UInt64 = 0
-    /// Messages of others on the same topic.
+    /// Messages of other publishers on the same topic.
     var foreign: UInt64 = 0
-    /// When the last one came, in nanoseconds of the monotonic clock.
+    /// When the last message arrived, in nanoseconds of the monotonic clock.
     var last: UInt64 = 0
-    /// From the time at which messages were due until they were read, in nanoseconds.
+    /// From when messages were due until they were read, in nanoseconds.
     var latency = Histogram()
 }
 
 struct BenchAudit {
-    /// The last round of which a mark was seen.
+    /// The latest round whose mark was seen.
     private(set) var round: UInt64 = 0
     private let tag: UInt32
     private let size: Int
     private let isNumbered: Bool
-    /// The number that is due, of each publisher.
+    /// The next number expected from each publisher.
     private var next: [UInt64]
     private var received: UInt64 = 0
 
@@ -36,7 +36,7 @@ struct BenchAudit {
         next = Array(repeating: 0, count: settings.publishers)
     }
 
-    /// Takes the next message; returns its header where it counts and carries one.
+    /// Checks the next message; returns its header if it counts and has one.
     mutating func take(
         _ data: UnsafeRawBufferPointer, _ deliveries: inout BenchDeliveries
     ) -> BenchMessage.Header? {
@@ -68,7 +68,7 @@ struct BenchAudit {
         return header
     }
 
-    /// Adds what never came of the messages that were `published` by each publisher, to be called once, at the end.
+    /// Counts the messages that never arrived, given how many each publisher `published`. Call once, at the end.
     func account(_ published: [UInt64], _ deliveries: inout BenchDeliveries) {
         if isNumbered {
             for (published, next) in zip(published, next) where published > next { deliveries.lost += published - next }

@@ -1,4 +1,4 @@
-// BenchControl: the connection over which `bench` publishes its marks and deletes its topic.
+// BenchControl: the connection on which `bench` publishes its marks and deletes its topic.
 
 import Bytes
 import Client
@@ -6,14 +6,14 @@ import EventLoop
 
 struct BenchControl: ~Copyable {
     private var connection: BenchLink
-    /// The request that is not yet answered.
+    /// The request that has not been answered yet.
     private var pending: StreamID?
 
     init(_ connection: consuming BenchLink) { self.connection = connection }
 
     var isIdle: Bool { pending == nil }
 
-    /// Publishes the mark of a round, acknowledged: while there is no room for it, it is parked by the broker.
+    /// Publishes the mark of a round, acknowledged: the broker parks it until there is room.
     mutating func publishMark(_ round: UInt64, _ settings: BenchSettings, _ poller: inout Poller) throws {
         let mark = BenchMessage.mark(round, settings)
         pending = try connection.link.connection.publish(settings.topic, mark.readable)
@@ -25,7 +25,7 @@ struct BenchControl: ~Copyable {
         try connection.flush(&poller)
     }
 
-    /// Its socket is ready: reads once, and takes answers.
+    /// Its socket is ready: reads once and handles responses.
     mutating func serve(_ poller: inout Poller) throws {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {
@@ -41,7 +41,7 @@ struct BenchControl: ~Copyable {
         try connection.flush(&poller)
     }
 
-    /// Sends a KEEPALIVE that is due, and gives up on a broker that is silent.
+    /// Sends a KEEPALIVE if one is due, and gives up if the broker is silent.
     mutating func keepAlive(_ now: UInt64, _ poller: inout Poller) throws {
         try connection.link.connection.fire(now: now)
         try connection.flush(&poller)

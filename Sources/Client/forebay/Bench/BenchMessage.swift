@@ -1,12 +1,12 @@
-// BenchMessage: how the messages of `bench` begin, so that a subscriber sees what is missing.
+// BenchMessage: the header of `bench`'s messages, with which a subscriber notices missing ones.
 //
 //     4 bytes      4 bytes      8 bytes
 //     run's tag    publisher    number, from 0      then anything
 //
-// Publishers and subscribers are one process, so the order of bytes is the machine's own. Instead of a publisher a
-// message may name `marker`; its number is then a round: a mark is published until every subscriber has seen one of its
-// round, and by then has seen, or lost, all that was published before. A mark is as large as a message, where that
-// holds one: the broker sizes its first grants by what it has seen.
+// Publishers and subscribers are in one process, so the byte order is the machine's. A message with `marker` instead of
+// a publisher is a mark, and its number is a round. Marks of a round are published until every subscriber has seen one;
+// by then each has seen, or lost, everything published before. A mark is as large as a message, if that has room for
+// the header, because the broker sizes its first grants by the messages it has seen.
 
 import Bytes
 
@@ -26,7 +26,7 @@ enum BenchMessage {
         payload.storeBytes(of: header.number, toByteOffset: 8, as: UInt64.self)
     }
 
-    /// A message with room for a header, and no header yet.
+    /// A message with room for a header, which is not yet filled in.
     static func blank(size: Int) -> ByteBuffer {
         var payload = ByteBuffer(minimumCapacity: size)
         payload.append([UInt8](repeating: UInt8(ascii: "x"), count: size))
@@ -39,7 +39,7 @@ enum BenchMessage {
         return payload
     }
 
-    /// The header; nil when the message is none of this run's.
+    /// The header; nil if the message does not belong to this run.
     static func read(_ payload: UnsafeRawBufferPointer, tag: UInt32) -> Header? {
         guard payload.count >= headerSize, payload.loadUnaligned(as: UInt32.self) == tag else { return nil }
         return Header(

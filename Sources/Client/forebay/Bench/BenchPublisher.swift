@@ -1,5 +1,5 @@
-// BenchPublisher: one publisher of `bench`, on a connection of its own: a channel under the broker's credits, or
-// acknowledged publishes of which some are in flight.
+// BenchPublisher: one publisher of `bench`, on its own connection: a channel under the broker's credit, or acknowledged
+// publishes, several of them in flight.
 //
 //     open ──item 0 taken──► publishing ──quota sent──► ending ──all acknowledged──► ended
 
@@ -8,27 +8,27 @@ import Client
 import EventLoop
 import Measure
 
-/// What all publishers together did.
+/// The totals of all publishers.
 struct BenchPublications {
     var acknowledged: UInt64 = 0
-    /// How often a publisher had a message to send and no credit for it.
+    /// How often a publisher had a message to send but no credit for it.
     var stalls: UInt64 = 0
-    /// Nanoseconds that publishers waited for credit, added up.
+    /// Total nanoseconds that publishers waited for credit.
     var stalled: UInt64 = 0
-    /// How late messages were sent through no fault of the broker's, in nanoseconds.
+    /// How late messages were sent for reasons other than the broker, in nanoseconds.
     var late = Histogram()
 }
 
 final class BenchPublisher {
-    /// What it waits for.
+    /// What the publisher waits for.
     enum Wait {
-        /// Nothing: there is more to send at once.
+        /// Nothing: there is more to send now.
         case nothing
-        /// The broker: credit, acknowledgements, room in the socket.
+        /// The broker: credit, acknowledgements, or room in the socket.
         case broker
         /// A time, in nanoseconds of the monotonic clock.
         case due(UInt64)
-        /// Nothing is left to be sent.
+        /// There is nothing left to send.
         case end
     }
 
@@ -43,17 +43,17 @@ final class BenchPublisher {
     private var phase = Phase.opening
     private var stream: StreamID?
     private var payload: ByteBuffer
-    /// Messages to be sent in all.
+    /// Total number of messages to send.
     private var quota: UInt64
     private var inFlight = 0
-    /// Since when there is no credit for what is to be sent.
+    /// When credit for the next message ran out, while there is none.
     private var stalledSince: UInt64?
-    /// The broker, not this side, is why the next message is late.
+    /// The next message is late because of the broker, not because of this side.
     private var isHeld = false
 
-    /// Bytes handed to the socket's queue above which no more are made.
+    /// No more messages are made while more bytes than this wait in the socket's queue.
     private static let outputLimit = 256 << 10
-    /// Acknowledged publishes of one publisher that wait for their answer.
+    /// The most unanswered publishes of one publisher.
     static let inFlightLimit = 64
 
     init(_ settings: BenchSettings, index: Int, _ connection: consuming BenchLink) {
@@ -80,7 +80,7 @@ final class BenchPublisher {
         try connection.flush(&poller)
     }
 
-    /// Sends what may be sent now, and tells what the rest waits for.
+    /// Sends what may be sent now, and returns what the rest waits for.
     func publish(
         _ schedule: BenchSchedule?, _ publications: inout BenchPublications, _ poller: inout Poller
     ) throws -> Wait {
@@ -118,7 +118,7 @@ final class BenchPublisher {
         return .end
     }
 
-    /// Messages that may be sent now.
+    /// How many messages may be sent now.
     private var credit: Int {
         if settings.ack { return Self.inFlightLimit - inFlight }
         return stream.map { Int(connection.link.connection.credit(of: $0)) } ?? 0
@@ -139,7 +139,7 @@ final class BenchPublisher {
         sent += 1
     }
 
-    /// No more than what was sent is going to be.
+    /// Sends no further messages.
     func stop() { quota = sent }
 
     private func end() {
@@ -151,7 +151,7 @@ final class BenchPublisher {
         }
     }
 
-    /// Its socket is ready: reads once, and takes credits and acknowledgements.
+    /// Its socket is ready: reads once and handles credit and acknowledgements.
     func serve(_ publications: inout BenchPublications, _ poller: inout Poller) throws {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {
@@ -180,7 +180,7 @@ final class BenchPublisher {
         try connection.flush(&poller)
     }
 
-    /// Sends a KEEPALIVE that is due, and gives up on a broker that is silent.
+    /// Sends a KEEPALIVE if one is due, and gives up if the broker is silent.
     func keepAlive(_ now: UInt64, _ poller: inout Poller) throws {
         try connection.link.connection.fire(now: now)
         try connection.flush(&poller)

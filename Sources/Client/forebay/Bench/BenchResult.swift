@@ -1,4 +1,4 @@
-// BenchResult: what `bench` measured, for people and as JSON, and whether it is as it must be.
+// BenchResult: what `bench` measured, for people and as JSON, and whether it meets expectations.
 
 import Bytes
 import Client
@@ -6,20 +6,20 @@ import Measure
 
 struct BenchResult {
     let settings: BenchSettings
-    /// Messages of all publishers.
+    /// The messages of all publishers.
     let published: UInt64
     let publications: BenchPublications
     let deliveries: BenchDeliveries
-    /// Why subscriptions ended, where the overflow policy said so.
+    /// Why subscriptions ended, if the overflow policy ended them.
     let failures: [ClientError]
     let began: BenchMoment
-    /// When everything published was acknowledged.
+    /// When everything published had been acknowledged.
     let publishing: BenchMoment
     let isInterrupted: Bool
-    /// All deliveries were waited for.
+    /// The run waited for all deliveries.
     let isWhole: Bool
 
-    /// Above this part of a CPU the client is taken as a possible limit.
+    /// Above this fraction of a CPU, the client is considered a possible bottleneck.
     private static let busy = 0.85
 
     /// Seconds from the start until everything published was acknowledged, and until the last delivery.
@@ -28,18 +28,18 @@ struct BenchResult {
 
     private func seconds(until time: UInt64) -> Double { time > began.time ? Double(time - began.time) / 1e9 : 0 }
 
-    /// What this process had of one CPU while it published.
+    /// The fraction of one CPU that this process used while it published.
     var clientCPU: Double {
         Double(publishing.cpu - began.cpu) / max(Double(publishing.time - began.time), 1)
     }
 
-    /// The part of the time in which this process could have run and other processes had the CPUs.
+    /// The fraction of the time in which this process was ready to run while others had the CPUs.
     var clientWaited: Double {
         let waited = publishing.waited > began.waited ? publishing.waited - began.waited : 0
         return Double(waited) / max(Double(publishing.time - began.time), 1)
     }
 
-    /// The part of the publishers' time in which they waited for credit.
+    /// The fraction of the publishers' time spent waiting for credit.
     var stalledPart: Double {
         Double(publications.stalled) / 1e9 / max(publishSeconds * Double(settings.publishers), 1e-9)
     }
@@ -50,7 +50,7 @@ struct BenchResult {
         seconds > 0 ? Double(count) / seconds : 0
     }
 
-    /// Messages that were due, with a rate, and were given up.
+    /// With a rate: messages that were due and not sent.
     private var unsent: UInt64 {
         guard settings.rate != nil, !isInterrupted, failures.isEmpty else { return 0 }
         return (0..<settings.publishers).reduce(0) { $0 + settings.quota(of: $1) } - published
@@ -58,7 +58,7 @@ struct BenchResult {
 
     // MARK: Verdict
 
-    /// What is not as it must be; empty when all is.
+    /// What does not meet expectations; empty if everything does.
     var complaints: [String] {
         var out: [String] = []
         if deliveries.misplaced > 0 {
@@ -158,7 +158,7 @@ struct BenchResult {
         ("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999), ("p99.99", "p99_99", 0.9999),
     ]
 
-    /// Says how far the figures may be the client's own.
+    /// Describes how far the client itself may have limited the results.
     private var advice: String {
         func percent(_ part: Double) -> String { "\(Units.fixed(part * 100, 0)) %" }
         var text = "The client used \(percent(clientCPU)) of a CPU"
@@ -173,7 +173,7 @@ struct BenchResult {
         return Help.wrap(text, width: Help.width, indent: 0)
     }
 
-    /// Rows of equal length: the first and last column begin at the left, the others end at the right.
+    /// Rows of equal length: the first and last columns are left-aligned, the others right-aligned.
     static func grid(_ rows: [[String]]) -> String {
         guard let last = rows.first.map({ $0.count - 1 }) else { return "" }
         let widths = (0...last).map { column in rows.map { $0[column].count }.max() ?? 0 }

@@ -1,4 +1,4 @@
-// BenchRun: the one event loop of `bench`, for its publishers and subscribers. One turn:
+// BenchRun: the single event loop of `bench`, for its publishers and subscribers. One turn:
 //
 //     wait → one read per ready socket, checked → publish what credits and schedule allow, one write per publisher
 //
@@ -22,31 +22,31 @@ struct BenchRun: ~Copyable {
     private var schedule: BenchSchedule?
     private var interruptions = 0
     private var nextKeepAlive: UInt64
-    /// Bytes read from one subscriber's socket in one turn, of which as many are held by each.
+    /// The most bytes to read from one subscriber's socket in a turn, which is also what each subscriber buffers.
     private let quantum: Int
 
-    /// All subscribers' input together, as long as each has its `leastQuantum`.
+    /// The most input of all subscribers together, provided that each has its `leastQuantum`.
     private static let inputMemory = 64 << 20
     private static let leastQuantum = 8 << 10
     private static let mostQuantum = 128 << 10
-    /// Descriptors that are not subscribers' or publishers' connections.
+    /// Descriptors other than the connections of subscribers and publishers.
     private static let reservedFiles = 32
-    /// Between two marks, in nanoseconds; the latter for each subscriber, so that marks are no load to speak of.
+    /// Between two marks, in nanoseconds. The second is per subscriber, so that marks cause no significant load.
     private static let markInterval: UInt64 = 20_000_000
     private static let markIntervalEach: UInt64 = 20_000
     private static let keepAliveInterval: UInt64 = 1_000_000_000
-    /// Nothing arriving for so long is an end, in nanoseconds; longer than the broker parks a mark.
+    /// If nothing arrives for this many nanoseconds, the run ends; longer than the broker parks a mark.
     private static let patience: UInt64 = 15_000_000_000
     /// How long the broker may take to delete the topic, in nanoseconds.
     private static let deleteTime: UInt64 = 2_000_000_000
-    /// With a rate: this long before and behind a message that is due the loop does not sleep, in nanoseconds, so that
-    /// waking up is no part of what is measured.
+    /// With a rate: the loop does not sleep for this long before and after a due message, in nanoseconds, so that
+    /// wake-up latency is not measured.
     private static let awake: UInt64 = 1_000_000
 
     private static let controlToken = UInt64.max
     private static let signalToken = UInt64.max - 1
 
-    /// Connects to the broker, once for each publisher and subscriber. Blocks until that is done.
+    /// Connects to the broker, once for each publisher and subscriber. Blocks until all are connected.
     init(_ settings: BenchSettings, _ address: BrokerAddress) throws {
         let files = settings.subscribers + settings.publishers + Self.reservedFiles
         let limit = try Machine.raiseOpenFiles()
@@ -68,7 +68,7 @@ struct BenchRun: ~Copyable {
             let link = try BenchLink(to: address, token: UInt64(settings.subscribers + index), &poller)
             publishers.append(BenchPublisher(settings, index: index, link))
         }
-        // Until here a signal ends the process, and nothing is left behind.
+        // Before this point, a signal ends the process, and there is nothing to clean up.
         let signals = try Signals([SIGINT, SIGTERM, SIGHUP])
         try poller.add(signals.descriptor, token: Self.signalToken, interest: .read)
         self.settings = settings
@@ -93,13 +93,13 @@ struct BenchRun: ~Copyable {
         }
     }
 
-    /// Nil when it was interrupted before anything was measured.
+    /// Nil if it was interrupted before anything was measured.
     private mutating func measure() throws -> BenchResult? {
         for subscriber in subscribers { try subscriber.subscribe(&poller) }
         for publisher in publishers { try publisher.open(&poller) }
         guard try mark(1), try waitForChannels() else { return nil }
         let began = BenchMoment()
-        // A little later, so that the first messages are not late by the time it takes to come here.
+        // Slightly in the future, so that the first messages are not late by the time until publishing starts.
         schedule = settings.schedule(start: began.time + Self.awake)
         try publish(since: began.time)
         let published = BenchMoment()
@@ -115,8 +115,8 @@ struct BenchRun: ~Copyable {
 
     // MARK: Phases
 
-    /// Publishes marks of a round until every subscriber has seen one. False when it was interrupted (a second time, if
-    /// it was interrupted before) or, after a run, nothing arrives any more.
+    /// Publishes marks of a round until every subscriber has seen one. False if it was interrupted (for the second
+    /// time, if it had been interrupted before), or if nothing arrives any more after a run.
     private mutating func mark(_ round: UInt64) throws -> Bool {
         let interruptionsBefore = interruptions
         var progress = (reads: deliveries.reads, time: Clock.monotonic())
@@ -146,10 +146,10 @@ struct BenchRun: ~Copyable {
         return true
     }
 
-    /// Publishes until all is acknowledged.
+    /// Publishes until everything is acknowledged.
     private mutating func publish(since start: UInt64) throws {
         let end = settings.count == nil ? start + settings.duration : UInt64.max
-        // Messages with a time are sent even if late, but not for ever.
+        // Messages with a due time are sent even if late, but not indefinitely.
         let deadline = settings.rate != nil && end < .max ? end + Self.patience : end
         while !publishers.allSatisfy(\.isEnded) {
             if interruptions > 1 { return }
@@ -172,7 +172,7 @@ struct BenchRun: ~Copyable {
     /// No subscription is left.
     private var hasLostAll: Bool { !subscribers.isEmpty && subscribers.allSatisfy { $0.failure != nil } }
 
-    /// How long to sleep for a message due at `time`. The loop stays awake for a while around each message.
+    /// How long to sleep before a message due at `time`. The loop stays awake for a while around each message.
     private func sleep(until time: UInt64, _ now: UInt64) -> UInt64 {
         if now < deliveries.last + Self.awake || time < now + 2 * Self.awake { return 0 }
         return time - now - Self.awake
@@ -183,7 +183,7 @@ struct BenchRun: ~Copyable {
             let deadline = Clock.monotonic() + Self.deleteTime
             publishers = []
             subscribers = []
-            // Whatever becomes of a mark that is still on its way.
+            // The outcome of a mark in flight does not matter.
             try? waitForAnswer(until: deadline)
             try control.deleteTopic(settings, &poller)
             try waitForAnswer(until: deadline)
@@ -224,9 +224,9 @@ struct BenchRun: ~Copyable {
 /// The clocks at one moment, in nanoseconds.
 struct BenchMoment {
     let time = Clock.monotonic()
-    /// What this process had of CPUs.
+    /// The CPU time of this process.
     let cpu: UInt64
-    /// How long its one thread was ready to run while something else ran; 0 where the kernel does not tell.
+    /// How long its single thread was ready to run while something else ran; 0 if the kernel does not report it.
     let waited: UInt64
 
     init() {

@@ -1,28 +1,28 @@
-// BenchSettings: what `bench` was asked to do.
+// BenchSettings: the settings of `bench`.
 
 import Client
 import ForebayWire
 
 struct BenchSettings {
     let topic: String
-    /// The topic is this run's alone: made up by it, and deleted afterwards.
+    /// The topic belongs to this run: its name is generated, and it is deleted afterwards.
     let isOwnTopic: Bool
     let subscribers: Int
     let publishers: Int
-    /// Bytes of a payload.
+    /// Bytes per payload.
     let size: Int
-    /// Messages of all publishers together; nil when time is the limit.
+    /// The total number of messages of all publishers; nil if the run is limited by time.
     let count: UInt64?
-    /// Nanoseconds in which messages are published, where `count` is nil.
+    /// How long messages are published, in nanoseconds, if `count` is nil.
     let duration: UInt64
-    /// Messages a second of all publishers together; nil is as fast as credits allow.
+    /// Messages per second of all publishers together; nil for as fast as credit allows.
     let rate: Double?
     let request: UInt32?
     let overflow: Overflow
     let buffer: UInt32?
     let ack: Bool
     let json: Bool
-    /// Tells this run's messages from those of others on the same topic.
+    /// Distinguishes this run's messages from others on the same topic.
     let tag: UInt32
 
     static let subscriberLimit: UInt64 = 10_000
@@ -58,7 +58,7 @@ struct BenchSettings {
         try SubscribeSettings.check(topic: topic)
     }
 
-    /// How subscribers subscribe.
+    /// The options of the subscriptions.
     var subscription: SubscribeOptions {
         var options = SubscribeOptions()
         options.overflow = overflow
@@ -66,15 +66,15 @@ struct BenchSettings {
         return options
     }
 
-    /// Messages are long enough to carry a number.
+    /// Messages are long enough for a header.
     var isNumbered: Bool { size >= BenchMessage.headerSize }
 
-    /// When messages are due that begin at `start`; nil without a rate.
+    /// The schedule of messages that begin at `start`; nil without a rate.
     func schedule(start: UInt64) -> BenchSchedule? {
         rate.map { BenchSchedule(start: start, interval: 1e9 / $0, publishers: publishers) }
     }
 
-    /// How many messages publisher `index` is to send: its share of the count, or of what is due in the time.
+    /// How many messages publisher `index` sends: its share of the count, or of what is due in the time.
     func quota(of index: Int) -> UInt64 {
         let due = rate.map { UInt64(($0 * Double(duration) / 1e9).rounded(.up)) }
         guard let all = count ?? due else { return UInt64.max }
@@ -83,10 +83,10 @@ struct BenchSettings {
     }
 }
 
-/// An open loop: every message has its time, whatever became of those before it. Publishers take turns.
+/// An open loop: every message has a due time that does not depend on earlier messages. Publishers alternate.
 struct BenchSchedule {
     let start: UInt64
-    /// Nanoseconds between one message and the next, of whichever publisher.
+    /// Nanoseconds between two consecutive messages, of any publisher.
     let interval: Double
     let publishers: Int
 

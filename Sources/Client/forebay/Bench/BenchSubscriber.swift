@@ -1,4 +1,4 @@
-// BenchSubscriber: one subscription of `bench`, on a connection of its own. It gives credit and audits what comes.
+// BenchSubscriber: one subscription of `bench`, on its own connection. It grants credit and checks what arrives.
 
 import Client
 import EventLoop
@@ -19,7 +19,7 @@ final class BenchSubscriber {
         audit = BenchAudit(settings)
     }
 
-    /// Nothing of the round before `round` can come any more.
+    /// No message from before mark `round` can arrive any more.
     func hasSeen(round: UInt64) -> Bool { audit.round >= round || failure != nil }
 
     func subscribe(_ poller: inout Poller) throws {
@@ -28,7 +28,7 @@ final class BenchSubscriber {
         try connection.flush(&poller)
     }
 
-    /// Its socket is ready: reads once, takes what came, asks for more.
+    /// Its socket is ready: reads once, handles what arrived, requests more.
     func serve(
         quantum: Int, _ schedule: BenchSchedule?, _ deliveries: inout BenchDeliveries, _ poller: inout Poller
     ) throws {
@@ -47,8 +47,8 @@ final class BenchSubscriber {
             case .completed:
                 throw ClientError(.rejected, "The topic '\(settings.topic)' has completed; it takes no more messages.")
             case .failed(_, let error):
-                // Under this policy it is what the subscriber asked for.
-                guard settings.overflow == .fail, error.message.hasPrefix("overflow:") else { throw error }
+                // This policy was chosen for the subscription, so this is expected.
+                guard settings.overflow == .fail, error.word == .overflow else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)
             case .granted, .declined, .pong, .acknowledged: break
@@ -63,12 +63,12 @@ final class BenchSubscriber {
         try connection.flush(&poller)
     }
 
-    /// Adds what never came of what each publisher published, to be called once, at the end.
+    /// Counts the messages of each publisher that never arrived. Call once, at the end.
     func account(_ published: [UInt64], _ deliveries: inout BenchDeliveries) {
         audit.account(published, &deliveries)
     }
 
-    /// Sends a KEEPALIVE that is due, and gives up on a broker that is silent.
+    /// Sends a KEEPALIVE if one is due, and gives up if the broker is silent.
     func keepAlive(_ now: UInt64, _ poller: inout Poller) throws {
         try connection.link.connection.fire(now: now)
         try connection.flush(&poller)

@@ -1,5 +1,5 @@
-// Top: `forebay top`. The broker's lists are read one after the other, about once a second, and its figures come by
-// themselves; all of it over the one connection, whatever protocol that has.
+// Top: `forebay top`. Reads the broker's lists one after the other, about once a second; statistics are pushed by the
+// broker. Everything uses one connection, over any protocol.
 
 import Bytes
 import Client
@@ -13,10 +13,10 @@ struct Top: ~Copyable {
     private var output: Output
     private var state: TopState
     private let interval: UInt64
-    /// One picture is printed, and that is all.
+    /// Prints a single picture and exits.
     private let once: Bool
 
-    /// Which lists the person may not see as a whole.
+    /// Which lists the user may see only in part.
     private let sightNote: String
     private var stats: StreamID?
     private var topics: StreamID?
@@ -24,21 +24,21 @@ struct Top: ~Copyable {
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
-    /// A list was refused: a broker that shuts down does so, and ends the connection soon.
+    /// A list was refused: a broker that is shutting down does that, and then closes the connection.
     private var isRefused = false
     private var picture = Picture()
-    /// What has come of an arrow's or function key's bytes, which begin with ESC.
+    /// The bytes received so far of an arrow or function key, which begin with ESC.
     private var escape: [UInt8] = []
     private let json: Bool
 
-    /// For one that prints a single picture: rates need two looks.
+    /// Used when a single picture is printed: rates need two samples.
     private static let onceInterval: UInt64 = 500_000_000
-    /// Columns of a single picture: `COLUMNS`, where that is a width that shows something.
+    /// The width of a single picture: `COLUMNS`, if that is wide enough.
     private static var onceWidth: Int {
         let columns = getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 0
         return (40...1000).contains(columns) ? columns : 160
     }
-    /// Nanoseconds after which a list that was refused is asked for again.
+    /// Nanoseconds after which a refused list is requested again.
     private static let refusalPause: UInt64 = 2_000_000_000
 
     init(_ arguments: Arguments, _ addresses: [BrokerAddress], _ reconnection: Reconnection) throws {
@@ -47,7 +47,7 @@ struct Top: ~Copyable {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(session.address)")
         if let sight = try session.askSight() {
-            // What it shows would look like a broker at which nobody is.
+            // Otherwise the screen would look like a broker without clients.
             if !sight.covers(.topics), !sight.covers(.subscriptions) {
                 throw ClientError(.rejected, sight.refusal(.subscriptions))
             }
@@ -94,7 +94,7 @@ struct Top: ~Copyable {
         return ExitCode.done
     }
 
-    /// False when the person wants to leave, or the terminal is gone.
+    /// False if the user wants to quit, or the terminal is gone.
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
@@ -120,7 +120,7 @@ struct Top: ~Copyable {
         return true
     }
 
-    /// Connects again, and looks from the beginning. False when the person wants to leave.
+    /// Reconnects and starts again. False if the user wants to quit.
     private mutating func reconnect(
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
@@ -133,7 +133,7 @@ struct Top: ~Copyable {
             while Clock.monotonic() < due {
                 let now = Clock.monotonic()
                 draw(now)
-                // What the terminal has not taken is offered again now and then.
+                // Periodically retries output that the terminal has not accepted.
                 let next = min(due, output.isEmpty ? picture.due : now + 50_000_000)
                 guard obey(session.rest(until: next, input: true), &terminal) else { return false }
             }
@@ -181,8 +181,8 @@ struct Top: ~Copyable {
 
     private var isLooking: Bool { topics != nil || subscriptions != nil }
 
-    /// Reads the lists again when it is time; later where that took long, so that a broker with very many is not asked
-    /// all the time.
+    /// Reads the lists again when due. The interval is longer if reading took long, so that a broker with very many
+    /// entries is not queried constantly.
     private mutating func look(_ now: UInt64) throws(ClientError) {
         guard !isLooking, now >= nextLook, !state.isPaused else { return }
         began = now
@@ -216,7 +216,7 @@ struct Top: ~Copyable {
             let pause = once ? Self.onceInterval : interval
             nextLook = max(began + pause, now + 10 * (now - began))
         case .failed(topics, let error), .failed(subscriptions, let error):
-            // Once is not the end of what was seen before, if the connection ends of itself.
+            // A single refusal after lists were read is tolerated: the connection may be about to end anyway.
             guard looks > 0, reconnection.isOn, !isRefused else { throw error }
             isRefused = true
             (topics, subscriptions) = (nil, nil)
@@ -234,7 +234,7 @@ struct Top: ~Copyable {
 
     // MARK: The person
 
-    /// False when the person wants to leave, or the terminal is gone.
+    /// False if the user wants to quit, or the terminal is gone.
     private mutating func readKeys() -> Bool {
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(0, &keys, keys.count)
@@ -248,7 +248,7 @@ struct Top: ~Copyable {
     private mutating func press(_ key: UInt8) -> Bool {
         if !escape.isEmpty {
             escape.append(key)
-            // An arrow or function key is ESC, then [ or O, then up to a letter or ~.
+            // An arrow or function key is ESC, then [ or O, then characters up to a letter or ~.
             if (0x40...0x7e).contains(key), escape.count > 2 || key != UInt8(ascii: "[") && key != UInt8(ascii: "O") {
                 scroll(String(decoding: escape.dropFirst(2), as: UTF8.self))
                 escape = []
@@ -274,7 +274,7 @@ struct Top: ~Copyable {
         return true
     }
 
-    /// - Parameter key: what terminals send for an arrow or a page key behind the escape.
+    /// - Parameter key: what terminals send for an arrow or a page key after the escape.
     private mutating func scroll(_ key: String) {
         let height = Terminal.size().height
         let rooms = TopView.rooms(state, height: height)
@@ -282,13 +282,13 @@ struct Top: ~Copyable {
         let (first, last) = (-TopState.most, TopState.most)
         let rows = [
             "A": -1, "B": 1, "5~": -page, "6~": page,
-            // Home and End, which terminals send in three ways.
+            // Home and End, for which terminals use three encodings.
             "H": first, "1~": first, "7~": first, "F": last, "4~": last, "8~": last,
         ]
         if let count = rows[key] { state.scroll(by: count, rooms) }
     }
 
-    /// In another order others may come first.
+    /// A different order may bring up rows that were not kept.
     private mutating func lookAgain() {
         state.sort()
         nextLook = 0

@@ -1,4 +1,4 @@
-// TopJSON: one picture of `top` for a program.
+// TopJSON: one picture of `top`, for programs.
 
 extension TopState {
     var json: JSON {

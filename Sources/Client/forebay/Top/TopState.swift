@@ -1,5 +1,5 @@
-// TopState: what `top` knows of the broker: its topics with their rates, and the subscriptions that come first in the
-// order that was asked for. Rows come one at a time, and those that will not be shown are not kept.
+// TopState: the data of `top`: topics with their rates, and the subscriptions that come first in the chosen order. Rows
+// arrive one at a time; those that will not be shown are discarded.
 
 /// One topic.
 struct TopTopic: Equatable {
@@ -13,18 +13,18 @@ struct TopTopic: Equatable {
     var publishers: UInt64 = 0
     var blocked: UInt64 = 0
     var retained: UInt64 = 0
-    /// Publishes that the broker did not take for a shortage of its own, and those a second.
+    /// Publishes that the broker refused for lack of resources, and their number per second.
     var lost: UInt64 = 0
     var rateLost: Double = 0
-    /// What its messages are charged.
+    /// The memory accounted to its messages.
     var bytes: UInt64 = 0
-    /// Messages a second since the picture before.
+    /// Messages per second since the previous picture.
     var rateIn: Double = 0
     var rateOut: Double = 0
 
     init() {}
 
-    /// What needs a look comes first, then the busiest.
+    /// Topics that need attention come first, then the busiest.
     func isBefore(_ other: TopTopic) -> Bool {
         func trouble(_ topic: TopTopic) -> Int { topic.blocked > 0 ? 2 : topic.rateLost > 0 ? 1 : 0 }
         return (trouble(self), rateIn, published, other.name) > (trouble(other), other.rateIn, other.published, name)
@@ -51,24 +51,24 @@ struct TopTopic: Equatable {
 struct TopSubscription: Equatable {
     var id = ""
     var topic = ""
-    /// The user, if it has one, and its address.
+    /// The user, if there is one, and the address.
     var client = ""
     var policy = ""
-    /// Nil when unbounded.
+    /// Nil if unbounded.
     var credit: UInt64?
     var waiting: UInt64 = 0
     var buffer: UInt64 = 0
     var dropped: UInt64 = 0
     var behind: UInt64 = 0
     var waitsFor = ""
-    /// How long ago its client asked for messages last; for how many in all, and how many have come for it; and both a
-    /// second since the picture before, where it was in that.
+    /// How long ago its client last requested messages, how many it has requested in total and how many were delivered;
+    /// and both rates per second since the previous picture, if it was in that.
     var asked = UInt64.max
     var requested: UInt64?
     var came: UInt64 = 0
     var rates: (asked: Double, came: Double)?
 
-    /// From here on a subscription with messages waiting is slow, and not just about to get them: milliseconds.
+    /// In milliseconds: a subscription with messages waiting for this long is slow, and not just about to get them.
     static let slow: UInt64 = 750
 
     init() {}
@@ -95,12 +95,12 @@ struct TopSubscription: Equatable {
     var words: String {
         guard isSlow else { return "keeping up" }
         if waitsFor != "credit" { return "not reading" }
-        // Whoever asked while messages waited for it does ask, and gets what it asks for.
+        // A client that has requested messages since then does grant credit, but not enough.
         if asked >= behind { return "no credit" }
         return rates.map { "asks \(Units.count($0.asked)) of \(Units.count($0.came))/s" } ?? "asks too little"
     }
 
-    /// `seconds` ago it was as `before`.
+    /// Computes rates against `before`, taken `seconds` earlier.
     mutating func compare(with before: TopSubscription, seconds: Double) {
         guard let requested, let earlier = before.requested, seconds > 0 else { return }
         rates = (
@@ -111,7 +111,7 @@ struct TopSubscription: Equatable {
     static func == (a: TopSubscription, b: TopSubscription) -> Bool { a.id == b.id && a.came == b.came }
 }
 
-/// What comes first.
+/// The sort order of subscriptions.
 enum TopOrder: Character, CaseIterable {
     case behind = "b"
     case waiting = "w"
@@ -148,24 +148,24 @@ enum TopList {
 }
 
 struct TopState {
-    /// Rows that are kept of each list; a screen has fewer.
+    /// The most rows kept of each list; a screen has fewer.
     static let most = 500
 
     var address: String
     var order = TopOrder.behind
     var isReversed = false
     var isPaused = false
-    /// The list that keys scroll, and how many rows of each are above the screen.
+    /// The list that keys scroll, and how many rows of each list are above the screen.
     var scrolled = TopList.subscriptions
     private(set) var topicsAbove = 0
     private(set) var subscriptionsAbove = 0
-    /// From `$SYS.stats`; nil until the first came.
+    /// From `$SYS.stats`; nil until the first arrives.
     private(set) var stats: JSON?
-    /// What was lost within the last minute, in words, and when that was.
+    /// Losses within the last minute, as text, and when they happened.
     private(set) var loss: (words: String, at: UInt64)?
     private(set) var topics: [TopTopic] = []
     private(set) var subscriptions: [TopSubscription] = []
-    /// Of all, whether they are kept or not.
+    /// Totals, including rows that are not kept.
     private(set) var topicCount = 0
     private(set) var subscriptionCount = 0
     private(set) var slowCount = 0
@@ -175,14 +175,14 @@ struct TopState {
     private var nextSubscriptions: [TopSubscription] = []
     private var nextSlow = 0
     private var nextCount = 0
-    /// The picture before, by name, and when it was made.
+    /// The previous picture, by name, and when it was taken.
     private var before: [String: TopTopic] = [:]
     private var beforeAt: UInt64?
     private var subscriptionsAt: UInt64?
 
     init(address: String) { self.address = address }
 
-    /// Moves the list that keys scroll.
+    /// Scrolls the selected list.
     /// - Parameter rooms: how many rows of each list the screen shows.
     mutating func scroll(by rows: Int, _ rooms: (topics: Int, subscriptions: Int)) {
         switch scrolled {
@@ -201,7 +201,7 @@ struct TopState {
         defer { self.stats = stats }
         if let loss, now - min(loss.at, now) > 60_000_000_000 { self.loss = nil }
         func number(_ field: String, of stats: JSON?) -> UInt64 { stats?[field]?.unsigned ?? 0 }
-        // What was lost before the first of them may have been long ago.
+        // Losses before the first statistics may be old.
         let isNews = self.stats == nil ? number("lost_per_s", of: stats) > 0 : true
         guard isNews, number("lost", of: stats) > number("lost", of: self.stats) else { return }
         let reasons = TopState.shortages.filter {
@@ -217,7 +217,7 @@ struct TopState {
         return "memory (\(memory(stats)))"
     }
 
-    /// What the broker uses, and what it may.
+    /// The memory that the broker uses, and its limit.
     static func memory(_ stats: JSON) -> String {
         let used = Units.bytes(stats["memory"]?.unsigned ?? 0)
         return stats["memory_limit"]?.unsigned.map { "\(used) of \(Units.bytes($0))" } ?? used
@@ -292,7 +292,7 @@ struct TopState {
         slowCount = nextSlow
     }
 
-    /// Those that are kept already, in the order that is wanted now. Others come with the next picture.
+    /// Sorts the rows that are kept. Others appear with the next picture.
     mutating func sort() {
         subscriptions.sort { isReversed ? order.isBefore($1, $0) : order.isBefore($0, $1) }
     }

@@ -5,9 +5,9 @@ enum TopView {
         let title: String
         let width: Int
         var isLeft = false
-        /// It has what is left over, and is cut in its middle.
+        /// The cell gets the remaining width, and is truncated in the middle.
         var isName = false
-        /// It is left out first where there is little room; 0 is always there.
+        /// Cells with a higher rank are omitted first if space is short; cells with rank 0 are always shown.
         var rank = 0
     }
 
@@ -25,7 +25,7 @@ enum TopView {
         Cell(title: "POLICY", width: 14, isLeft: true, rank: 3), Cell(title: "ID", width: 7, isLeft: true, rank: 1),
     ]
 
-    /// The lines of a screen of `width` columns and `height` rows, exactly that many, each at most that wide.
+    /// The lines of a screen: exactly `height` lines of at most `width` columns.
     static func render(_ state: TopState, width: Int, height: Int) -> [ViewLine] {
         guard width > 0, height > 0 else { return [] }
         var lines = [title(state, width)] + figures(state, width)
@@ -48,20 +48,20 @@ enum TopView {
         return (lines + foot).suffix(height).map { ViewLine(text: View.clip($0.text, width), style: $0.style) }
     }
 
-    /// How many rows of each list a screen of `height` rows has room for. Topics have a third of it, and what
-    /// subscriptions leave free.
+    /// How many rows of each list fit on a screen of `height` rows. Topics get a third of the space, and what the
+    /// subscriptions do not need.
     static func rooms(_ state: TopState, height: Int) -> (topics: Int, subscriptions: Int) {
-        // The title, the figures, a line and a head above each list, and the keys.
+        // The title, the figures, a blank line and a header above each list, and the keys.
         let notes = state.stats == nil ? 0 : (state.note.isEmpty ? 0 : 1) + (state.loss == nil ? 0 : 1)
         let room = max(0, height - 7 - notes)
         let topics = min(max(1, state.topics.count), max(min(3, room), room / 3, room - state.subscriptions.count))
         return (topics, room - topics)
     }
 
-    /// Rows above the screen of a list that may have become shorter.
+    /// Rows above the screen, for a list that may have become shorter.
     private static func above(_ rows: Int, _ count: Int, _ room: Int) -> Int { max(0, min(rows, count - room)) }
 
-    /// Which rows of a list are shown, where there are others.
+    /// Which rows of a list are shown, if not all.
     private static func place(_ name: String, _ above: Int, _ room: Int, _ count: Int, of all: Int) -> ViewLine {
         guard all > room else { return ViewLine(text: "") }
         let last = min(above + room, count)
@@ -89,7 +89,7 @@ enum TopView {
             "dropped \(rate("dropped_per_s"))", "connections \(count("connections"))",
             "topics \(state.topicCount)", "memory \(TopState.memory(stats))",
         ]
-        // Publishes that came to nothing for a shortage of the broker's.
+        // Publishes that the broker refused for lack of resources.
         if let lost = stats["lost"]?.unsigned, lost > 0 { parts.insert("lost \(Units.grouped(lost))", at: 3) }
         var text = ""
         for part in parts where View.columns(text) + View.columns(part) + 3 <= width { text += " " + part + "  " }
@@ -117,7 +117,7 @@ enum TopView {
     private static func line(_ cells: [Cell], _ texts: [String], _ width: Int) -> String {
         var out = ""
         let shown = fitting(cells, width)
-        // Names share what is left over.
+        // Names share the remaining width.
         let names = shown.count { cells[$0].isName }
         let free = max(0, width - shown.reduce(1) { $0 + cells[$1].width + 1 }) / max(1, names)
         for index in shown {

@@ -1,17 +1,18 @@
-// AccessTable: all users and their permissions as one immutable snapshot. A reload makes a new one and hands it to
-// every shard, which then looks its peers up in it again.
+// AccessTable: all users and their permissions as one immutable snapshot. A reload creates a new table and hands it to
+// every shard, which then looks its peers up again.
 
 /// Who may do what in this broker.
 public final class AccessTable: Sendable {
-    /// A configured user. It can show who it is in any of the ways that are given.
+    /// A configured user. It can authenticate with any of the given credentials.
     public struct User: Sendable {
-        /// 1 to 128 bytes, without colon and control characters.
+        /// 1 to 128 bytes, without colons or control characters.
         public var name: String
-        /// The hash of its password, as crypt(3) writes them.
+        /// The password's hash, in crypt(3) format.
         public var password: String?
-        /// SHA-256 of its token.
+        /// SHA-256 of the user's token.
         public var token: [UInt8]?
-        /// Whose client certificate is its own: the common name in its subject, or all of it, "CN=reader,O=Example".
+        /// Identifies the user's client certificate: the subject's common name, or the whole subject,
+        /// "CN=reader,O=Example".
         public var certificate: String?
         public var permissions: Permissions
 
@@ -30,15 +31,15 @@ public final class AccessTable: Sendable {
     private let users: [String: User]
     private let certificates: [String: Principal]
     private let keys: Set<String>
-    /// Who brings no credentials; nil if such peers are turned away.
+    /// The principal of peers without credentials; nil if they are refused.
     public let anonymous: Principal?
-    /// There are neither users nor keys: whatever credentials a peer brings, there is nothing to compare them with.
+    /// Neither users nor keys are configured: there is nothing to compare a peer's credentials with.
     public let isOpen: Bool
 
     /// - Parameters:
-    ///   - users: no two of one name, token or certificate; of such only the last counts.
-    ///   - anonymous: what peers without credentials may do; nil turns them away.
-    ///   - keys: fingerprints of the keys whose signatures on JWTs count.
+    ///   - users: names, tokens and certificates must be unique; of duplicates only the last one counts.
+    ///   - anonymous: permissions of peers without credentials; nil refuses these peers.
+    ///   - keys: fingerprints of the keys that may sign JWTs.
     public init(users: [User], anonymous: Permissions?, keys: [String] = []) {
         self.users = Dictionary(users.map { ($0.name, $0) }) { $1 }
         certificates = Dictionary(
@@ -62,20 +63,21 @@ public final class AccessTable: Sendable {
     /// The configured user of that name.
     public func user(_ name: String) -> User? { users[name] }
 
-    /// Who shows no credentials; nil if such peers are turned away.
-    /// - Parameter certificate: that of the peer's TLS, verified.
+    /// The principal of a peer that sends no credentials; nil if it is refused.
+    /// - Parameter certificate: the peer's verified TLS certificate.
     public func unasked(_ certificate: PeerCertificate?) -> Principal? {
         certificate.flatMap { principal($0) } ?? anonymous
     }
 
-    /// Whose certificate that is. A name with "=" is nobody's: it could be made to read as somebody's whole subject.
+    /// The owner of a certificate. A common name with "=" matches nobody: it could be crafted to look like a whole
+    /// subject.
     func principal(_ certificate: PeerCertificate) -> Principal? {
         if let principal = certificates[certificate.subject] { return principal }
         guard let name = certificate.user, !name.utf8.contains(UInt8(ascii: "=")) else { return nil }
         return certificates[name]
     }
 
-    /// Who one that was let in earlier is by this table; nil if it would not be let in again.
+    /// The current principal for a peer that was authenticated earlier; nil if it would now be refused.
     public func current(_ principal: Principal) -> Principal? {
         guard let name = principal.user else { return anonymous }
         let user = users[name]

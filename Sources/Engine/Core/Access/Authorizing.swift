@@ -1,4 +1,4 @@
-// Authorizing: whether a peer may do what it asks for. Asked where a stream is opened, or a single message published.
+// Authorizing: checks whether a peer may do what it requests, when a stream is opened or a single message published.
 
 import ForebayWire
 
@@ -8,11 +8,11 @@ final class Authorization: ShardPart {
         super.init(context)
     }
 
-    /// Who may do what; a reload sets another one.
+    /// All users and their permissions. A reload replaces it.
     var access: AccessTable
 
-    /// - Parameter peer: address and port of who asks, for the log.
-    /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
+    /// - Parameter peer: the peer's address and port, for the log.
+    /// - Throws: the refusal to send. A fire-and-forget publish gets no answer, so a denial is also logged.
     func expect(
         _ permission: Permission, _ topic: String, of principal: Principal, at peer: String
     ) throws(Refusal) {
@@ -37,14 +37,14 @@ final class Authorization: ShardPart {
         return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for it.")
     }
 
-    /// A single publish. A peer mostly publishes to the topics that it published to before.
+    /// A single publish. Peers usually publish to the same topics again, so allowed topics are remembered.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
         guard !connection.login.allowedTargets.contains(target) else { return }
         try expect(.publish, target.name, of: connection.principal ?? .nobody, at: connection.peer)
         connection.login.allowedTargets.insert(target)
     }
 
-    /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.
+    /// A subscription. The broker's own topics reveal data about all clients and need the `control` permission.
     func expectSubscribe(
         to topic: String, _ options: SubscribeOptions, of principal: Principal, at peer: String
     ) throws(Refusal) {
@@ -61,7 +61,7 @@ final class Authorization: ShardPart {
             }
             if principal.permissions.show(name) { return }
             counters.denied += 1
-            // Named alone, the one to control would be asked for, which allows much more.
+            // A refusal that named only `control` would make users ask for it, and it allows much more.
             throw Refusal(
                 .forbidden,
                 "\(principal.title) may not publish to, subscribe to or control '\(name)', one of which it takes; "
@@ -70,9 +70,9 @@ final class Authorization: ShardPart {
         try expect(.control, call.permitted, of: principal, at: peer)
     }
 
-    // Lists show what one may see, and leave out the rest.
+    // Lists contain only what the principal may see.
 
-    /// Lists in which one may see what is not one's own.
+    /// Lists that can show the principal more than its own items.
     func listsOpen(to principal: Principal) -> [BrokerList] {
         let permissions = principal.permissions
         return BrokerList.allCases.filter { list in
@@ -85,25 +85,25 @@ final class Authorization: ShardPart {
         }
     }
 
-    /// Its own, and those of topics that it controls.
+    /// The principal's own subscriptions, and those to topics that it may control.
     func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {
         isOwn(subscriber.principal, principal)
             || principal.permissions.control.contains(subscriber.view.name)
     }
 
-    /// Its own; all of them, with the permission to control the list.
+    /// The principal's own connections, or all of them with the permission to control the list.
     func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
         if principal.permissions.control.contains(BrokerList.connections.rawValue) { return true }
         let owner = connection.owner
         return owner.map { isOwn($0, principal) } ?? false
     }
 
-    /// What is one's own can be told by a user's name alone: the anonymous are many.
+    /// Only a user name proves ownership: all anonymous peers share one principal.
     private func isOwn(_ owner: Principal, _ principal: Principal) -> Bool {
         owner.user != nil && owner.user == principal.user
     }
 
-    /// Refuses names that no client may publish to.
+    /// Refuses names that clients cannot publish to.
     func checkPublish(to name: String) throws(Refusal) {
         if TopicName.isSystem(name) {
             throw Refusal(.forbidden, "'\(name)' is the broker's own; clients cannot publish there.")
@@ -111,6 +111,6 @@ final class Authorization: ShardPart {
         if let fault = TopicName.fault(name) { throw .invalid(fault) }
     }
 
-    /// Who a connection is if nothing more is said; nil if that is not enough.
+    /// The principal of a connection that sends no credentials; nil if it needs some.
     func unasked(_ certificate: PeerCertificate?) -> Principal? { access.unasked(certificate) }
 }

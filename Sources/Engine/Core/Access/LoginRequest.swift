@@ -1,25 +1,25 @@
-// LoginRequest: credentials that the driver is to look at, as that may take long, and what may come of it.
+// LoginRequest: credentials for the driver to verify, because that may take long, and the possible outcomes.
 
 import Bytes
 
-/// Names what waits for an answer. A stale one is harmless.
+/// Identifies what waits for the result of a login. A stale ticket is harmless.
 public struct LoginTicket: Sendable, Hashable {
     var connection: ConnectionID
-    /// Of the exchange over HTTP; not used for RSocket.
+    /// The exchange over HTTP; unused for RSocket.
     var exchange: UInt32
-    /// Never given out twice.
+    /// Unique, never reused.
     public var number: UInt64
-    /// Whose login it is said to be.
+    /// The user that the peer claims to be.
     public var claim = LoginClaim.none
 }
 
-/// Whose login something is said to be, for the log: a name that no user has may be a password, typed into the wrong
-/// field, and is not kept.
+/// The user that a peer claims to be, for the log. A name that no user has may be a password typed into the wrong
+/// field, so it is not kept.
 public enum LoginClaim: Sendable, Hashable {
     case user(String)
     /// A name that no user has.
     case unknown
-    /// There is no name with a token.
+    /// Tokens carry no name.
     case none
 
     init(_ credential: Credential, _ access: AccessTable) {
@@ -30,47 +30,47 @@ public enum LoginClaim: Sendable, Hashable {
     }
 }
 
-/// What came of what somebody said of who it is, as it is counted.
+/// The result of a login, as it is counted.
 public enum LoginResult: Sendable {
     case accepted, refused
-    /// Not looked at, as too many had failed.
+    /// Not verified, because too many logins failed.
     case slowed
-    /// Nothing was said, where that is not enough.
+    /// The peer sent no credentials, and it needs some.
     case missing
-    /// It is known who it is, and that it may not do what it asks for.
+    /// The peer is authenticated, but it may not do what it requests.
     case denied
 }
 
-/// Credentials to be looked at; to be answered by `Shard.authenticated`, whatever comes of it.
+/// Credentials to verify. The driver must always answer with `Shard.authenticated`.
 public struct LoginRequest: Sendable {
     public var ticket: LoginTicket
     public var credential: Credential
-    /// The peer's address without its port: those who guess are slowed down by it.
+    /// The peer's address without its port. Failed logins are throttled by address.
     public var address: String
 }
 
-/// What became of credentials.
+/// The outcome of a login.
 public enum LoginOutcome: Sendable {
     case accepted(Principal)
-    /// No more is told than that, so that nobody learns which users there are.
+    /// Deliberately unspecific, so that clients cannot find out which users exist.
     case wrong
-    /// A token with a good signature is no longer valid, or not yet.
+    /// The token's signature is valid, but the token has expired or is not valid yet.
     case expired(user: String?)
     case notYetValid
-    /// Too many failed from this address: seconds after which the next are looked at.
+    /// Too many logins from this address failed. The next ones are verified after `seconds`.
     case slowed(seconds: Int)
-    /// Too many wait to be looked at.
+    /// Too many logins are waiting to be verified.
     case busy
 }
 
 extension LoginOutcome {
-    /// Whose login it was, where that was found out; else as it was said to be.
+    /// The user whose login it was, if known; otherwise the claimed one.
     public func claim(or claim: LoginClaim) -> LoginClaim {
         if case .expired(let user?) = self { return .user(user) }
         return claim
     }
 
-    /// Of one that nobody was let in by.
+    /// How the outcome is counted.
     public var counted: LoginResult {
         switch self {
         case .accepted: .accepted
@@ -92,7 +92,8 @@ extension LoginOutcome {
                 Refusal(
                     .limit, "Too many logins failed from this address; try again in \(seconds) s.", retryAfter: seconds)
             )
-        case .busy: .failure(.rejected("The broker has too many logins to deal with; try again in a few seconds."))
+        case .busy:
+            .failure(Refusal(.unavailable, "The broker is busy with other logins; try again in a few seconds."))
         }
     }
 

@@ -1,31 +1,31 @@
-// Permissions: what a user may do with which topics. They are looked at when a stream is opened, and again when they
-// change; never for the messages of a stream.
+// Permissions: what a user may do with which topics. They are checked when a stream is opened and again when they
+// change, never for each message of a stream.
 
 /// What a user can be allowed to do with a topic.
 public enum Permission: Int, Sendable, CaseIterable {
-    /// Send messages to it, fire, acknowledged or as a stream.
+    /// Send messages to it: fire-and-forget, acknowledged or on a channel.
     case publish
     /// Receive its messages.
     case subscribe
-    /// End and delete it, and see who is subscribed to it. The broker's own topics and lists take this, too.
+    /// End and delete it, and see its subscribers. The broker's own topics and lists need this permission, too.
     case control
-    /// Subscribe to it with `overflow=block`, which holds its publishers back. Goes together with `subscribe`.
+    /// Subscribe to it with `overflow=block`, which holds its publishers back. Needs `subscribe` as well.
     case block
 }
 
 /// The topics of one permission.
 public struct TopicSet: Sendable, Equatable {
-    /// Every topic, the broker's own among them.
+    /// Every topic, including the broker's own.
     private let isEverything: Bool
     private let patterns: [TopicPattern]
 
     public static let everything = TopicSet(isEverything: true, patterns: [])
     public static let none = TopicSet([])
 
-    /// Topics of clients can belong to it, and not the broker's own alone.
+    /// Whether topics of clients can belong to the set, not only the broker's own.
     public var isOfClients: Bool { isEverything || patterns.contains { !$0.isOfBroker } }
 
-    /// - Parameter patterns: a topic belongs to it that one of them matches.
+    /// - Parameter patterns: a topic belongs to the set if at least one pattern matches.
     public init(_ patterns: [TopicPattern]) {
         self.init(isEverything: false, patterns: patterns)
     }
@@ -35,7 +35,7 @@ public struct TopicSet: Sendable, Equatable {
         self.patterns = patterns
     }
 
-    /// Whether a topic belongs to it. Allocates nothing.
+    /// Whether a topic belongs to the set. Allocates nothing.
     @inline(__always)
     public func contains(_ name: String) -> Bool {
         isEverything || patterns.contains { $0.matches(name) }
@@ -71,7 +71,7 @@ public struct Permissions: Sendable, Equatable {
         }
     }
 
-    /// Whether the user may know that a topic is there.
+    /// Whether the user may know that a topic exists.
     public func show(_ topic: String) -> Bool {
         subscribe.contains(topic) || publish.contains(topic) || control.contains(topic)
     }

@@ -1,27 +1,27 @@
-// Principal: who a peer is, as far as that is known, and what it may do.
+// Principal: a peer's identity, as far as it is known, and what it may do.
 
-/// A user, or one who did not say who it is. Immutable: when permissions change, peers get another one.
+/// A user, or an anonymous peer. Immutable: when permissions change, peers get a new principal.
 public final class Principal: Sendable {
-    /// How it showed who it is. What it showed is compared with what counts after a reload, and is told to nobody.
+    /// How the peer authenticated. It is compared with the configuration after a reload, and never exposed.
     public enum Proof: Sendable, Equatable {
-        /// It did not.
+        /// It did not authenticate.
         case none
-        /// By the password of which this is the hash.
+        /// With the password that has this hash.
         case password(String)
-        /// By the token of which this is the SHA-256.
+        /// With the token that has this SHA-256 digest.
         case token([UInt8])
-        /// By a client certificate that the configuration names so.
+        /// With a client certificate of this name in the configuration.
         case certificate(String)
-        /// By a JWT, signed with the key of this fingerprint. `bringsPermissions`: they are the JWT's, not those of a
-        /// configured user.
+        /// With a JWT signed by the key with this fingerprint. `bringsPermissions`: the permissions come from the JWT
+        /// instead of a configured user.
         case signature(key: String, bringsPermissions: Bool)
     }
 
-    /// Nil: it is anonymous.
+    /// Nil if anonymous.
     public let user: String?
     public let permissions: Permissions
     public let proof: Proof
-    /// When what it showed is no longer valid, in nanoseconds since 1970; nil if it has no such time.
+    /// When its credentials expire, in nanoseconds since 1970; nil if they do not.
     public let expires: Int64?
 
     public init(user: String?, permissions: Permissions, proof: Proof, expires: Int64? = nil) {
@@ -31,20 +31,20 @@ public final class Principal: Sendable {
         self.expires = expires
     }
 
-    /// One that may do nothing.
+    /// A principal without any permissions.
     static let nobody = Principal(user: nil, permissions: .none, proof: .none)
 
-    /// Whoever runs the broker: it sees all.
+    /// The broker's operator, who sees everything.
     static let `operator` = Principal(user: nil, permissions: .all, proof: .none)
 
-    /// "User 'alice'", for a sentence.
+    /// For example "User 'alice'", to begin a sentence.
     public var title: String { user.map { "User '\($0)'" } ?? "Without credentials one" }
 }
 
-/// What tells who a peer is. It is a secret: it has no description, and is not written anywhere.
+/// Credentials. They are secret: the description hides them, and they are never written anywhere.
 public enum Credential: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     case password(user: String, [UInt8])
-    /// A token of the configuration, or a JWT.
+    /// A token from the configuration, or a JWT.
     case token([UInt8])
 
     public var description: String { "(secret)" }

@@ -1,5 +1,5 @@
-// Revoking: what ends when permissions are withdrawn, users removed, or tokens expire. What is still allowed goes on as
-// if nothing had happened.
+// Revoking: ends streams when permissions are withdrawn, users removed, or tokens expire. Streams that are still
+// allowed continue undisturbed.
 
 final class AccessReview: ShardPart {
     let streams: StreamTable
@@ -13,8 +13,8 @@ final class AccessReview: ShardPart {
         super.init(context)
     }
 
-    /// Looks at the first `count` streams of a connection, from the last of them on, at most `most`. Returns how many
-    /// are left; nil if none.
+    /// Reviews the first `count` streams of a connection, from the last one down, and at most `most`. Returns how many
+    /// remain; nil if none.
     func review(
         _ connection: Connection, _ count: Int, _ review: inout Review?, most: inout Int, now: Instant
     ) -> Int? {
@@ -22,14 +22,14 @@ final class AccessReview: ShardPart {
         while most > 0, left > 0 {
             most -= 1
             left -= 1
-            // One that ends has another take its place, which was looked at before.
+            // A stream that ends is replaced at its index by one that was already reviewed.
             if self.review(connection.streams[left], now: now) { review?.streams += 1 }
             left = Swift.min(left, connection.streams.count)
         }
         return left > 0 ? left : nil
     }
 
-    /// Ends a stream that would not be opened any more. Returns whether it did.
+    /// Ends a stream that would no longer be allowed to open. Returns whether it did.
     private func review(_ stream: BoundStream, now: Instant) -> Bool {
         guard streams[stream.handle] === stream else { return false }
         let principal = stream.currentPrincipal
@@ -38,7 +38,7 @@ final class AccessReview: ShardPart {
         do throws(Refusal) {
             switch stream.kind {
             case .subscriber where isGone, .publisher where isGone:
-                throw Refusal(.forbidden, "The user is no longer known here.")
+                throw Refusal(.unauthenticated, "The user was removed from this broker.")
             case .subscriber:
                 let subscriber = stream.asSubscriber
                 try authorization.expectSubscribe(
@@ -48,8 +48,8 @@ final class AccessReview: ShardPart {
                     .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer
                 )
             case .listing where principal === Principal.nobody:
-                throw Refusal(.unauthenticated, "The user is no longer known here.")
-            // A list leaves out what may not be seen any more; a call is all but answered.
+                throw Refusal(.unauthenticated, "The user was removed from this broker.")
+            // A list leaves out what may no longer be seen, and a call is about to be answered anyway.
             case .listing, .call: break
             }
             return false

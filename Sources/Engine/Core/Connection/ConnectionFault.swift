@@ -1,25 +1,31 @@
-// ConnectionFault: why the engine ends a connection. Its peer is told in the words of the connection's protocol.
+// ConnectionFault: why the engine ends a connection. Each protocol has its own code for it.
+
+import ForebayWire
 
 struct ConnectionFault {
     enum Kind {
-        /// It is not let in.
+        /// The peer is refused.
         case rejectedSetup
-        /// It does not begin as it should.
+        /// The connection begins with an invalid setup.
         case invalidSetup
-        /// Somebody had it closed.
+        /// Closed on request, for example by an operator.
         case closed
-        /// Its peer may not use it any more.
+        /// The peer's authorization was withdrawn.
         case withdrawn
-        /// It can go on no more.
+        /// The connection cannot continue.
         case failed
     }
 
     var kind: Kind
+    var word: ErrorWord
     /// A sentence for the client.
-    var message: String
+    var sentence: String
 
-    init(_ kind: Kind, _ message: String) {
+    init(_ kind: Kind, _ word: ErrorWord, _ sentence: String) {
         self.kind = kind
-        self.message = message
+        self.word = word
+        self.sentence = sentence
     }
+
+    init(_ kind: Kind, _ refusal: Refusal) { self.init(kind, refusal.word, refusal.sentence) }
 }

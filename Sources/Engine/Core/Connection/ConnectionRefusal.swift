@@ -1,35 +1,46 @@
-// ConnectionRefusal: why a connection that was accepted is not served. The driver tells its client so, in the protocol
-// of the listener, and closes it.
+// ConnectionRefusal: why an accepted connection is not served. The driver reports it to the client in the listener's
+// protocol and closes the connection.
 
 import Bytes
+import ForebayWire
 
-/// Why a connection is refused before anything of it has been read.
+/// Why a connection is refused before anything has been read from it.
 public enum ConnectionRefusal: Error, Equatable, Sendable {
     case connections(limit: Int)
     case connectionsPerAddress(limit: Int)
-    /// There are no more file descriptors.
+    /// No file descriptor is left.
     case files
     case draining
 
-    /// As metrics and the log name it: the limit's name, or `draining`.
+    /// The name in metrics and the log: that of the limit, or of the reason.
     public var reason: String {
         switch self {
         case .connections: LimitReached.connections.name
         case .connectionsPerAddress: LimitReached.connectionsPerAddress.name
         case .files: "files"
-        case .draining: RefusalReason.unavailable.name
+        case .draining: ErrorWord.draining.name
         }
     }
 
-    /// A sentence for the client, in ASCII.
-    public var message: String {
+    var word: ErrorWord {
+        switch self {
+        case .connections, .connectionsPerAddress: .limit
+        case .files: .unavailable
+        case .draining: .draining
+        }
+    }
+
+    /// The text for the client, in ASCII.
+    public var message: String { word.text(sentence) }
+
+    var sentence: String {
         switch self {
         case .connections(let limit):
             "The broker has \(counted(limit, "connection")), its limit; connect again later."
         case .connectionsPerAddress(let limit):
             "Your address has \(counted(limit, "connection")), the most allowed; close some."
         case .files: "The broker has no open file left for a connection; connect again later."
-        case .draining: Refusal.draining.message
+        case .draining: Refusal.draining.sentence
         }
     }
 }

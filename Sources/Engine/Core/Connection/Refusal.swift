@@ -1,32 +1,36 @@
-// Refusal: why a request, or a stream, comes to nothing. Each protocol has its own code for it.
+// Refusal: why a request or a stream fails. Each protocol has its own code for it.
 
-/// What is wrong with a request: an ERROR on its stream, the status of its call.
+import ForebayWire
+
+/// What is wrong with a request: sent as an ERROR frame on its stream, or as the status of its call.
 public struct Refusal: Error, Sendable {
-    typealias Kind = RefusalReason
-
-    var kind: Kind
-    var message: String
-    /// Seconds after which to try again, where that is known.
+    var word: ErrorWord
+    /// A sentence that says what happened and what to do.
+    var sentence: String
+    /// Seconds after which to try again, if known.
     var retryAfter: Int?
-    /// The limit that stands behind it, where that matters to those who count.
+    /// The limit that was reached, for the statistics.
     var limit: LimitReached?
 
-    init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
-        self.kind = kind
-        self.message = message
+    init(_ word: ErrorWord, _ sentence: String, retryAfter: Int? = nil) {
+        self.word = word
+        self.sentence = sentence
         self.retryAfter = retryAfter
     }
 
-    /// It is too early to look at credentials again.
-    var isSlowing: Bool { kind == .limit && retryAfter != nil }
+    /// The text that the client receives.
+    var message: String { word.text(sentence) }
 
-    static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
-    static func rejected(_ message: String) -> Refusal { Refusal(.limit, message) }
+    /// Credentials were sent again too early.
+    var isSlowing: Bool { word == .limit && retryAfter != nil }
 
-    static var draining: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
+    static func invalid(_ sentence: String) -> Refusal { Refusal(.invalid, sentence) }
+    static func limit(_ sentence: String) -> Refusal { Refusal(.limit, sentence) }
 
-    /// Of a message, when all of a connection's that are not complete need more than `limit` bytes.
-    static func unfinished(limit: Int) -> Refusal {
-        rejected("The connection's unfinished messages need more than \(limit) bytes: send fewer at a time.")
+    static var draining: Refusal { Refusal(.draining, "The broker is shutting down; connect again later.") }
+
+    /// Refuses a message because the connection's incomplete messages together need more than `limit` bytes.
+    static func unfinished(limit bytes: Int) -> Refusal {
+        .limit("The connection's unfinished messages need more than \(bytes) bytes: send fewer at a time.")
     }
 }

@@ -1,53 +1,53 @@
-// UnreadMemory: the last resort against clients that do not read. Each keeps what it was handed last, though the topic
-// has let it go: a region of up to 256 KiB or one message, which all who are stuck in it share. Where each is stuck in
-// another one, these add up. When they take a fourth of `memory`, and there is little left:
+// UnreadMemory: the last resort against clients that do not read. Each of them keeps what it was handed last, even
+// after the topic has released it: one message, or a region of up to 256 KiB shared by all connections stuck in it. If
+// each is stuck in a different region, these add up. When they take a quarter of `memory` and little is left:
 //
-//     1. a sweep counts who names each region                     (share = bytes / number of connections)
-//     2. a second later, or when publishes are refused, regions are chosen, those with the largest shares first, until
-//        an eighth would be left
-//     3. connections that still name one of these
-//          ├─ have what they need of it copied, if that is little, and there is room for copies
-//          └─ are cut off
+//     1. a sweep counts the connections that reference each region   (share = bytes / number of connections)
+//     2. a second later, or when publishes are refused, regions are chosen, largest shares first, until those that
+//        remain take at most an eighth
+//     3. connections that still reference a chosen region
+//          ├─ have their part of it copied, if it is small and copies fit into memory
+//          └─ are cut off otherwise
 
-/// What the first sweep found, and what was chosen.
+/// What the first sweep found, and the regions chosen.
 struct UnreadMemory {
-    /// A region that was let go of.
+    /// A region that its topic has released.
     struct Find {
         let capacity: Int
         var holders = 0
         var isChosen = false
-        /// What each of those who name it answers for, in bytes.
+        /// The share of each connection that references it, in bytes.
         var share: Int { capacity / Swift.max(1, holders) + 1 }
     }
 
-    /// By their marks.
+    /// By the regions' marks.
     private(set) var finds = PartitionedDictionary<UInt64, Find>()
-    /// When the first sweep was over, and how many publishes had been refused by then.
+    /// When the first sweep ended, and how many publishes had been refused by then.
     var counted: (time: UInt64, refused: UInt64)?
     private(set) var hasChosen = false
     /// Connections that were cut off.
     var cutOff = 0
 
-    /// A part of `memory`, in which all that only stuck connections keep is no concern.
+    /// Unread data may take 1/`share` of `memory` before anything is done.
     static let share = 4
-    /// A part of `memory` that they are left with.
+    /// 1/`rest` of `memory` may remain with stuck connections.
     static let rest = 8
-    /// So much of `memory` is to be free, before anybody gives way.
+    /// Nothing is done while 1/`reserve` of `memory` is free.
     static let reserve = 20
-    /// A part of its share of which a connection may need no more for a copy to be worthwhile.
+    /// A connection's data is copied if it needs at most 1/`worthCopying` of its share.
     static let worthCopying = 2
 
-    /// A connection names the region with this mark.
+    /// Counts a connection that references the region with this mark.
     mutating func count(_ mark: UInt64, capacity: Int) {
         var find = finds[mark] ?? Find(capacity: capacity)
         find.holders += 1
         finds[mark] = find
     }
 
-    /// Chooses regions, until those that are left take no more than `rest` bytes.
+    /// Chooses regions until the others take at most `rest` bytes.
     mutating func choose(leaving rest: Int) {
         hasChosen = true
-        // Each has its place among those whose shares have as many bits.
+        // Shares are sorted into buckets by their number of bits.
         var sums = [Int](repeating: 0, count: Int.bitWidth + 1)
         for find in finds.values { sums[UnreadMemory.bits(find.share)] += find.capacity }
         var left = sums.reduce(0, +) - rest
@@ -84,10 +84,10 @@ final class UnreadRelief: ShardPart {
         super.init(context)
     }
 
-    /// Who is stuck in what topics let go of, while that takes too much memory.
+    /// The relief in progress; nil if unread data does not take too much memory.
     private var unread: UnreadMemory?
 
-    /// A tick has ended.
+    /// Called after each tick.
     func relieveUnread(now: Instant) {
         guard let unread else {
             guard isUnreadTooMuch else { return }
@@ -114,15 +114,15 @@ final class UnreadRelief: ShardPart {
                 fields: [("shard", index), ("connections", unread.cutOff)]))
     }
 
-    /// Memory is used up, or what is kept of messages in other forms has others wait. Where publishes are refused, half
-    /// as much is too much.
+    /// Unread data takes more than its share, and memory is used up or subscriptions wait for some. While publishes
+    /// are refused, half of the share is already too much.
     var isUnreadTooMuch: Bool {
         if relief.isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }
         return memory.unread > memory.limit / UnreadMemory.share
             && (memory.used > memory.limit - memory.limit / UnreadMemory.reserve || !work.isFed)
     }
 
-    /// Regions that a connection names and nobody else may need, by their marks, with how many bytes of each.
+    /// Released regions that a connection references, by mark, with the number of bytes that it references in each.
     private func unreadRegions(of connection: Connection) -> [UInt64: (capacity: Int, named: Int)] {
         var regions: [UInt64: (capacity: Int, named: Int)] = [:]
         func add(_ region: Region, _ count: Int) {
@@ -137,7 +137,7 @@ final class UnreadRelief: ShardPart {
         for (mark, region) in unreadRegions(of: connection) { unread?.count(mark, capacity: region.capacity) }
     }
 
-    /// A connection that names a region which was chosen gives it back.
+    /// Releases the connection's reference to chosen regions, by copying or by closing it.
     func freeUnread(of connection: Connection, now: Instant) {
         guard let unread else { return }
         var share = 0
@@ -145,7 +145,7 @@ final class UnreadRelief: ShardPart {
         var isChosen = false
         for (mark, region) in unreadRegions(of: connection) {
             named += region.named
-            // What was let go of since may still be on its way.
+            // Regions released since the first sweep were not counted.
             guard let find = unread.finds[mark] else { continue }
             share += find.share
             if find.isChosen { isChosen = true }
@@ -157,7 +157,7 @@ final class UnreadRelief: ShardPart {
             return connections.charge(connection)
         }
         self.unread?.cutOff += 1
-        // One that can be resumed lacks what was not kept of it, so it cannot go on either.
+        // A session with a gap cannot be resumed, so it is closed too.
         connectionEnds.close(connection, reason: "it kept memory that others needed", now: now)
     }
 }

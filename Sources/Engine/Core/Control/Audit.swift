@@ -1,9 +1,9 @@
-// Audit: what operators do to topics, connections and subscriptions goes into the log, with who did it to whom; and
-// what the broker itself took from subscriptions.
+// Audit: logs what operators do to topics, connections and subscriptions, with the caller and the target, and what the
+// broker itself took from subscriptions.
 
 /// Who makes a control call.
 public struct Caller: Sendable, Equatable {
-    /// Nil where nobody has to say who it is.
+    /// Nil if the broker requires no credentials.
     public var user: String?
     /// Address and port.
     public var peer: String
@@ -15,7 +15,7 @@ public struct Caller: Sendable, Equatable {
 }
 
 final class AuditLog: ShardPart {
-    /// Tells of a deed; `fields` say to what, or whom, it was done.
+    /// Logs an action; `fields` name its target.
     private func audit(_ deed: String, _ caller: Caller?, _ fields: [LogField]) {
         var line: [LogField] = []
         if let user = caller?.user { line.append(("by", user)) }
@@ -53,7 +53,7 @@ final class AuditLog: ShardPart {
         return fields
     }
 
-    /// It had held publishers up, and what waited for it is dropped.
+    /// The subscription held publishers back, and the messages that waited for it are dropped.
     func warn(ofBlocking subscriber: Subscriber) {
         effects.log.append(
             LogRecord(
@@ -61,7 +61,7 @@ final class AuditLog: ShardPart {
                 isFrequent: true))
     }
 
-    /// Subscriptions to a topic will not get so many messages that waited for them.
+    /// Waiting messages of a topic were dropped to free memory.
     func warn(ofShedding messages: Int, of topic: String) {
         effects.log.append(
             LogRecord(

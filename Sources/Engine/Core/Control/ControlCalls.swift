@@ -1,13 +1,13 @@
-// ControlCalls: REQUEST_RESPONSE on `$SYS.…`, and the single calls of gRPC's Admin. A call about a topic is answered by
-// the shard that owns it.
+// ControlCalls: REQUEST_RESPONSE on `$SYS.…`, and the unary calls of gRPC's Admin service. The shard that owns a topic
+// answers the calls about it.
 
 import Bytes
 import ForebayWire
 import Replay
 
-/// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
+/// A control call about a topic, a connection or a subscription, as it is sent to the shard that owns it.
 public struct ControlRequest: Sendable {
-    /// What one on its way to another shard counts for in `Limits.forwarded`.
+    /// What a call on its way to another shard counts for in `Limits.forwarded`.
     static let weight = 1 << 10
 
     public enum Action: Sendable {
@@ -17,7 +17,7 @@ public struct ControlRequest: Sendable {
 
     enum Subject: Sendable {
         case topic(String, Action)
-        /// To be closed.
+        /// To close it.
         case connection(shard: Int, ConnectionID)
         case subscription(UInt64)
     }
@@ -25,14 +25,14 @@ public struct ControlRequest: Sendable {
     let subject: Subject
     /// Who makes it, for the log.
     public var caller: Caller?
-    /// It asks in order to publish to the topic, and is refused to who may not.
+    /// The client wants to publish to the topic. The call is refused if it may not.
     private(set) var isForPublishing = false
 
     static let longestReason = 1024
-    /// Why a topic failed that was failed without a message, or with an empty one.
+    /// The reason of a topic that was failed without a message, or with an empty one.
     public static let defaultReason = "failed by request"
 
-    /// Closes the connection of that id, as lists tell it: `SHARD-PLACE-GENERATION`.
+    /// Closes the connection with that id, in the form that lists use: `SHARD-PLACE-GENERATION`.
     init(closeConnection id: String) throws(Refusal) {
         let parts = id.split(separator: "-", omittingEmptySubsequences: false).map { UInt32($0) }
         guard parts.count == 3, let shard = parts[0], let index = parts[1], let generation = parts[2] else {
@@ -41,7 +41,7 @@ public struct ControlRequest: Sendable {
         subject = .connection(shard: Int(shard), ConnectionID(index: index, generation: generation))
     }
 
-    /// Ends the subscription of that id, as lists tell it.
+    /// Ends the subscription with that id, in the form that lists use.
     init(closeSubscription id: String) throws(Refusal) {
         guard id.utf8.allSatisfy({ (48...57).contains($0) }), let number = UInt64(id) else {
             throw .invalid("'\(id)' is no subscription's id; $SYS.subscriptions lists those that there are.")
@@ -65,7 +65,7 @@ public struct ControlRequest: Sendable {
         }
     }
 
-    /// What one has to be permitted to control: the topic, or the list that the other things are in.
+    /// What the caller needs permission to control: the topic, or the list that contains the target.
     public var permitted: String {
         switch subject {
         case .topic(let name, _): name
@@ -74,22 +74,22 @@ public struct ControlRequest: Sendable {
         }
     }
 
-    /// It changes nothing.
+    /// The call changes nothing.
     public var isReading: Bool {
         if case .topic(_, .info) = subject { true } else { false }
     }
 
-    /// The shard that it is for.
+    /// The shard that handles the call.
     public func home(among shards: Int) -> Int {
         switch subject {
         case .topic(let name, _): Shard.owner(of: name, among: shards)
-        // What no shard can have is found to be nowhere by any.
+        // An id with an impossible shard can go to any shard: none finds it.
         case .connection(let shard, _): shard < shards ? shard : 0
         case .subscription(let id): Int(id % UInt64(shards))
         }
     }
 
-    /// Nil is `$SYS.info`, which every shard can answer.
+    /// Nil for `$SYS.info`, which every shard can answer.
     init?(_ call: ControlCall) throws(Refusal) {
         switch call {
         case .info: return nil
@@ -103,7 +103,7 @@ public struct ControlRequest: Sendable {
         }
     }
 
-    /// Nil is `$SYS.info`.
+    /// Nil for `$SYS.info`.
     static func read(_ route: Route) throws(Refusal) -> ControlRequest? {
         guard let name = ControlCall.Name(rawValue: route.name) else {
             let names = ControlCall.Name.allCases.map(\.rawValue).joined(separator: ", ")
@@ -135,7 +135,7 @@ public struct ControlRequest: Sendable {
         return id
     }
 
-    /// - Parameter options: the options beside the topic's name.
+    /// - Parameter options: options allowed besides the topic's name.
     private static func topic(_ route: Route, _ options: [String] = []) throws(Refusal) -> String {
         try route.expect(["name"] + options, for: route.name)
         guard let topic = route["name"] else {
@@ -145,7 +145,7 @@ public struct ControlRequest: Sendable {
     }
 }
 
-/// A call that waits for its topic's owner.
+/// A call that waits for an answer from the topic's owner.
 final class Call: BoundStream {}
 
 final class ControlCalls: ShardPart {
@@ -183,7 +183,7 @@ final class ControlCalls: ShardPart {
 
     public static let version = "0.1.0"
 
-    /// - Parameter request: nil asks for the broker.
+    /// - Parameter request: nil asks for information about the broker.
     func call(_ connection: Connection, stream: UInt32, _ request: ControlRequest?, now: Instant) throws(Refusal) {
         let principal = users.principal(of: connection, stream)
         var request = request
@@ -218,7 +218,7 @@ final class ControlCalls: ShardPart {
         }
     }
 
-    /// Carries out a call about something that this shard has.
+    /// Carries out a call about something that this shard owns.
     func perform(_ call: ControlRequest, now: Instant) -> Result<Description?, Refusal> {
         do throws(Refusal) {
             switch call.subject {
@@ -246,7 +246,7 @@ final class ControlCalls: ShardPart {
             auditLog.audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:
-            // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
+            // Described as it was: afterwards only the failure that its subscribers still have to receive is left.
             let description = descriptions.describe(topic, now: now)
             auditLog.audit(action, on: topic, by: caller)
             ownership.delete(topic, now: now)
@@ -255,7 +255,7 @@ final class ControlCalls: ShardPart {
         return descriptions.describe(topic, now: now)
     }
 
-    /// Returns the connection as it was.
+    /// Returns the connection's state before it was closed.
     private func cutOff(
         _ id: ConnectionID, of shard: Int, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
@@ -263,21 +263,21 @@ final class ControlCalls: ShardPart {
             throw Refusal(.notFound, "There is no connection \(shard)-\(id.index)-\(id.generation).")
         }
         let description = descriptions.describe(connection, now: now)
-        counters.refusals[.cutOff] &+= 1
+        counters.refusals[.closedByOperator] &+= 1
         auditLog.audit(closing: connection, by: caller)
         let reason = "An operator closed this connection."
-        connectionEnds.fatal(connection, ConnectionFault(.closed, reason), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.closed, .closedByOperator, reason), now: now)
         return description
     }
 
-    /// Returns the subscription as it was.
+    /// Returns the subscription's state before it was ended.
     private func cutOff(subscription id: UInt64, by caller: Caller?, now: Instant) throws(Refusal) -> Description {
         guard let subscriber = subscriptions[id] else {
             throw Refusal(.notFound, "There is no subscription \(id).")
         }
         let description = descriptions.describe(subscriber, now: now)
         auditLog.audit(ending: subscriber, by: caller)
-        ends.fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
+        ends.fail(subscriber, Refusal(.closedByOperator, "An operator ended this subscription."))
         return description
     }
 }

@@ -1,47 +1,47 @@
-// Figures: what there is to tell of a topic, a subscription and a connection. Lists, control calls, metrics and the
-// admin listener all tell it from here.
+// Figures: statistics of a topic, a subscription and a connection, for lists, control calls, metrics and the admin
+// listener.
 
 import ForebayWire
 import Replay
 
 /// What a subscription's waiting messages wait for.
 public enum WaitsFor: String, Sendable {
-    /// None waits.
+    /// No message waits.
     case nothing
-    /// Its client to ask for more.
+    /// The client has to request more.
     case credit
-    /// Its client to read what was sent to it.
+    /// The client has to read what was already sent.
     case socket
 }
 
-/// One subscription. Times are nanoseconds.
+/// One subscription. Times are in nanoseconds.
 public struct SubscriptionFigures: Sendable {
     public var id: UInt64
     public var topic: String
     public var connection: String
     public var peer: String
-    /// Nil where there are none.
+    /// Nil if anonymous.
     public var user: String?
     public var stream: UInt32
     public var policy: Overflow
     public var buffer: Int
-    /// All that it ever asked for, and what of that is outstanding; nil when unbounded.
+    /// All credit it ever requested, and the outstanding part; nil if unbounded.
     public var requested: UInt64?
     public var outstanding: UInt64?
     public var delivered: UInt64
     public var waiting: Int
     public var dropped: UInt64
-    /// Messages that were gone before it began.
+    /// Messages that were already gone when it began.
     public var missed: UInt64
-    /// The sequence of the next message that it can get.
+    /// The sequence of the next message it can receive.
     public var next: UInt64
-    /// How many messages the topic is ahead of it, and how old the oldest of those that it can get is.
+    /// The number of messages that it is behind its topic, and the age of the oldest one that it can still receive.
     public var lag: Int
     public var age: UInt64
-    /// For how long something has been waiting for it without a pause.
+    /// How long messages have been waiting for it without interruption.
     public var behind: UInt64
     public var waitsFor: WaitsFor
-    /// Since its client asked for messages last.
+    /// Time since its client last requested messages.
     public var asked: UInt64
     public var meta: Bool
 
@@ -81,17 +81,17 @@ public struct SubscriptionFigures: Sendable {
 public struct TopicFigures: Sendable {
     public var name: String
     public var epoch: UInt64
-    /// Nanoseconds since it was made.
+    /// Nanoseconds since it was created.
     public var age: UInt64
-    /// "live", "completed" or "failed"; and why it failed.
+    /// "live", "completed" or "failed", and why it failed.
     public var state: String
     public var error: String?
     public var first: UInt64
     public var next: UInt64
     public var retained: Int
-    /// How much of it may be retained, in messages, bytes and nanoseconds.
+    /// The retention limits, in messages, bytes and nanoseconds.
     public var retention: Retention
-    /// What the messages of its log are charged, and the memory that the log takes.
+    /// What the messages in the log are charged, and the memory that the log takes.
     public var bytes: Int
     public var memory: Int
     public var subscriptions: Int
@@ -101,16 +101,17 @@ public struct TopicFigures: Sendable {
     public var dropped: DropCounts
     public var fireDropped: UInt64
     public var refused: UInt64
-    /// Those of them that were lost for each shortage, and nanoseconds since the last one; nil if there was none.
+    /// Lost publishes by shortage, and nanoseconds since the last one; nil if there was none.
     public var short: InlineArray<4, UInt64>
     public var lostSince: UInt64?
-    /// How many messages the subscription is behind that is furthest so.
+    /// The lag of the subscription that is furthest behind, in messages.
     public var lag: Int
     var activity: Activity
     public var overshoot: UInt64
     public var parked: Int
     public var parkedBytes: Int
-    /// Publishers that wait for room, and nanoseconds for which any did: in all, and without a pause until now.
+    /// Publishers waiting for room, and for how many nanoseconds any waited: in total, and without interruption until
+    /// now.
     public var blockedPublishers: Int
     public var blocked: UInt64
     public var blockedNow: UInt64
@@ -147,7 +148,7 @@ public struct TopicFigures: Sendable {
 
     public var json: String { object.finished() }
 
-    /// With what its subscriptions have.
+    /// With the sums of its subscriptions.
     public func json(with sums: SubscriptionSums) -> String {
         var object = object
         sums.add(to: &object)
@@ -156,7 +157,7 @@ public struct TopicFigures: Sendable {
 }
 
 extension TopicFigures {
-    /// Of a topic with this name alone, for tests.
+    /// A topic of which only the name is set, for tests.
     package init(name: String) {
         self.init(
             name: name, epoch: 0, age: 0, state: "live", error: nil, first: 1, next: 1, retained: 0,
@@ -167,21 +168,21 @@ extension TopicFigures {
     }
 }
 
-/// Many subscriptions together.
+/// Sums over many subscriptions.
 public struct SubscriptionSums: Sendable {
     public var count = 0
     public var waiting = 0
-    /// Of those that have a bound; and how many have none.
+    /// The sum of the bounded ones, and the number of unbounded ones.
     public var outstanding: UInt64 = 0
     public var unbounded = 0
-    /// How many have something waiting: for credit, or for the socket.
+    /// How many have messages waiting for credit, and for the socket.
     public var waitingForCredit = 0
     public var waitingForSocket = 0
-    /// The largest.
+    /// The maxima.
     public var lag = 0
     public var age: UInt64 = 0
     public var behind: UInt64 = 0
-    /// How many have been behind for so long that they are slow, and not just about to get what waits.
+    /// How many are slow: behind for at least `slowness`, not just about to receive what waits.
     public var slow = 0
 
     public static let slowness: UInt64 = 750_000_000
@@ -214,11 +215,11 @@ public struct SubscriptionSums: Sendable {
     }
 }
 
-/// Many topics together.
+/// Sums over many topics.
 public struct TopicSums: Sendable {
     public var count = 0
     public var bytes = 0
-    /// What the logs take of the broker's memory.
+    /// Memory that the logs take.
     public var memory = 0
     public var retained = 0
     public var publishers = 0
@@ -240,18 +241,18 @@ public struct TopicSums: Sendable {
     }
 }
 
-/// Many connections together.
+/// Sums over many connections.
 public struct ConnectionSums: Sendable {
     public var rsocket = 0
     public var http2 = 0
     public var http1 = 0
-    /// HTTP's, which have not shown yet what they speak of it.
+    /// HTTP connections whose version is not known yet.
     public var undecided = 0
     public var count: Int { rsocket + http2 + http1 + undecided }
-    /// Bytes that wait for their sockets; of them, answers and other control output.
+    /// Bytes that wait for their sockets, and how many of them are answers and other control output.
     public var output = 0
     public var control = 0
-    /// Connections that are not read, because they do not read.
+    /// Connections that the broker does not read because their clients do not read.
     public var paused = 0
 
     public init() {}
@@ -290,7 +291,7 @@ extension TopicFigures {
 }
 
 extension SubscriptionFigures {
-    /// - Parameter connection: the id of its connection.
+    /// - Parameter connection: the id of the connection.
     init(_ subscriber: Subscriber, connection: String, now: Instant) {
         let credit = subscriber.credit
         let (lag, age) = subscriber.lag(now: now)
@@ -310,13 +311,13 @@ extension SubscriptionFigures {
 }
 
 extension Subscriber {
-    /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
+    /// The number of messages that a subscription is behind its topic, and the age of the oldest of them.
     func lag(now: Instant) -> (messages: Int, age: UInt64) {
         guard hasJoined else { return (0, 0) }
         let first = cursor.cursor
         let next = view.isStored ? first : Swift.max(first, view.log.head)
         guard next < view.end, cursor.waiting > 0 else { return (0, 0) }
-        // Of those in a store, that of the next one in memory is known.
+        // For messages in a store, the age of the first one in memory is used.
         let known = Swift.max(next, view.log.head)
         guard known < view.end else { return (view.end - next, 0) }
         let age = now.wall.subtractingReportingOverflow(view.log.timestamp(known))

@@ -1,5 +1,5 @@
-// Inspection: what one shard holds, laid open for a simulation that compares it with a ledger of its own. No part of
-// the broker looks at it.
+// Inspection: the contents of one shard, for a simulation that compares them with its own ledger. The broker does not
+// use it.
 
 import ForebayWire
 import Replay
@@ -9,13 +9,13 @@ package struct Inspection {
     package struct Topic {
         package var name: String
         package var epoch: UInt64
-        /// Whoever uses the name now means this topic.
+        /// The name currently refers to this topic.
         package var isNamed: Bool
         package var state: String
         package var head: UInt64
-        /// What the next message will be.
+        /// The sequence of the next message.
         package var end: UInt64
-        /// Of a topic that a store keeps: what is committed is before this.
+        /// For a topic kept in a store: messages before this one are committed.
         package var committed: UInt64?
         /// The oldest message in memory or in the store.
         package var kept: UInt64
@@ -62,18 +62,18 @@ package struct Inspection {
         package var delivered: UInt64
         package var dropped: UInt64
         package var droppedSinceDelivery: UInt64
-        /// Up to where it has been brought, and what its view has given up.
+        /// The end that its cursor knows of, and what its view has released.
         package var viewEnd: UInt64
         package var viewHead: UInt64
         package var viewLost: UInt64
         package var sharesLog: Bool
-        /// Over HTTP: what was handed over has not gone, or the peer's windows are closed.
+        /// Over HTTP: what was handed over has not been sent, or the peer's windows are closed.
         package var isHeldUp: Bool
     }
 
     package struct Connection {
         package var id: ConnectionID
-        /// Bytes handed over and not yet taken.
+        /// Bytes handed over and not yet taken by the socket.
         package var output: Int
         package var control: Int
         package var isBlocked: Bool
@@ -82,7 +82,7 @@ package struct Inspection {
         package var isOpen: Bool
         package var forwarded: Int
         package var parked: Int
-        /// Bytes of frames of streams that were dealt with.
+        /// Bytes of stream frames that were processed.
         package var received: UInt64
         package var isDetached: Bool
         /// What is kept for a peer that may resume; nil if it may not.
@@ -90,12 +90,12 @@ package struct Inspection {
     }
 
     package struct Kept {
-        /// Where the oldest frame that is kept begins.
+        /// The position of the oldest frame that is kept.
         package var position: UInt64
-        /// Bytes of all that is kept, lengths included, and of what of it a socket has taken.
+        /// Bytes kept, including length prefixes, and how many of them a socket has taken.
         package var count: Int
         package var sent: Int
-        /// Bytes that were sent and never kept, lengths not included.
+        /// Bytes that were sent and never kept, without length prefixes.
         package var passed: UInt64
         package var isPassing: Bool
     }
@@ -104,7 +104,7 @@ package struct Inspection {
     package var streams: [Stream] = []
     package var connections: [Connection] = []
 
-    /// Of a shard that has not been looked at.
+    /// A shard that has not been inspected.
     package init() {}
 }
 
@@ -136,11 +136,11 @@ package final class Inspector: ShardPart {
         super.init(context)
     }
 
-    /// How many there are of what an engine of its own accord needs memory for.
+    /// Counts of everything for which the engine itself needs memory.
     package struct Population: Equatable {
         package var connections = 0
         package var streams = 0
-        /// Topics of clients, and views of them.
+        /// Topics of clients, and their views.
         package var topics = 0
 
         package init() {}
@@ -152,7 +152,7 @@ package final class Inspector: ShardPart {
         population.topics += topics.count + views.namedCount
     }
 
-    /// Topics in the order of their epochs, streams and connections in that of their places.
+    /// Topics in the order of their epochs; streams and connections in the order of their slots.
     package func inspect() -> Inspection {
         var inspection = Inspection()
         for topic in topics.all.sorted(by: { $0.epoch < $1.epoch }) { inspection.topics.append(figures(of: topic)) }
@@ -221,7 +221,7 @@ package final class Inspector: ShardPart {
             isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
     }
 
-    /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.
+    /// The payload of a message in this shard's topic and its charge in bytes; nil if it is not there.
     package func message(_ sequence: UInt64, of epoch: UInt64) -> (payload: [UInt8], charge: Int)? {
         guard let log = topics[epoch: epoch]?.log, log.head.value <= sequence, sequence < log.end.value else {
             return nil
@@ -233,7 +233,7 @@ package final class Inspector: ShardPart {
         return (payload, Log.charge(payload: Int(entry.payload), metadata: Int(entry.metadata)))
     }
 
-    /// What is left of anybody, in words; empty when all who came have gone and all their topics too.
+    /// A description of everything left; empty when all clients have gone and their topics have been removed.
     package func leftovers() -> [String] {
         var left: [String] = []
         func expect(_ count: Int, _ what: String) { if count > 0 { left.append("\(count) \(what)") } }
@@ -249,7 +249,7 @@ package final class Inspector: ShardPart {
         return left
     }
 
-    /// Bytes of the logs of the broker's own topics, and of what the shard keeps at hand when all is quiet, at most.
+    /// Upper bound of the memory of an idle shard: the logs of the broker's own topics, and spare blocks.
     package var standingMemory: Int {
         topics.all.reduce(0) { $0 + (TopicName.isSystem($1.name) ? $1.log.memory : 0) }
             + BlockPool.spares * Block.size
@@ -257,6 +257,6 @@ package final class Inspector: ShardPart {
 }
 
 extension Quotas {
-    /// Nobody is counted any more.
+    /// Nothing is counted.
     package var isAtRest: Bool { isUnused }
 }

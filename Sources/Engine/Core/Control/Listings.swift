@@ -1,14 +1,14 @@
-// Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
-// Admin: a row per item, then the end. RSocket's peers ask for rows by credit; gRPC's get what they read. Rows are
-// fetched from one shard after the other in pages, as they are sent, so that a list of any length takes no more memory
-// than a page. Each shard has one page under way at a time, for all of its lists in turn: to open lists and give them
-// up is cheap for a peer, and must not be work that others wait for.
+// Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's Admin
+// service: one row per item, then the end. RSocket peers request rows by credit; gRPC peers receive rows as fast as
+// they read. Rows are fetched in pages from one shard after the other as they are sent, so that a list of any length
+// needs the memory of one page. Each shard has one page in flight at a time for all of its lists in turn: opening and
+// abandoning lists is cheap for a peer and must not cause work that others wait for.
 
 import Bytes
 import ForebayWire
 import Replay
 
-/// What is asked of a shard.
+/// A request for a page, sent to a shard.
 struct ListPage: Sendable {
     var list: BrokerList
     var after: Int
@@ -18,24 +18,24 @@ struct ListPage: Sendable {
 final class Listing: BoundStream {
     /// Rows fetched at a time.
     static let page = 64
-    /// Places of a shard's table that are looked at for a page: its reader may be allowed to see few of them.
+    /// Slots of a shard's table examined per page: the reader may be allowed to see only few of them.
     static let places = 4096
-    /// Bytes of a list's rows that wait for its HTTP stream, above which the next ones stay in the page.
+    /// Bytes of a list's rows waiting for its HTTP stream. Beyond that, further rows stay in the page.
     static let body = 16 << 10
-    /// Credit of a peer that gives none.
+    /// The credit of a peer whose protocol has none.
     static let unbounded: UInt32 = 0x7FFF_FFFF
 
     let list: BrokerList
     var credit: Credit
     var rows: [Description] = []
-    /// The shard whose rows are due, and where on it to go on. Past the last shard the list is at its end.
+    /// The shard to fetch rows from, and the slot to continue at. The list has ended after the last shard.
     var shard = 0
     var after = 0
     var isFetching = false
-    /// It was given up while its page was due, or under way: until that is settled it keeps its place among the lists
-    /// of its connection.
+    /// The list was canceled while its page was queued or in flight. It counts against the connection's limit until the
+    /// page arrives.
     var isOver = false
-    /// It is among its connection's `waiters`.
+    /// It is in its connection's `waiters`.
     var isWaiting = false
 
     init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
@@ -45,7 +45,7 @@ final class Listing: BoundStream {
     }
 }
 
-/// Lists whose next page is due, and the one whose page is under way.
+/// Lists whose next page is queued, and the one whose page is in flight.
 struct ListPages {
     private var due = TurnQueue<Listing>()
     fileprivate(set) var underWay: Listing?
@@ -54,7 +54,7 @@ struct ListPages {
 
     mutating func append(_ listing: Listing) { due.append(listing) }
 
-    /// The list whose page is to be asked for now; nil while one is under way.
+    /// The list whose page to request now; nil while another page is in flight.
     fileprivate mutating func next() -> Listing? { underWay == nil ? due.popFirst() : nil }
 
     fileprivate mutating func takeUnderWay() -> Listing? {
@@ -93,7 +93,7 @@ final class Listings: ShardPart {
     ) throws(Refusal) {
         guard connection.streams.listings < limits.listingsPerConnection else {
             reached(.listingsPerConnection)
-            throw .rejected(
+            throw .limit(
                 "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
                     + "read one to its end.")
         }
@@ -115,7 +115,7 @@ final class Listings: ShardPart {
         proceed(listing, now: now)
     }
 
-    /// Sends rows as far as credit and output allow, and fetches more when they are used up.
+    /// Sends rows as far as credit and output space allow, and fetches more when they are used up.
     func proceed(_ listing: Listing, now: Instant) {
         while !listing.isFetching {
             var sent = 0
@@ -130,7 +130,7 @@ final class Listings: ShardPart {
                 return
             }
             guard listing.shard < shards else {
-                // Until its rows have left it is one of those that `listingsPerConnection` counts.
+                // It counts against `listingsPerConnection` until its rows have left.
                 if listing.bodyCount > 0 { return wait(listing) }
                 responses.sayCompleted(to: listing)
                 ends.drop(listing)
@@ -142,19 +142,19 @@ final class Listings: ShardPart {
         }
     }
 
-    /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
+    /// If a peer's windows are closed, nothing leaves its stream's body, which limits the room.
     private func hasRoom(_ listing: Listing) -> Bool {
         listing.connection.output.room(limits.output) > 0 && listing.bodyCount < Listing.body
     }
 
-    /// It goes on when something of the connection's output has been taken.
+    /// Continues when some of the connection's output has been taken.
     private func wait(_ listing: Listing) {
         guard !listing.isWaiting else { return }
         listing.isWaiting = true
         listing.connection.waiters.add(listing)
     }
 
-    /// It is over. Those that wait would keep their pages until something is written, which the peer may never allow.
+    /// The list has ended. It must leave `waiters`, or its page would stay until the peer reads, which may be never.
     func forget(_ listing: Listing) {
         if listing.isFetching {
             listing.isOver = true
@@ -164,7 +164,7 @@ final class Listings: ShardPart {
         if listing.isWaiting { listing.connection.waiters.remove(listing) }
     }
 
-    /// Asks for the page that is due next, by mail even for this shard's own rows: others have their turn between two.
+    /// Requests the next page, with a shard message even for this shard's own rows, so that other work runs in between.
     private func fetchNextPage() {
         while let listing = pages.next() {
             if listing.isOver {
@@ -177,7 +177,7 @@ final class Listings: ShardPart {
         }
     }
 
-    /// What came of the page under way.
+    /// The page in flight has arrived.
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
         guard let listing = pages.takeUnderWay() else { return }
         if listing.isOver {
@@ -200,8 +200,8 @@ final class Listings: ShardPart {
         }
     }
 
-    /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
-    /// begins. It may hold fewer than there are, or none: so many places are looked at and no more.
+    /// A page of this shard's rows from slot `after` on that `principal` may see, and where the next page begins. It
+    /// may be incomplete or even empty, because the number of slots examined is limited.
     func rows(
         of list: BrokerList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {

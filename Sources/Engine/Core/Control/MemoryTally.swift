@@ -1,27 +1,27 @@
-// MemoryTally: what counts as the broker's memory, found by going over all that is there, for a simulation that holds
-// it against `MemoryBudget.used`. No part of the broker looks at it.
+// MemoryTally: the broker's memory as counted by traversing everything, for a simulation that compares it with
+// `MemoryBudget.used`. The broker does not use it.
 
 import ForebayWire
 
-/// Regions of memory, each counted once, however many refer to it.
+/// Regions of memory, each counted once, however many references there are.
 package struct MemoryTally: CustomStringConvertible {
     private var seen: Set<ObjectIdentifier> = []
-    /// Bytes of logs, of the broker's own topics among them, and the largest of their regions.
+    /// Bytes of all logs, the part that belongs to the broker's own topics, and the largest region.
     package private(set) var logs = 0
     package private(set) var ownLogs = 0
     package private(set) var largestChunk = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
-    /// Bytes of messages in forms that are made of them.
+    /// Bytes of messages encoded in other forms.
     private var runs = 0
-    /// Bytes that connections have for themselves: blocks for output, requests and answers, what can be resumed.
+    /// Bytes that connections use themselves: blocks of output, requests and answers, and what is kept for resumption.
     private var blocks = 0
     private var requests = 0
     private var kept = 0
-    /// Bytes of mail.
+    /// Bytes of messages between shards.
     private var mail = 0
 
-    /// Connections that are counted with other bytes of requests than they hold: a tick puts that right.
+    /// Connections whose requests are charged a size that is out of date until the next tick.
     package fileprivate(set) var stale = 0
 
     package init() {}
@@ -57,7 +57,7 @@ package struct MemoryTally: CustomStringConvertible {
 }
 
 extension Inspector {
-    /// Adds what this shard refers to; mail that has left it is another's to add.
+    /// Adds what this shard references. Messages that have left it belong to their receivers.
     package func add(to tally: inout MemoryTally) {
         for topic in topics.all {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
@@ -87,14 +87,14 @@ extension Inspector {
         if !connection.isClosed, connection.input.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
-        // Their views may be gone.
+        // Their views may have been removed already.
         connection.waiters.forEachHungry { tally.add($0.view.log.allPieces) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }
 
 extension ShardMessage {
-    /// Adds the parts of logs that it brings.
+    /// Adds the pieces of logs that the message carries.
     package func add(to tally: inout MemoryTally) {
         switch content {
         case .attached(_, let view): tally.add(view.pieces)

@@ -1,7 +1,7 @@
-// PublishLoss: publishes that came to nothing, counted by reason – those that are never answered as dropped, all others
-// as refused. What is lost for a shortage of the broker is told in the log as well, once a second.
+// PublishLoss: counts of failed publishes by reason: fire-and-forget ones as dropped, all others as refused. Publishes
+// lost to a shortage in the broker are also logged, once a second.
 
-/// Why a publish came to nothing.
+/// Why a publish failed.
 public enum PublishLoss: Int, TallyKey {
     case memory, room, rate, limit
     case tooLarge, ended, denied, invalid, draining
@@ -13,16 +13,16 @@ public enum PublishLoss: Int, TallyKey {
         case .rate: "publish-rate"
         case .limit: "limit"
         case .tooLarge: "too-large"
-        case .ended: "topic-ended"
+        case .ended: "ended"
         case .denied: "denied"
         case .invalid: "invalid"
         case .draining: "draining"
         }
     }
 
-    /// Those for which the broker, and not the publish, was at fault.
+    /// Reasons for which the broker, not the publish, is responsible.
     public static let shortages: [PublishLoss] = [.memory, .room, .rate, .limit]
-    /// What `$SYS.stats` calls those that were lost to a shortage.
+    /// The field in `$SYS.stats` that counts publishes lost to this shortage.
     var field: String {
         switch self {
         case .memory: "lost_to_memory"
@@ -34,31 +34,32 @@ public enum PublishLoss: Int, TallyKey {
     public var isShortage: Bool { rawValue <= PublishLoss.limit.rawValue }
 
     init(_ refusal: Refusal) {
-        switch refusal.kind {
+        switch refusal.word {
         case .limit where refusal.limit == .memory: self = .memory
         case .blocked, .timeout: self = .room
         case .limit: self = .limit
         case .tooLarge: self = .tooLarge
         case .ended, .topicFailed: self = .ended
         case .forbidden, .unauthenticated: self = .denied
-        case .unavailable: self = .draining
-        case .invalid, .beyondCredit, .notFound, .gap, .overflow, .cutOff: self = .invalid
+        case .draining, .unavailable: self = .draining
+        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator, .store, .publisher:
+            self = .invalid
         }
     }
 }
 
 extension ShardCounters {
-    /// Fire publishes that were not taken.
+    /// Fire-and-forget publishes that were dropped.
     public var fireDropped: UInt64 { publishesDropped.total }
 
-    /// Publishes that were dropped or refused for a shortage.
+    /// Publishes that were dropped or refused because of a shortage.
     public func lost(to shortage: PublishLoss) -> UInt64 {
         publishesDropped[shortage] &+ publishesRefused[shortage]
     }
 
     public var lost: UInt64 { PublishLoss.shortages.reduce(0) { $0 &+ lost(to: $1) } }
 
-    /// What was lost since `before`, for the log; nil if nothing was.
+    /// Losses since `before`, for the log; nil if there were none.
     func lossRecord(since before: ShardCounters) -> LogRecord? {
         guard lost != before.lost else { return nil }
         var (dropped, refused): (UInt64, UInt64) = (0, 0)
@@ -71,21 +72,21 @@ extension ShardCounters {
         var fields: [LogField] = [
             ("limit", reasons.joined(separator: ",")), ("dropped", dropped), ("refused", refused),
         ]
-        // Messages that were refused before they were complete are of no topic that is known.
+        // The topic of a message that was refused before it was complete is unknown.
         if !lostTopic.isEmpty { fields.append(("topic", lostTopic)) }
         return LogRecord(level: .warning, message: "publishes lost", fields: fields)
     }
 }
 
-/// Publishes to one topic that came to nothing.
+/// Failed publishes to one topic.
 struct TopicLosses: Sendable {
-    /// Fire publishes that were not taken.
+    /// Fire-and-forget publishes that were dropped.
     var dropped: UInt64 = 0
-    /// Others that were refused.
+    /// Other publishes that were refused.
     var refused: UInt64 = 0
-    /// When one of them was lost to a shortage last, on the monotonic clock; 0 if none was.
+    /// When the last of them was lost to a shortage, on the monotonic clock; 0 if none was.
     var shortAt: UInt64 = 0
-    /// Those that were, by the shortage.
+    /// Losses by shortage.
     var short = InlineArray<4, UInt64>(repeating: 0)
 
     mutating func add(_ other: TopicLosses) {
@@ -96,7 +97,7 @@ struct TopicLosses: Sendable {
     }
 }
 
-/// The last publish that was lost for a shortage.
+/// The last publish that was lost to a shortage.
 public struct LastLoss: Sendable {
     /// On the monotonic clock.
     public var at: UInt64
@@ -114,32 +115,32 @@ final class PublishLosses: ShardPart {
         super.init(context)
     }
 
-    /// Fire publishes to a topic that lives here were not taken.
+    /// A fire-and-forget publish to a topic that this shard owns was dropped.
     func dropped(_ loss: PublishLoss, of topic: Topic) {
         counters.publishesDropped[loss] &+= 1
         note(loss, of: topic, TopicLosses(dropped: 1))
     }
 
-    /// Those to a topic that may live elsewhere, or not at all.
+    /// A fire-and-forget publish to a topic on any shard, or to one that does not exist, was dropped.
     func dropped(_ loss: PublishLoss, of target: PublishTarget) {
         guard let place = target.place, let topic = topics[place] else { return dropped(loss, of: target.name) }
         dropped(loss, of: topic)
     }
 
-    /// - Parameter topic: nil where that is not known.
+    /// - Parameter topic: nil if unknown.
     func dropped(_ loss: PublishLoss, of topic: String?, count: Int = 1) {
         counters.publishesDropped[loss] &+= UInt64(count)
         note(loss, of: topic, TopicLosses(dropped: UInt64(count)))
     }
 
-    /// A publish to a topic that lives here was refused.
+    /// A publish to a topic that this shard owns was refused.
     func refusedPublish(_ refusal: Refusal, of topic: Topic) {
         let loss = PublishLoss(refusal)
         countRefusal(loss)
         note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// One to a topic that may live elsewhere, or not at all.
+    /// A publish to a topic on any shard, or to one that does not exist, was refused.
     func refusedPublish(_ refusal: Refusal, of topic: String) { refusedPublish(PublishLoss(refusal), of: topic) }
 
     func refusedPublish(_ loss: PublishLoss, of topic: String) {
@@ -147,12 +148,12 @@ final class PublishLosses: ShardPart {
         note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// The topic itself counts it, whoever has its name by now.
+    /// Counted by this topic, even if its name now refers to another one.
     private func note(_ loss: PublishLoss, of topic: Topic, _ losses: TopicLosses) {
         topic.losses.add(noteShortage(loss, of: topic.name, losses))
     }
 
-    /// The topic's owner counts it for the topic that has the name.
+    /// Counted by the topic that currently has this name, on its owner.
     private func note(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) {
         let losses = noteShortage(loss, of: topic, losses)
         guard let topic else { return }
@@ -160,7 +161,7 @@ final class PublishLosses: ShardPart {
         if owner == index { topics[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
     }
 
-    /// - Returns: the losses, with what the topic counts of a shortage.
+    /// - Returns: the losses, including what the topic counts as a shortage.
     private func noteShortage(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) -> TopicLosses {
         guard loss.isShortage else { return losses }
         counters.lastLoss = LastLoss(at: moment.monotonic, topic: topic ?? "", reason: loss)
@@ -171,8 +172,7 @@ final class PublishLosses: ShardPart {
         return losses
     }
 
-    /// A message was refused before it was complete. What takes so much room is a publish, of a topic that is not known
-    /// here.
+    /// A message was refused before it was complete. Messages that large are publishes; their topic is unknown here.
     func refusedUnfinished(_ loss: PublishLoss) {
         countRefusal(loss)
         note(loss, of: nil, TopicLosses())

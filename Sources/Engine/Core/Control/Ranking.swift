@@ -1,10 +1,9 @@
-// Ranking: which topics and subscriptions an operator wants to see, and which of them come first. All of it is decided
-// on the shard that has them, so that no answer depends on how many were fetched.
+// Ranking: selects and orders the topics and subscriptions that an operator wants to see. It runs on the shard that
+// owns them, so no result depends on how many rows were fetched.
 
 import Replay
 
-/// Where something stands in an order: the larger `first` comes first, then the larger `second`, then by name and
-/// number.
+/// The rank of an item: a larger `first` comes first, then a larger `second`, then by name and number.
 public struct Rank: Comparable, Sendable {
     var first: UInt64
     var second: UInt64
@@ -19,14 +18,14 @@ public struct Rank: Comparable, Sendable {
     }
 }
 
-/// The rows that come first in an order: once there are enough, a heap with the last of them on top. So one more costs
-/// little however many there are, and what comes behind them is not taken in.
+/// The first rows in an order. Once there are enough, a heap with the last of them on top, so that adding a row stays
+/// cheap and rows ranked after the last one are skipped.
 public struct FirstRows<Row> {
     private let most: Int
-    /// Only what comes before it is wanted: the last of those that are left, once there are enough.
+    /// Only rows before this one are wanted: the last row kept, once there are enough.
     public private(set) var last: Rank?
     private var rows: [Row] = []
-    /// By rank, where the rows stand, so that these need not be moved.
+    /// Ranks with the indices of their rows, so that rows need not move.
     private var heap: [(rank: Rank, place: Int)] = []
 
     public init(most: Int, last: Rank? = nil) {
@@ -50,8 +49,8 @@ public struct FirstRows<Row> {
         last = heap[0].rank
     }
 
-    /// What stands at `start` goes to where none below comes behind it. That is mostly at the bottom: so it goes all
-    /// the way down, and up again from there.
+    /// Moves the entry at `start` down the heap. It usually belongs near the bottom, so it sinks all the way and rises
+    /// again from there.
     private mutating func sink(_ start: Int) {
         let entry = heap[start]
         var place = start
@@ -68,7 +67,7 @@ public struct FirstRows<Row> {
         heap[place] = entry
     }
 
-    /// In their order.
+    /// Sorted.
     public consuming func all() -> [Row] {
         heap.sort { $0.rank < $1.rank }
         return heap.map { rows[$0.place] }
@@ -77,26 +76,26 @@ public struct FirstRows<Row> {
 
 extension Survey {
     public enum Order: String, Sendable, CaseIterable {
-        /// What needs a look first. Topics: those whose publishers are blocked, then those that lose publishes, then
-        /// the busiest. Subscriptions: those that have been behind for longest.
+        /// What needs attention first. Topics: those with blocked publishers, then those that lose publishes, then the
+        /// busiest. Subscriptions: those that have been behind for longest.
         case rank
-        /// Topics alone: as `rank`, but the others are left out.
+        /// Topics only: as `rank`, but without topics that have no trouble.
         case trouble
         /// The oldest first.
         case age
         /// The busiest topics.
         case busy
-        /// The topics whose logs take most.
+        /// The topics with the largest logs.
         case bytes
-        /// The topics with the subscription that is the most messages behind; subscriptions as by `rank`.
+        /// The topics whose subscriptions lag most, in messages; for subscriptions as `rank`.
         case behind
-        /// Those that lost the most messages.
+        /// Topics or subscriptions that lost the most messages.
         case dropped
-        /// The subscriptions that the most messages wait for.
+        /// The subscriptions with the most waiting messages.
         case waiting
         /// The subscriptions with the least credit.
         case credit
-        /// By name, subscriptions by that of their topic.
+        /// By name; subscriptions by the name of their topic.
         case name
 
         public static let ofTopics: [Order] = [.rank, .busy, .bytes, .behind, .dropped, .name]
@@ -104,14 +103,14 @@ extension Survey {
     }
 }
 
-/// A topic loses publishes for so many nanoseconds after one was lost.
+/// A topic counts as losing publishes for this many nanoseconds after the last loss.
 private let losing: UInt64 = 60 * Limits.second
 
 extension TopicFigures {
-    /// Publishers wait for room, publishes were lost lately, or subscriptions lost messages.
+    /// Publishers wait for room, publishes were lost recently, or subscriptions lost messages.
     var isInTrouble: Bool { blockedPublishers > 0 || isLosing || unasked > 0 }
 
-    /// Messages that were lost to subscriptions which had not asked for the newest alone.
+    /// Messages lost by subscriptions, except under `latest`.
     private var unasked: UInt64 { dropped.total &- dropped[.latest] }
 
     private var isLosing: Bool { lostSince.map { $0 < losing } ?? false }
@@ -155,7 +154,7 @@ extension Rank {
         }
     }
 
-    /// The same as by its figures, without making them.
+    /// The same rank as from the subscription's figures, without making those.
     init(_ subscriber: Subscriber, behind: UInt64, by order: Survey.Order) {
         let credit = subscriber.credit
         self.init(
@@ -165,11 +164,10 @@ extension Rank {
     }
 }
 
-/// Words that are looked for, in any case of ASCII's letters, and in linear time whatever they are (Knuth, Morris,
-/// Pratt).
+/// A search text, matched without regard to ASCII case and always in linear time (Knuth-Morris-Pratt).
 public struct Needle: Sendable {
     private let bytes: [UInt8]
-    /// By place: how many of the bytes before it are also the first ones.
+    /// For each index, the length of the longest proper prefix that ends there.
     private var shifts: [Int]
     public var isEmpty: Bool { bytes.isEmpty }
 

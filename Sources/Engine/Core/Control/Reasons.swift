@@ -1,4 +1,4 @@
-// Reasons: what refusals, and limits that were reached, are counted by.
+// Reasons: the categories by which refusals and reached limits are counted.
 
 import ForebayWire
 import Replay
@@ -7,60 +7,12 @@ extension Overflow: TallyKey {
     public var place: Int { Int(rawValue) }
 }
 
-/// Why requests and streams come to nothing, in the words of the metrics.
-public enum RefusalReason: Int, TallyKey {
-    /// A bad name, option or value.
-    case invalid
-    /// A limit is reached; `LimitReached` tells which.
-    case limit
-    /// A message is larger than any may be.
-    case tooLarge
-    /// A publish found no room for too long.
-    case blocked
-    /// A request did not come to its end in time.
-    case timeout
-    /// A publisher sent more than it was granted.
-    case beyondCredit
-    /// The topic has ended.
-    case ended
-    case notFound
-    /// It is not known who asks, or not any more.
-    case unauthenticated
-    /// Not for this peer, or not for any.
-    case forbidden
-    /// What was asked to begin with is not there any more.
-    case gap
-    /// The broker is shutting down.
-    case unavailable
-    /// The topic failed, and its subscriptions with it.
-    case topicFailed
-    /// The subscription's buffer, or the topic's log, was full.
-    case overflow
-    /// An operator ended it.
-    case cutOff
-
-    public var name: String {
-        switch self {
-        case .invalid: "invalid"
-        case .limit: "limit"
-        case .tooLarge: "too-large"
-        case .blocked: "blocked"
-        case .timeout: "timeout"
-        case .beyondCredit: "beyond-credit"
-        case .ended: "topic-ended"
-        case .notFound: "not-found"
-        case .unauthenticated: "unauthenticated"
-        case .forbidden: "forbidden"
-        case .gap: "gap"
-        case .unavailable: "draining"
-        case .topicFailed: "topic-failed"
-        case .overflow: "overflow"
-        case .cutOff: "cut-off"
-        }
-    }
+extension ErrorWord: TallyKey {
+    /// The word as a label of metrics, without blanks.
+    public var name: String { self == .topicFailed ? "topic-failed" : text }
 }
 
-/// The limits that tell when they are reached, by the names that `Limits` has for them.
+/// Limits that are counted when they are reached, under the names used in `Limits`.
 public enum LimitReached: Int, TallyKey {
     case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listingsPerConnection
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes

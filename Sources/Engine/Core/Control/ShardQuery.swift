@@ -1,16 +1,16 @@
-// ShardQuery: what the admin listener asks of a shard, from a thread of its own. Each is answered within one turn, and
-// none takes longer than going over a few thousand places of a table: who wants to see all goes on where the answer
+// ShardQuery: queries that the admin listener sends to a shard from its own thread. Each is answered within one turn
+// and examines at most a few thousand slots of a table; to see everything, the caller continues where the last answer
 // stopped.
 
 import ForebayWire
 import Replay
 
-/// A question to one shard.
+/// A query to one shard.
 public enum ShardQuery: Sendable {
-    /// Are you there?
+    /// Checks that the shard responds.
     case ping
     case survey(Survey)
-    /// JSON of the items of a list from a place on, at most so many.
+    /// The items of a list as JSON, from a slot on, at most `most`.
     case page(BrokerList, after: Int, most: Int)
     case control(ControlRequest)
 }
@@ -19,37 +19,37 @@ public enum ShardQuery: Sendable {
 public enum ShardAnswer: Sendable {
     case present
     case survey(SurveyPart)
-    /// And where the next page begins; nil at the list's end.
+    /// `next`: where the next page begins; nil at the end of the list.
     case page([String], next: Int?)
     case done(String)
     case refused(Refusal)
 }
 
-/// Going over one of a shard's tables.
+/// A traversal of one of a shard's tables.
 public struct Survey: Sendable {
     public enum Table: Sendable {
-        /// The topics that are kept as the busiest.
+        /// The topics currently tracked as the busiest.
         case busiest
         case topics, connections, subscriptions
     }
 
     public var table: Table
-    /// The place to begin at: 0, or where the part before ended.
+    /// The slot to begin at: 0, or where the previous part ended.
     public var after: Int
-    /// Items of which all figures are told, at most; and how many topics and policies there are to tell of for how long
-    /// a subscription has been behind there.
+    /// The maximum number of items returned with all figures, and of pairs of topic and policy returned with how long a
+    /// subscription has been behind.
     public var most: Int
     public var pairs = 0
     public var order: Order
-    /// What is told has this in its name, its topic's, its client's, or its policy's.
+    /// Only items with this text in the name of their topic, user or policy, or in their client's address.
     public var find = Needle("")
-    /// Only subscriptions that are slow are told.
+    /// Only slow subscriptions.
     public var slow = false
-    /// The broker's own topics are told, too.
+    /// Includes the broker's own topics.
     public var system = true
-    /// What comes behind this is not among those that are wanted.
+    /// Items after this rank are not wanted.
     public var last: Rank?
-    /// Topics whose subscriptions are summed up by themselves.
+    /// Topics whose subscriptions are summed up individually.
     public var topics: Set<String>
 
     public init(_ table: Table, after: Int = 0, most: Int, order: Order, topics: Set<String> = []) {
@@ -60,13 +60,13 @@ public struct Survey: Sendable {
         self.topics = topics
     }
 
-    /// Places that one part goes over.
+    /// Slots that one part covers.
     public static let places = 1024
 
     func isWanted(_ topic: String) -> Bool { (system || !TopicName.isSystem(topic)) && find.isIn(topic) }
 }
 
-/// For how long a subscription to a topic under a policy has been behind; the longest.
+/// How long subscriptions to a topic under a policy have been behind; the longest time counts.
 public struct BehindPair: Sendable {
     public var topic: String
     public var policy: Overflow
@@ -76,7 +76,7 @@ public struct BehindPair: Sendable {
         (a.behind, b.topic, b.policy.rawValue) > (b.behind, a.topic, a.policy.rawValue)
     }
 
-    /// Those of `pairs` that are behind for longest, each once.
+    /// The pairs that have been behind for longest, without duplicates.
     public static func merged(_ pairs: [BehindPair], most: Int) -> [BehindPair] {
         var seen: Set<String> = []
         let sorted = pairs.sorted(by: isBefore).filter { seen.insert("\($0.policy.rawValue)\($0.topic)").inserted }
@@ -84,11 +84,11 @@ public struct BehindPair: Sendable {
     }
 }
 
-/// What was found on the way.
+/// The result of one part of a survey.
 public struct SurveyPart: Sendable {
-    /// Where to go on; nil at the end.
+    /// Where to continue; nil at the end.
     public var next: Int?
-    /// Of the whole shard.
+    /// For the whole shard.
     public var counters: ShardCounters
     public var topicSums = TopicSums()
     public var topics: [TopicFigures] = []
@@ -96,7 +96,7 @@ public struct SurveyPart: Sendable {
     public var subscriptionSums = SubscriptionSums()
     public var subscriptions: [SubscriptionFigures] = []
     public var byTopic: [String: SubscriptionSums] = [:]
-    /// How many topics or subscriptions were looked for and found, told or not.
+    /// The number of matching topics or subscriptions, including those not returned.
     public var found = 0
     public var pairs: [BehindPair] = []
 
@@ -192,7 +192,7 @@ final class Surveys: ShardPart {
         }
     }
 
-    /// The subscriptions of one view under one policy.
+    /// The subscriptions of one view with the same policy.
     private struct Group: Hashable {
         var view: ObjectIdentifier
         var policy: Overflow

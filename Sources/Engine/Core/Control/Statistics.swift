@@ -1,62 +1,62 @@
-// Statistics: counters of each shard, and the figures of the whole broker made from them once a second. Metrics, the
-// admin listener's lists and `$SYS.stats` all tell these same figures.
+// Statistics: counters of each shard, and the broker's statistics computed from them once a second. Metrics, the admin
+// listener's lists and `$SYS.stats` all use them.
 
 import ForebayWire
 import Replay
 
-/// What one shard has done since it began, and what it has now. Every figure only grows but those of the last group.
+/// What one shard has done since it started, and its current state. All counters only grow, except those of the last
+/// group.
 public struct ShardCounters: Sendable {
     public var published: UInt64 = 0
     public var delivered: UInt64 = 0
-    /// Messages that subscriptions lost, by their overflow policy.
+    /// Messages that subscriptions lost, by overflow policy.
     public var dropped = Tally<Overflow>()
-    /// Publishes that were not taken: those that nobody waits for the answer of, and all others.
+    /// Failed publishes: fire-and-forget ones, and all others.
     public var publishesDropped = Tally<PublishLoss>()
     public var publishesRefused = Tally<PublishLoss>()
-    /// The topic of one that was lost for a shortage since this was told last, if it is known; and the last one of all.
+    /// The topic of a publish that was lost to a shortage since the last report, if known, and the last loss of all.
     var lostTopic = ""
     public var lastLoss: LastLoss?
-    /// When a subscription lost a message last that it had not chosen to do without, on the monotonic clock.
+    /// When a subscription last lost a message against its wishes, on the monotonic clock.
     public var lastDrop: UInt64 = 0
-    /// Messages that still waited for credit when a draining broker ended their subscriptions.
+    /// Messages still waiting for credit when a draining broker ended their subscriptions.
     public var undelivered: UInt64 = 0
-    /// Messages that went past a `block` subscription's buffer.
+    /// Messages that exceeded a `block` subscription's buffer.
     public var overshoot: UInt64 = 0
-    /// Nanoseconds for which publishers of a topic waited for room, summed over topics.
+    /// Nanoseconds for which publishers of a topic waited for room, summed over all topics.
     public var blocked: UInt64 = 0
-    /// Requests refused and streams failed; and why, as far as the engine says so and not a protocol below it.
+    /// Requests refused and streams failed, and the reasons, except for those found by a codec.
     public var streamErrors: UInt64 = 0
-    public var refusals = Tally<RefusalReason>()
+    public var refusals = Tally<ErrorWord>()
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
-    /// Credentials that were looked at and were right; logins that came to nothing; those of them that were not looked
-    /// at, as too many had failed, are counted by themselves, and so is who brought none where they are needed. And
-    /// requests that were not allowed.
+    /// Valid logins, and failed ones. Counted separately are logins that were not verified because too many had failed,
+    /// and missing credentials. `denied`: requests that were not allowed.
     public var loginsAccepted: UInt64 = 0
     public var loginsRefused: UInt64 = 0
     public var loginsSlowed: UInt64 = 0
     public var loginsMissing: UInt64 = 0
     public var denied: UInt64 = 0
-    /// Connections that were secured by TLS, and those that were not to be.
+    /// TLS handshakes completed, and failed.
     public var handshakes: UInt64 = 0
     public var handshakeFailures: UInt64 = 0
     public var subscriptionsOpened: UInt64 = 0
-    /// RESUMEs that a session went on by, and others.
+    /// RESUME frames accepted, and refused.
     public var resumptionsAccepted: UInt64 = 0
     public var resumptionsRefused: UInt64 = 0
     public var bytesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
 
     public var connections = 0
-    /// Connections among these that have no socket and may be resumed.
+    /// How many of these connections have no socket and may be resumed.
     public var detached = 0
     public var subscriptions = 0
     public var topics = 0
 
     public init() {}
 
-    /// Somebody said who it is, or did not.
+    /// Counts the result of a login.
     mutating func count(_ result: LoginResult) {
         switch result {
         case .accepted: loginsAccepted += 1
@@ -103,7 +103,7 @@ public struct ShardCounters: Sendable {
     }
 }
 
-/// The latest counters of every shard, on the shard that owns `$SYS.stats`.
+/// The latest counters of every shard, held by the shard that owns `$SYS.stats`.
 struct Statistics {
     private var latest: [ShardCounters]
     private var before = ShardCounters()
@@ -113,14 +113,14 @@ struct Statistics {
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
 
-    /// A shard may tell them twice before the next object: what it named the first time is still to be told.
+    /// A shard may report twice before the next object: the topic in the first report is still needed.
     mutating func take(_ counters: ShardCounters, from shard: Int) {
         let topic = latest[shard].lostTopic
         latest[shard] = counters
         if counters.lostTopic.isEmpty { latest[shard].lostTopic = topic }
     }
 
-    /// One object: totals, and rates since the last one.
+    /// One JSON object: totals, and rates since the last one.
     mutating func object(memory: Int, limit: Int, now: Instant) -> JSONObject {
         var total = ShardCounters()
         for counters in latest { total.add(counters) }
@@ -173,7 +173,7 @@ struct Statistics {
     }
 }
 
-/// Has `$SYS.stats` told of this shard, or tells it itself where this shard owns that topic.
+/// Reports this shard's counters to the owner of `$SYS.stats`, or publishes them if this shard owns that topic.
 final class BrokerStatistics: ShardPart {
     let timers: Timers
     let connections: ConnectionTable
@@ -198,7 +198,7 @@ final class BrokerStatistics: ShardPart {
 
     private var statistics: Statistics
 
-    /// The counters, with what there is now.
+    /// The counters, updated with the current state.
     func currentCounters() -> ShardCounters {
         topics.countBlocked(0, now: moment.monotonic)
         counters.connections = connections.count
@@ -207,15 +207,15 @@ final class BrokerStatistics: ShardPart {
         return counters
     }
 
-    /// Another shard told its counters.
+    /// The counters of another shard have arrived.
     func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
 
-    /// A second has passed.
+    /// Called once a second.
     func tell(now: Instant) {
         timers.nextStatistics = now.monotonic + Limits.second
         rateLimiter.sweep()
         let counters = currentCounters()
-        // Of the next second, another one may be told.
+        // The next second may name another topic.
         self.counters.lostTopic = ""
         let owner = owner(of: SystemTopic.stats)
         if owner == index {

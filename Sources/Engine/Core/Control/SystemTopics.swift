@@ -1,5 +1,5 @@
-// The broker's own topics: `$SYS.events`, what happens, and `$SYS.stats`, figures once a second. They are ordinary
-// topics, with a window, replay and every overflow policy but `block`; only the broker publishes there.
+// The broker's own topics: events in `$SYS.events`, and statistics once a second in `$SYS.stats`. They are ordinary
+// topics, with a window, replay and every overflow policy except `block`, but only the broker publishes to them.
 
 import ForebayWire
 import Replay
@@ -9,7 +9,7 @@ enum SystemTopic {
     static let stats = "$SYS.stats"
     static let all = [events, stats]
 
-    /// Refuses names under `$SYS.` that no one can subscribe to, and what would slow the broker itself.
+    /// Refuses names under `$SYS.` that cannot be subscribed to, and options that would slow the broker down.
     static func check(_ name: String, _ options: SubscribeOptions) throws(Refusal) {
         guard TopicName.isSystem(name) else { return }
         guard all.contains(name) else {
@@ -33,7 +33,7 @@ final class Events: ShardPart {
         super.init(context)
     }
 
-    // Each event is one JSON object with `event`, `time_ns` and what it is about.
+    // Each event is a JSON object with `event`, `time_ns` and its subject.
 
     func event(_ name: String, topic: String, epoch: UInt64) {
         guard !TopicName.isSystem(topic) else { return }
@@ -82,7 +82,7 @@ final class Events: ShardPart {
         }
     }
 
-    /// Appends to a topic of the broker's own, which this shard owns.
+    /// Appends to one of the broker's own topics, which this shard must own.
     func publishSystem(_ name: String, _ object: [UInt8], now: Instant) {
         guard let topic = try? ownership.topic(named: name, for: nil, now: now) else { return }
         object.withUnsafeBytes { payload in

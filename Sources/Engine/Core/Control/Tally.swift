@@ -1,13 +1,13 @@
-// Tally: counts by reason, as plain numbers in a row. Nothing is looked up, and nothing allocated, to count.
+// Tally: counts by reason in a fixed array. Counting needs no look-up and no allocation.
 
 import ForebayWire
 import Replay
 
-/// What is counted by: the cases of an enum, each with a place of its own and a name for people.
+/// A set of categories: the cases of an enum, each with an index and a readable name.
 public protocol TallyKey: CaseIterable, Sendable {
-    /// From 0 on, below `Tally.capacity`.
+    /// From 0, less than `Tally.capacity`.
     var place: Int { get }
-    /// As metrics tell it: lower case, with hyphens.
+    /// As in metrics: lower case, with hyphens.
     var name: String { get }
 }
 
@@ -15,9 +15,9 @@ extension TallyKey where Self: RawRepresentable, RawValue == Int {
     public var place: Int { rawValue }
 }
 
-/// How often each came, since the shard began.
+/// Counts by key since the shard started.
 public struct Tally<Key: TallyKey>: Sendable {
-    /// Keys that there may be.
+    /// The maximum number of keys.
     public static var capacity: Int { 48 }
     private var counts = InlineArray<48, UInt64>(repeating: 0)
 
@@ -28,7 +28,7 @@ public struct Tally<Key: TallyKey>: Sendable {
         set { counts[key.place] = newValue }
     }
 
-    /// Of all of them together.
+    /// The sum of all counts.
     public var total: UInt64 { Key.allCases.reduce(0) { $0 &+ self[$1] } }
 
     mutating func add(_ other: Tally) {
@@ -36,8 +36,8 @@ public struct Tally<Key: TallyKey>: Sendable {
     }
 }
 
-/// Messages that subscriptions lost, by their policy: as small as that can be, as it goes from shard to shard with
-/// every change of a view.
+/// Messages that subscriptions lost, by overflow policy. It is compact because every change of a view sends it to
+/// another shard.
 public struct DropCounts: Sendable, Equatable {
     private var counts = InlineArray<6, UInt64>(repeating: 0)
 
@@ -56,7 +56,7 @@ public struct DropCounts: Sendable, Equatable {
     }
 
     public static func == (a: DropCounts, b: DropCounts) -> Bool {
-        // With every report of a view: nothing to loop over.
+        // Runs for every report of a view, hence without a loop.
         return a.counts[0] == b.counts[0] && a.counts[1] == b.counts[1] && a.counts[2] == b.counts[2]
             && a.counts[3] == b.counts[3] && a.counts[4] == b.counts[4] && a.counts[5] == b.counts[5]
     }

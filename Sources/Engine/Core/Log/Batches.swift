@@ -1,25 +1,25 @@
-// Batches: messages that were copied out of a connection's input, on their way to another shard or parked.
+// Batches: messages copied from a connection's input, either on their way to another shard or parked.
 
 import RSocket
 
-/// Messages of one channel, framed one after the other as the log keeps them.
+/// Messages of one channel, framed consecutively as the log keeps them.
 typealias FramedRun = PayloadRun
 
-/// Messages copied out of a connection's input, on their way to another shard or parked.
+/// Messages copied from a connection's input, either on their way to another shard or parked.
 struct MessageBatch: Sendable {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
 
-    /// Bytes that one message is charged beside its own while it is carried.
+    /// Bytes that a message is charged in addition to its own while in a batch.
     static let overhead = 8
-    /// What a batch is charged beside its bytes on its way to another shard, whatever it holds.
+    /// What a batch of any size is charged in addition to its bytes on its way to another shard.
     static let envelope = 512
 
-    /// What it is charged on its way to another shard.
+    /// What the batch is charged on its way to another shard.
     var weight: Int { bytes.count + MessageBatch.envelope }
 
     mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
-        // Most hold one message alone.
+        // Most batches hold a single message.
         if count == 0 { bytes.reserveCapacity(MessageBatch.overhead + (metadata?.count ?? 0) + payload.count) }
         for length in [metadata?.count ?? 0, payload.count] {
             withUnsafeBytes(of: UInt32(length)) { bytes.append(contentsOf: $0) }
@@ -29,7 +29,7 @@ struct MessageBatch: Sendable {
         count += 1
     }
 
-    /// Bytes of the first message, at least 1; nil if there is none.
+    /// Bytes of the first message, at least 1; nil if the batch is empty.
     var firstSize: Int? {
         var size: Int?
         forEach { metadata, payload in
@@ -39,7 +39,7 @@ struct MessageBatch: Sendable {
         return size
     }
 
-    /// What the first message is charged in a log; nil if there is none.
+    /// What the first message is charged in a log; nil if the batch is empty.
     var firstCharge: Int? {
         var charge: Int?
         forEach { metadata, payload in
@@ -54,7 +54,7 @@ struct MessageBatch: Sendable {
         count = 0
     }
 
-    /// Calls `body` with each message in order, until it returns false.
+    /// Calls `body` with each message in order until it returns false.
     func forEach(_ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Bool) {
         bytes.withUnsafeBytes { all in
             var offset = 0
@@ -73,7 +73,7 @@ struct MessageBatch: Sendable {
     }
 }
 
-/// A run of a channel's messages on its way to another shard, as it came.
+/// A run of a channel's messages on its way to another shard, framed as received.
 struct FrameBatch: Sendable {
     private let bytes: [UInt8]
     private let stream: UInt32
@@ -87,7 +87,7 @@ struct FrameBatch: Sendable {
         longest = run.longest
     }
 
-    /// What it is charged on its way to another shard.
+    /// What the batch is charged on its way to another shard.
     var weight: Int { bytes.count + MessageBatch.envelope }
 
     func withRun(_ body: (FramedRun) -> Void) {

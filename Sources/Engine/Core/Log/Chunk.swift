@@ -1,31 +1,31 @@
-// Chunk: a piece of a topic's log, one region of memory in which messages stand as RSocket PAYLOAD frames, ready to be
-// sent as they lie. Frames grow from the front; behind them, from the end of the region downward, grows the index.
+// Chunk: a piece of a topic's log: one region of memory that holds messages as RSocket PAYLOAD frames, ready to be sent
+// from there. Frames grow from the front, the index from the end of the region downward.
 //
 //     base                                                            base + capacity
 //      | frame 0 | frame 1 | … →       free       ← … | entry 1 | entry 0 |
 //
-// A publisher's metadata, where there is any, lies right before its message's frames. Such chunks are marked: only in
-// a chunk without metadata is a range of messages one contiguous range of bytes.
+// A publisher's metadata, if any, lies directly before its message's frames. Such chunks are marked: only in a chunk
+// without metadata is a range of messages a contiguous range of bytes.
 
 import Bytes
 import Replay
 
-/// One region of a log. Written by the shard that owns the topic, and only behind what others were told of; read by
-/// every shard that was handed it. What was told is immutable, so no lock is needed.
+/// One region of a log. Only the shard that owns the topic writes it, and only past the part that others know of. Every
+/// shard that received the chunk reads it. The published part is immutable, so no lock is needed.
 final class Chunk: Region, @unchecked Sendable {
-    /// What the index holds for a message.
+    /// The index entry of a message.
     struct Entry {
-        /// Where the message's first frame begins.
+        /// Offset of the message's first frame.
         var offset: UInt32
-        /// Bytes of its frames, headers included.
+        /// Bytes of its frames, including headers.
         var framed: UInt32
-        /// Bytes of the publisher's metadata, which end at `offset`.
+        /// Bytes of the publisher's metadata, which ends at `offset`.
         var metadata: UInt32
         /// Bytes of payload.
         var payload: UInt32
-        /// When the broker took it, in ns since 1970.
+        /// When the broker accepted it, in ns since 1970.
         var timestamp: Int64
-        /// What all messages of the topic before this one were charged, in bytes.
+        /// The total charge of all earlier messages of the topic, in bytes.
         var chargedBefore: UInt64
     }
 
@@ -36,7 +36,7 @@ final class Chunk: Region, @unchecked Sendable {
     let first: SequenceNumber
     let hasMetadata: Bool
 
-    // The writer's own: never read by another shard.
+    // Private to the writer: never read by another shard.
     private var used = 0
     private(set) var count = 0
 
@@ -71,7 +71,7 @@ final class Chunk: Region, @unchecked Sendable {
         count += 1
     }
 
-    /// Appends as many whole frames of `stream` as fit, a message each; the caller has checked that one does.
+    /// Appends as many whole frames of `stream` as fit, one message each; the caller has checked that one fits.
     func append(
         frames: UnsafeRawBufferPointer, of stream: UInt32, timestamp: Int64, chargedBefore: UInt64
     ) -> (bytes: Int, count: Int, charge: UInt64) {
@@ -79,7 +79,7 @@ final class Chunk: Region, @unchecked Sendable {
         var offset = 0
         var position = count
         var charged = chargedBefore
-        // What is left between the frames and the index.
+        // The space left between the frames and the index.
         var free = capacity - used - count * Chunk.entrySize
         var place = base + capacity - count * Chunk.entrySize
         while offset < frames.count {
@@ -108,20 +108,20 @@ final class Chunk: Region, @unchecked Sendable {
         return (offset, position - count, charged &- chargedBefore)
     }
 
-    /// The index entry of the message at `position` in this chunk, which the reader was told of.
+    /// The index entry of the message at `position` in this chunk, which must be visible to the reader.
     @inline(__always)
     func entry(_ position: Int) -> Entry {
         (base + capacity - (position + 1) * Chunk.entrySize).load(as: Entry.self)
     }
 
-    /// The bytes from `offset` on. They stay as long as the chunk does.
+    /// The bytes from `offset` on. They are valid as long as the chunk exists.
     @inline(__always)
     func bytes(_ offset: Int, _ count: Int) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base + offset, count: count)
     }
 }
 
-// What readers take of a message by itself.
+// Parts of a single message, for readers.
 extension Chunk {
     /// The publisher's metadata; empty if there is none.
     func metadata(_ entry: Entry) -> UnsafeRawBufferPointer {

@@ -1,16 +1,16 @@
-// History: messages of a stored topic that are in its store and not in memory. A view asks for those that a
-// subscription is due, and the driver brings them by a later input. Nobody else waits meanwhile.
+// History: messages of a stored topic that are in its store and not in memory. A view requests those that a
+// subscription is due, and the driver delivers them with a later input. Other subscriptions continue meanwhile.
 
 import Bytes
 import Replay
 
-/// What a shard asks of the store that keeps its topics, in order. A topic is named by its epoch.
+/// Requests of a shard to the store that keeps its topics, in order. Topics are identified by epoch.
 public enum StoreRequest: Sendable {
-    /// To be kept: `Shard.committed` takes how far they are.
+    /// Store these messages. `Shard.committed` reports progress.
     case append(AppendedMessages)
-    /// Messages of the topic before `first` are needed no more.
+    /// Messages of the topic before `before` are no longer needed.
     case trim(topic: UInt64, before: SequenceNumber)
-    /// To be brought: `Shard.answer` takes what there is.
+    /// Read messages. `Shard.answer` takes the result.
     case read(HistoryRequest)
 }
 
@@ -22,12 +22,12 @@ public struct AppendedMessages: Sendable {
     public let end: SequenceNumber
     let pieces: [LogPiece]
 
-    /// Those of them from `sequence` on.
+    /// The messages from `sequence` on.
     package func after(_ sequence: SequenceNumber) -> AppendedMessages {
         AppendedMessages(topic: topic, first: sequence, end: end, pieces: pieces.filter { $0.end > sequence })
     }
 
-    /// A copy of each, in order.
+    /// Copies of the messages, in order.
     package var messages: [StoredMessage] {
         pieces.flatMap { piece in
             let first = Swift.max(first, piece.first)
@@ -41,7 +41,7 @@ package struct StoredMessage: Sendable {
     var metadata: [UInt8]
     var payload: [UInt8]
     var timestamp: Int64
-    /// What all messages of the topic before it were charged, in bytes.
+    /// The total charge of all earlier messages of the topic, in bytes.
     var chargedBefore: UInt64
 
     /// Bytes of metadata and payload.
@@ -57,28 +57,28 @@ package struct StoredMessage: Sendable {
     }
 }
 
-/// Messages that a view asks the store for.
+/// Messages that a view requests from the store.
 public struct HistoryRequest: Sendable {
     public let topic: UInt64
     public let first: SequenceNumber
-    /// What is asked for is before this; fewer may be brought, but the first.
+    /// The end of the requested range. The answer may be shorter but must contain the first message.
     public let end: SequenceNumber
 }
 
-/// What a store has of the messages that it was asked for.
+/// The store's answer to a request.
 public enum HistoryAnswer: Sendable {
     case found(StoredMessages)
-    /// All messages of the topic before this are gone.
+    /// All messages of the topic before this sequence are gone.
     case gone(before: SequenceNumber)
-    /// Those that were asked for cannot be read up to this.
+    /// The requested messages before this sequence cannot be read.
     case unreadable(before: SequenceNumber)
 }
 
-/// Messages from a store, as they stand in a log.
+/// Messages from a store, in the log's format.
 public struct StoredMessages: Sendable {
     let piece: LogPiece
 
-    /// - Parameter first: the sequence of the first of the messages, of which there is one at least.
+    /// - Parameter first: the sequence of the first message. There must be at least one.
     package init(first: SequenceNumber, _ messages: some Collection<StoredMessage>, budget: MemoryBudget) {
         let sizes = messages.map { $0.metadata.count + PayloadFraming.framed($0.payload.count) + Chunk.entrySize }
         let chunk = Chunk(
@@ -97,26 +97,26 @@ public struct StoredMessages: Sendable {
     }
 }
 
-/// Pieces that a store brought to one view, the latest few of them.
+/// The latest few pieces that a store delivered to one view.
 struct History {
     static let most = 4
 
     private(set) var pieces: [LogPiece] = []
 
-    /// The oldest message that is here.
+    /// The oldest message that is held.
     var first: SequenceNumber? { pieces.map(\.first).min() }
 
     func piece(of sequence: SequenceNumber) -> LogPiece? {
         pieces.first { $0.first <= sequence && sequence < $0.end }
     }
 
-    /// - Parameter most: pieces that stay, this one among them.
+    /// - Parameter most: pieces to keep, including this one.
     mutating func insert(_ piece: LogPiece, most: Int) {
         while pieces.count >= most { pieces.removeFirst().chunk.letGo() }
         pieces.append(piece)
     }
 
-    /// Nobody needs messages before `sequence`.
+    /// Messages before `sequence` are no longer needed.
     mutating func evict(before sequence: SequenceNumber) {
         guard !pieces.isEmpty else { return }
         for piece in pieces where piece.end <= sequence { piece.chunk.letGo() }

@@ -1,17 +1,17 @@
-// Log: one shard's view of a topic's messages, a run of chunks. The shard that owns the topic appends to it; other
-// shards hold a view of the same chunks, which advances when they are told.
+// Log: one shard's view of a topic's messages, a sequence of chunks. The shard that owns the topic appends to it. Other
+// shards hold a view of the same chunks, which advances when the owner notifies them.
 //
-//     head (oldest kept)                                   end (next to come)
+//     head (oldest kept)                                   end (next message)
 //       |  chunk: first, visible  |  chunk  |  …  | chunk ⋯ |
 
 import Bytes
 import Replay
 import RSocket
 
-/// Part of a chunk that a shard has been told of.
+/// The part of a chunk that a shard knows of.
 struct LogPiece: Sendable {
     var chunk: Chunk
-    /// Messages of the chunk that exist for this view.
+    /// Messages of the chunk that are visible in this view.
     var visible: Int
 
     var first: SequenceNumber { chunk.first }
@@ -21,26 +21,26 @@ struct LogPiece: Sendable {
 final class Log {
     private(set) var head: SequenceNumber
     private(set) var end: SequenceNumber
-    /// What all messages before `end` were charged since the topic began, in bytes.
+    /// The total charge of all messages before `end` since the topic began, in bytes.
     private(set) var charged: UInt64
     private var pieces: [LogPiece] = []
     private var nextCapacity = Chunk.smallest
     private var largestCapacity = Chunk.largest
-    /// A message of the last chunk carries metadata.
+    /// Whether a message in the last chunk carries metadata.
     private var isCarrying = false
-    /// What a store brought back from before `head`.
+    /// Messages before `head` that a store has returned.
     private(set) var history = History()
-    /// Its chunks were made here.
+    /// Whether this log created its chunks.
     private var isOwner = false
 
-    /// An empty one, of a topic that begins.
+    /// An empty log, for a new topic.
     init() {
         head = .first
         end = .first
         charged = 0
     }
 
-    /// A view's log begins with what the topic's owner has.
+    /// A view's log begins with the owner's state.
     func begin(_ snapshot: TopicSnapshot) {
         assert(pieces.isEmpty && !isOwner)
         head = snapshot.head
@@ -49,7 +49,7 @@ final class Log {
         pieces = snapshot.pieces
     }
 
-    /// Gives up all messages: nobody looks at this log, or this view of it, any more.
+    /// Releases all messages: this log, or this view of it, is no longer used.
     func removeAll() {
         letGo(pieces.count)
         pieces = []
@@ -63,15 +63,15 @@ final class Log {
 
     var window: SequenceRange { SequenceRange(lower: head, upper: end) }
 
-    /// All pieces, for those who count memory.
+    /// All pieces, to count their memory.
     var allPieces: [LogPiece] { pieces + history.pieces }
 
-    /// Bytes of memory that the chunks hold.
+    /// Bytes of memory held by the chunks.
     var memory: Int { pieces.reduce(0) { $0 + $1.chunk.capacity } }
 
     static func charge(payload: Int, metadata: Int) -> Int { payload + metadata + Limits.messageOverhead }
 
-    // The owner's side
+    // Used by the owner
 
     /// Appends a message and returns its sequence.
     func append(
@@ -91,7 +91,7 @@ final class Log {
         return sequence
     }
 
-    /// Appends the messages of a run, whose frames stand in the log as they came.
+    /// Appends the messages of a run. Their frames are stored as received.
     func append(_ run: FramedRun, timestamp: Int64, budget: MemoryBudget) {
         var rest = run.bytes
         while !rest.isEmpty {
@@ -105,11 +105,11 @@ final class Log {
         }
     }
 
-    /// The last piece, which has room for a message of `needed` bytes.
+    /// The index of the last piece, after making sure that it has room for a message of `needed` bytes.
     private func place(for needed: Int, carrying: Bool, budget: MemoryBudget) -> Int {
         let last = pieces.count - 1
         if last >= 0, pieces[last].chunk.fits(needed), !carrying || pieces[last].chunk.hasMetadata { return last }
-        // A topic whose publishers differ is not to begin a chunk for each of them.
+        // Alternating messages with and without metadata must not start a new chunk each time.
         let hasMetadata = carrying || isCarrying
         let capacity = capacity(for: needed + Chunk.entrySize)
         let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
@@ -119,8 +119,8 @@ final class Log {
         return last + 1
     }
 
-    /// The size of a chunk whose first message needs `needed` bytes. A large message has one of its own: what it would
-    /// leave free of a common one is too little for the next.
+    /// The capacity of a chunk whose first message needs `needed` bytes. A large message gets a chunk of its own: the
+    /// space it would leave free in a shared one is too small for the next.
     private func capacity(for needed: Int) -> Int {
         if needed > Chunk.largest / 4 { return needed }
         let capacity = Swift.min(nextCapacity, largestCapacity)
@@ -128,18 +128,18 @@ final class Log {
         return Swift.max(capacity, needed)
     }
 
-    /// New chunks for several messages take at most `bytes`, until all messages are gone.
+    /// Limits new chunks for several messages to `bytes`, until all messages are gone.
     func limitChunks(to bytes: Int) { largestCapacity = Swift.max(Chunk.smallest, Swift.min(bytes, Chunk.largest)) }
 
-    /// What messages in `head ..< end` are charged, in bytes.
+    /// The charge of the messages in `head ..< end`, in bytes.
     var bytes: Int { Int(charged - chargedBefore(head)) }
 
-    /// What the messages from `sequence` on are charged, in bytes.
+    /// The charge of the messages from `sequence` on, in bytes.
     func bytes(from sequence: SequenceNumber) -> Int {
         Int(charged - chargedBefore(Swift.min(Swift.max(sequence, head), end)))
     }
 
-    /// The first sequence from which at most `limit` bytes are charged.
+    /// The first sequence from which on the charge is at most `limit` bytes.
     func firstWithin(_ limit: Int) -> SequenceNumber {
         guard bytes > limit else { return head }
         let target = charged - UInt64(limit)
@@ -152,8 +152,8 @@ final class Log {
         return low
     }
 
-    /// The first sequence from which on whole chunks take at most `limit` bytes of memory; the end if the last one
-    /// takes more.
+    /// The first sequence from which on whole chunks take at most `limit` bytes of memory; `end` if the last chunk
+    /// alone takes more.
     func firstWithin(memory limit: Int) -> SequenceNumber {
         var sum = 0
         var first = end
@@ -165,7 +165,7 @@ final class Log {
         return Swift.max(first, head)
     }
 
-    /// The pieces with messages from `sequence` up to `limit` (exclusive), for who has all before it.
+    /// The pieces with messages from `sequence` up to `limit` (exclusive), for a view that has everything before.
     func pieces(from sequence: SequenceNumber, upTo limit: SequenceNumber) -> [LogPiece] {
         guard sequence < limit else { return [] }
         var found = Array(pieces[index(of: sequence)...index(of: limit.advanced(by: -1))])
@@ -173,12 +173,12 @@ final class Log {
         return found
     }
 
-    /// What all messages before `sequence`, which lies in `window`, were charged since the topic began.
+    /// The total charge of all messages before `sequence`, which must lie in `window`, since the topic began.
     func charged(before sequence: SequenceNumber) -> UInt64 { chargedBefore(sequence) }
 
-    // Every view's side
+    // Used by every view
 
-    /// The log grew: `fresh` holds the pieces from this view's end on.
+    /// Extends this view: `fresh` holds the pieces from its end on.
     func advance(to end: SequenceNumber, charged: UInt64, fresh: [LogPiece]) {
         for piece in fresh {
             if let last = pieces.last, last.chunk === piece.chunk {
@@ -191,11 +191,11 @@ final class Log {
         self.charged = charged
     }
 
-    /// Messages before `sequence` are given up; chunks without any other go.
+    /// Drops messages before `sequence` and releases chunks without later ones.
     func evict(before sequence: SequenceNumber) {
         guard sequence > head else { return }
         head = Swift.min(sequence, end)
-        // The last chunk stays: the writer goes on in it.
+        // The last chunk stays, because the writer continues in it.
         var passed = 0
         while passed < pieces.count - 1, pieces[passed].end <= head { passed += 1 }
         guard passed > 0 else { return }
@@ -203,7 +203,7 @@ final class Log {
         pieces.removeFirst(passed)
     }
 
-    /// Gives back the last chunk too, if no message of it is kept.
+    /// Releases the last chunk too if it holds no message that is kept.
     func releaseLastChunk() {
         guard head == end else { return }
         letGo(pieces.count)
@@ -212,19 +212,19 @@ final class Log {
         largestCapacity = Chunk.largest
     }
 
-    /// The first `count` chunks go, as far as the log is concerned.
+    /// Releases the first `count` chunks on behalf of the log.
     private func letGo(_ count: Int) {
         guard isOwner else { return }
         for piece in pieces[..<count] { piece.chunk.letGo() }
     }
 
-    /// When the message at `sequence` was taken, in ns since 1970.
+    /// When the broker accepted the message at `sequence`, in ns since 1970.
     func timestamp(_ sequence: SequenceNumber) -> Int64 {
         let piece = pieces[index(of: sequence)]
         return piece.chunk.entry(sequence - piece.first).timestamp
     }
 
-    /// The piece that holds `sequence`, which this log holds.
+    /// The piece that contains `sequence`, which must be in this log.
     @inline(__always)
     func piece(of sequence: SequenceNumber) -> LogPiece {
         if sequence < head, let piece = history.piece(of: sequence) { return piece }
@@ -232,16 +232,16 @@ final class Log {
         return pieces[index(of: sequence)]
     }
 
-    /// Whether the message at `sequence`, which is before `end`, is here, or else in a store.
+    /// Whether the message at `sequence`, which must be before `end`, is in memory; otherwise it is in a store.
     func holds(_ sequence: SequenceNumber) -> Bool { sequence >= head || history.piece(of: sequence) != nil }
 
-    /// The oldest message that is here.
+    /// The oldest message in memory.
     var oldestHeld: SequenceNumber { history.first ?? head }
 
-    /// A store brought messages back.
+    /// Adds messages that a store has returned.
     func insert(_ piece: LogPiece, most: Int) { history.insert(piece, most: most) }
 
-    /// Nobody needs what a store brought back from before `sequence`.
+    /// Releases messages before `sequence` that a store had returned.
     func evictHistory(before sequence: SequenceNumber) { history.evict(before: sequence) }
 
     private func chargedBefore(_ sequence: SequenceNumber) -> UInt64 {
@@ -250,7 +250,7 @@ final class Log {
         return piece.chunk.entry(sequence - piece.first).chargedBefore
     }
 
-    /// Readers are mostly at the end, so the last pieces are looked at first.
+    /// Most readers are near the end, so the last pieces are tried first.
     private func index(of sequence: SequenceNumber) -> Int {
         var low = 0
         var high = pieces.count - 1

@@ -1,4 +1,4 @@
-// MemoryBudget: how much memory all logs, output and unfinished requests take, counted on all threads together.
+// MemoryBudget: the memory used by all logs, output and unfinished requests, counted across all threads.
 
 import Synchronization
 
@@ -9,37 +9,38 @@ public final class MemoryBudget: Sendable {
 
     public init(limit: Int) { most = Atomic(limit) }
 
-    /// Bytes that all of them together may hold. Whoever runs the broker may change it at any time.
+    /// The bytes that all of these may use. The operator may change it at any time.
     public var limit: Int {
         get { most.load(ordering: .relaxed) }
         set { most.store(newValue, ordering: .relaxed) }
     }
 
     public var used: Int { counter.value }
-    /// More is used than there should be.
+    /// Usage exceeds the limit.
     var isFull: Bool { used > limit }
     func add(_ bytes: Int) { counter.add(bytes) }
 
-    /// Bytes of what clients have begun, in all: requests that are not whole, not dealt with or not answered, and
-    /// publishes that wait.
+    /// Bytes of what clients have started: requests that are incomplete, unprocessed or unanswered, and publishes that
+    /// wait.
     private let pending = Counter()
 
-    /// There are `change` bytes more of that.
+    /// Adds `change` to these bytes.
     func addPending(_ change: Int) {
         pending.add(change)
         counter.add(change)
     }
 
-    /// Half of the memory is taken so, or all is used: clients may begin but little more. The rest is for messages.
+    /// They take half of the memory, or all memory is used: clients may start only little more. The rest is for
+    /// messages.
     var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
-    /// A sixteenth is theirs, whatever else is used: clients that do not read may not keep others from publishing.
+    /// A sixteenth is always available for them: clients that do not read must not keep others from publishing.
     var isPendingLow: Bool { pending.value <= limit / 16 }
-    /// It is not far from that.
+    /// They are close to the limit of `isPendingFull`.
     var isPendingHigh: Bool { pending.value > limit / 2 - limit / 8 }
-    /// An eighth more is: next to nothing.
+    /// They exceed it by an eighth: clients may start next to nothing.
     var isExhausted: Bool { pending.value > limit / 2 + limit / 8 || used > limit + limit / 8 }
 
-    /// Bytes of regions that topics and views have let go of, which connections still name.
+    /// Bytes of regions that topics and views have released and that connections still reference.
     private let unreadCounter = Counter()
     public var unread: Int { unreadCounter.value }
     private let marks = Atomic<UInt64>(0)
@@ -52,25 +53,25 @@ public final class MemoryBudget: Sendable {
 
     func removeUnread(_ bytes: Int) { unreadCounter.add(-bytes) }
 
-    /// Bytes of large messages in other forms.
+    /// Bytes of large messages encoded in other forms.
     private let formsCounter = Counter()
     var forms: Int { formsCounter.value }
     func addForms(_ change: Int) { formsCounter.add(change) }
 
-    /// Publishes that were refused for want of memory, on all threads.
+    /// Publishes refused for lack of memory, on all threads.
     private let refusals = Atomic<UInt64>(0)
     var refused: UInt64 { refusals.load(ordering: .relaxed) }
     func noteRefusal() { refusals.add(1, ordering: .relaxed) }
 
-    /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
+    /// Total bytes of partially written output that socket writers hold.
     private let held = Counter()
 
-    /// One of them holds `change` bytes more. On any thread.
+    /// A writer holds `change` more bytes. May be called on any thread.
     public func hold(_ change: Int) {
         held.add(change)
         counter.add(change)
     }
 
-    /// They hold more than their share.
+    /// The writers hold more than their share.
     public var isHoldingMuch: Bool { held.value > limit / 32 }
 }

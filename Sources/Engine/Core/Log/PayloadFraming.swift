@@ -1,17 +1,17 @@
-// How a message stands in the log: as RSocket PAYLOAD frames on stream 1, with N set, in fragments where it is long.
-// Stream 1 is the first that a client may open, so for most subscribers the bytes can be sent as they are; for others
-// the id is patched in a copy.
+// PayloadFraming: the format of messages in the log: RSocket PAYLOAD frames on stream 1 with N set, fragmented if long.
+// Stream 1 is the first that a client may open, so most subscribers can be sent the bytes as they are. For others the
+// id is patched in a copy.
 
 import Bytes
 import RSocket
 
 enum PayloadFraming {
-    /// The stream id that log frames carry.
+    /// The stream id of frames in the log.
     static let commonStream: UInt32 = 1
     /// Length, stream id, type and flags.
     static let header = 9
 
-    /// Bytes of frames that a payload of `count` bytes takes.
+    /// The framed size of a payload of `count` bytes.
     @inline(__always)
     static func framed(_ count: Int) -> Int {
         count <= Limits.fragment ? count + header : count + header * fragments(count)
@@ -21,11 +21,11 @@ enum PayloadFraming {
         Swift.max(1, (count + Limits.fragment - 1) / Limits.fragment)
     }
 
-    /// Bytes of the frame at `offset`, the length before it included.
+    /// Bytes of the frame at `offset`, including the length prefix.
     @inline(__always)
     static func length(of frames: UnsafeRawBufferPointer, at offset: Int = 0) -> Int { 3 + frames.u24(at: offset) }
 
-    /// Writes the frames of `payload` at `target`, which has room for `framed(payload.count)` bytes.
+    /// Writes the frames of `payload` at `target`, which must have room for `framed(payload.count)` bytes.
     static func write(_ payload: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) {
         var target = target
         var rest = payload
@@ -43,7 +43,7 @@ enum PayloadFraming {
         } while rest.count > 0
     }
 
-    /// Writes one frame header, the length before it included.
+    /// Writes one frame header, including the length prefix.
     @inline(__always)
     static func writeHeader(to target: UnsafeMutableRawPointer, stream: UInt32, type: UInt8, flags: UInt16, body: Int) {
         let length = body + 6
@@ -53,11 +53,11 @@ enum PayloadFraming {
         target.storeBytes(of: (UInt16(type) << 10 | flags).bigEndian, toByteOffset: 7, as: UInt16.self)
     }
 
-    /// Overwrites the stream id of each whole frame in `bytes`, which begin with one. Returns how many bytes these are;
-    /// what follows them is the beginning of a frame.
+    /// Overwrites the stream id of each whole frame in `bytes`, which must begin with a frame. Returns the bytes of
+    /// these frames; the rest is the beginning of another one.
     ///
-    /// Messages of a topic are mostly of one size. Where a frame is as long as the one before, only a comparison that
-    /// comes true hangs on its length, and not the place of the next: a fifth of the time.
+    /// Messages of a topic usually have the same size. While a frame is as long as the one before, the next position
+    /// does not depend on the length just loaded; only a well-predicted branch does. This takes a fifth of the time.
     @discardableResult
     static func patch(_ bytes: UnsafeMutableRawBufferPointer, stream: UInt32) -> Int {
         guard let base = bytes.baseAddress else { return 0 }

@@ -1,10 +1,10 @@
-// Region: memory with messages in it, which is named by whoever is sent them. It goes when nobody names it any more.
+// Region: memory that holds messages and is shared by everything that sends them. It is freed with its last reference.
 //
 //     topic or view ──▶ region ◀── connections that have not been able to send all of it
 
 import Synchronization
 
-/// Part of a log, or of a view's messages in another form. Written before others are told of it, and then never.
+/// Part of a log, or of a view's messages in another form. It is immutable once others know of it.
 class Region: @unchecked Sendable {
     final let capacity: Int
     final let base: UnsafeMutableRawPointer
@@ -24,12 +24,12 @@ class Region: @unchecked Sendable {
         if isUnread { budget.removeUnread(capacity) }
     }
 
-    /// Which of all regions that were let go of it is; 0 while it was not. Only connections may still name one that
-    /// was, which have yet to send what they were handed of it.
+    /// A unique number once the region has been released; 0 before. A released region is referenced only by connections
+    /// that still have to send parts of it.
     final var letGoMark: UInt64 { mark.load(ordering: .relaxed) }
     final var isUnread: Bool { letGoMark != 0 }
 
-    /// Who made it gives it up.
+    /// The owner releases the region.
     final func letGo() {
         if !isUnread { mark.store(budget.addUnread(capacity), ordering: .relaxed) }
     }

@@ -1,11 +1,11 @@
-// Forwarding: publishes and calls on their way to topics of other shards. They count as memory of the broker until the
-// topic's shard has dealt with them, and connections that send much are read no more meanwhile.
+// Forwarding: publishes and calls on their way to topics of other shards. They count as the broker's memory until the
+// topic's shard has processed them, and connections that send much are not read meanwhile.
 
 final class Forwarding {
     private let context: ShardContext
-    /// Publishers with messages for other shards, sent at the end of the turn.
+    /// Publishers with messages for other shards, which are sent at the end of the turn.
     private var outgoing: [Publisher] = []
-    /// Bytes that other shards have not dealt with yet, and how many requests and batches of messages these are.
+    /// Bytes that other shards have not processed yet, and the number of requests and batches.
     private(set) var bytes = 0
     private(set) var count = 0
 
@@ -13,13 +13,13 @@ final class Forwarding {
 
     var outgoingCount: Int { outgoing.count }
 
-    /// A message of a channel goes along at the end of the turn.
+    /// Queues a channel's message for the end of the turn.
     func gather(_ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
         if publisher.outgoing.count == 0 { outgoing.append(publisher) }
         publisher.outgoing.append(metadata: metadata, payload: payload)
     }
 
-    /// Publishers with messages that were gathered in this turn.
+    /// Calls `body` with each publisher that has queued messages in this turn.
     func takeOutgoing(_ body: (Publisher) -> Void) {
         guard !outgoing.isEmpty else { return }
         for publisher in outgoing { body(publisher) }
@@ -33,7 +33,7 @@ final class Forwarding {
         context.memory.addPending(size)
     }
 
-    /// Another shard has dealt with one of them.
+    /// Another shard has processed a request or a batch.
     /// - Parameter connection: nil if it is gone.
     func processed(_ size: Int, of connection: Connection?) {
         assert(count > 0 && bytes >= size)

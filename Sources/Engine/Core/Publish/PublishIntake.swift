@@ -1,4 +1,4 @@
-// PublishIntake: publishes at the shard that owns their topics, from wherever they come.
+// PublishIntake: handles publishes on the shard that owns their topic, whichever shard they come from.
 
 import Bytes
 import Replay
@@ -25,7 +25,7 @@ final class PublishIntake: ShardPart {
     /// Channels of publishers on other shards.
     private(set) var channels = PartitionedDictionary<StreamKey, Channel>()
 
-    /// Opens a channel, or takes an acknowledged publish.
+    /// Opens a channel, or accepts an acknowledged publish.
     func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
         do throws(Refusal) {
             let topic = try ownership.topic(named: request.name, for: request.account, now: now)
@@ -37,7 +37,7 @@ final class PublishIntake: ShardPart {
         }
     }
 
-    /// Remembers a channel where its later messages will look for it.
+    /// Stores a channel for its later messages.
     private func bind(_ channel: Channel, now: Instant) {
         if channel.key.shard == index {
             (streams[channel.key.handle] as? Publisher)?.channel = channel
@@ -71,17 +71,17 @@ final class PublishIntake: ShardPart {
         }
     }
 
-    /// A channel of a publisher on another shard is over.
+    /// A channel of a publisher on another shard has ended.
     func remove(_ key: StreamKey) { channels[key] = nil }
 
-    /// The publisher's half of a channel on another shard, or its only publish, is over.
+    /// A publisher on another shard has ended its half of a channel, or withdrawn its only publish.
     func ended(_ key: StreamKey, of name: String, _ end: PublisherEnd, now: Instant) {
         guard let channel = channels[key] else {
             topics[name]?.publishers.withdraw(key, now: now)
             return
         }
         channel.topic.publishers.ended(channel, end, now: now)
-        // A complete channel whose first message is parked lives on until that is appended.
+        // A completed channel whose first message is parked stays until that message is appended.
         if channel.topic.publishers.channels[key] == nil { channels[key] = nil }
     }
 }

@@ -1,11 +1,11 @@
-// The options of a publishing channel.
+// PublishOptions: the options of a publishing channel.
 
 struct PublishOptions: Sendable {
     static let names = ["complete", "on-loss"]
 
-    /// The channel's COMPLETE completes the topic, its ERROR fails it.
+    /// The channel's COMPLETE completes the topic; its ERROR fails it.
     var completesTopic = false
-    /// A lost connection, too, fails the topic.
+    /// A lost connection also fails the topic.
     var lossFailsTopic = false
 
     init(completesTopic: Bool = false, lossFailsTopic: Bool = false) {

@@ -1,5 +1,5 @@
-// Publisher: a publishing stream on the shard of its connection. The topic's owner decides; this side carries messages
-// to it, and grants and acknowledgements back to the peer.
+// Publisher: a publishing stream on the shard of its connection. The topic's owner decides; this side forwards messages
+// to it, and grants and acknowledgements to the peer.
 
 import Bytes
 import Replay
@@ -7,33 +7,33 @@ import Replay
 final class Publisher: BoundStream {
     let name: String
     let owner: Int
-    /// A channel; else one acknowledged publish.
+    /// Whether this is a channel, as opposed to one acknowledged publish.
     let isChannel: Bool
-    /// A channel's place in `connection.streams.channels`.
+    /// A channel's index in `connection.streams.channels`.
     var channelPlace = 0
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int
-    /// That publish found its place, or was refused.
+    /// That publish has been appended or refused.
     var isSettled = false
     /// Credit for the broker's half: each acknowledgement costs one.
     var credit: Credit
-    /// The latest acknowledgement that has not been told, for want of credit.
+    /// The latest acknowledgement, if it is unsent for lack of credit or because earlier output is unread.
     var untold: (sequence: SequenceNumber, accepted: UInt64)?
-    /// The latest acknowledgement, told or not.
+    /// The latest acknowledgement, sent or not.
     var known: (sequence: SequenceNumber, accepted: UInt64) = (SequenceNumber(0), 0)
-    /// Credit granted to a gRPC call that has not been told, as earlier answers are unread.
+    /// Granted credit not sent yet, because tokens are missing or a gRPC call's earlier answers are unread.
     var untoldCredit: UInt64 = 0
     /// Messages for an owner on another shard, sent together at the end of a read.
     var outgoing = MessageBatch()
-    /// The owner's part of a channel on this same shard.
+    /// The owner's part of the channel, if the owner is this shard.
     var channel: Channel?
 
-    // What it takes of its user's buckets
-    /// What its owner is to be asked once there are tokens for it; its message is in line meanwhile.
+    // Rate limiting
+    /// The request to the topic's owner, while it waits for tokens. Its message waits in the user's queue.
     var pending: PublishRequest?
-    /// The first message of a channel that came before that.
+    /// The channel's first message, if it arrived while `pending` waits.
     var early = MessageBatch()
-    /// Its turn to have tokens for the credit that it was granted; nil if it waits for none.
+    /// The position in the queue for tokens that granted credit needs; nil if not waiting.
     var tokenTurn: TurnQueue<Publisher>.Ticket?
     var prepaid = Prepaid()
 
@@ -50,7 +50,7 @@ final class Publisher: BoundStream {
     }
 }
 
-/// What the broker's half of a channel carries beside the sequence: how many of its messages were accepted.
+/// Metadata on the broker's half of a channel, in addition to the sequence: how many of its messages were accepted.
 enum AcceptedMetadata {
     static let mime = "application/vnd.forebay.accepted"
 

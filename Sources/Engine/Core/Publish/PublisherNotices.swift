@@ -1,4 +1,4 @@
-// PublisherNotices: what the owner of a topic says back to those who publish.
+// PublisherNotices: notices from a topic's owner to its publishers.
 
 import Replay
 
@@ -21,7 +21,7 @@ final class PublisherNotices: ShardPart {
         super.init(context)
     }
 
-    /// What a topic tells one of its publishers, wherever that is.
+    /// Notifies a publisher of a topic, on any shard.
     func tell(_ key: StreamKey, _ notice: PublisherNotice) {
         if key.shard == index {
             hear(notice, key.handle)
@@ -53,14 +53,14 @@ final class PublisherNotices: ShardPart {
         case .finished:
             finish(publisher)
         case .refused(let refusal):
-            // The last chance to say how far the channel came.
+            // The last chance to report the channel's progress.
             tellUntold(publisher, atOnce: true)
             ends.fail(publisher, refusal)
         }
     }
 
-    /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
-    /// later one takes its place.
+    /// Sends the latest acknowledgement if there is credit for it. While earlier answers are unread it waits, and a
+    /// later one replaces it.
     func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
         guard atOnce || publisher.unreadAnswers < limits.acknowledgementBacklog else {
@@ -72,8 +72,8 @@ final class PublisherNotices: ShardPart {
         responses.sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
-    /// Tells credit. That of a call whose answers are unread adds up: a peer that sends without ever reading would have
-    /// grants pile up for it. With RSocket the connection is read no more then.
+    /// Sends credit. For a call whose answers are unread it accumulates: grants would pile up for a peer that sends
+    /// without ever reading. With RSocket, the broker stops reading the connection instead.
     private func tellGranted(_ publisher: Publisher) {
         guard publisher.untoldCredit > 0 else { return }
         guard !hasUnread(publisher) else { return }
@@ -83,7 +83,7 @@ final class PublisherNotices: ShardPart {
         responses.sayGranted(n, to: publisher)
     }
 
-    /// Whether a call's peer has to read earlier answers first; it is told its credit then.
+    /// Whether a call's peer must first read earlier answers. Its credit is sent after that.
     func hasUnread(_ publisher: Publisher) -> Bool {
         guard publisher.hasBody, publisher.unreadAnswers >= limits.acknowledgementBacklog else {
             return false
@@ -92,7 +92,7 @@ final class PublisherNotices: ShardPart {
         return true
     }
 
-    /// The peer has read on: acknowledgements that waited for it are told.
+    /// The peer has read more: sends the acknowledgements that waited for it.
     func tellUntold(on connection: Connection) {
         guard connection.waiters.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else {
             return
@@ -104,7 +104,8 @@ final class PublisherNotices: ShardPart {
         }
     }
 
-    /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
+    /// The whole channel is acknowledged. The broker's half completes, with the last acknowledgement if there is
+    /// credit.
     private func finish(_ publisher: Publisher) {
         if let news = publisher.untold, publisher.credit.available > 0 {
             responses.sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
@@ -114,7 +115,7 @@ final class PublisherNotices: ShardPart {
         ends.drop(publisher)
     }
 
-    /// The message that may have been parked has found its place.
+    /// The publish that may have been parked has been appended or has failed.
     func settleParked(_ publisher: Publisher) {
         guard !publisher.isSettled else { return }
         publisher.isSettled = true

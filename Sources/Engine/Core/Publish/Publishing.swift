@@ -43,7 +43,7 @@ final class Publishing: ShardPart {
         super.init(context)
     }
 
-    /// A fire publish, which is never answered.
+    /// A fire-and-forget publish, which is never answered.
     func fire(
         _ connection: Connection, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
@@ -66,7 +66,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// An acknowledged publish. One that finds no place at once becomes a publisher, which waits for its answer.
+    /// An acknowledged publish. If it cannot be appended at once, it becomes a publisher that waits for its answer.
     func publish(
         _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
@@ -95,7 +95,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// What `body` refuses counts as lost.
+    /// Counts what `body` refuses as lost.
     private func countingRefusals(of topic: String, _ body: () throws(Refusal) -> Void) throws(Refusal) {
         do throws(Refusal) {
             try body()
@@ -105,7 +105,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// A channel, with its first message if that has come.
+    /// A channel, with its first message if that has arrived.
     func openChannel(
         _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
@@ -114,7 +114,7 @@ final class Publishing: ShardPart {
             try authorization.checkPublish(to: name)
             try authorization.expect(.publish, name, of: users.principal(of: connection, stream), at: connection.peer)
             try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
-            // The first message needs no credit, so it is paid for as a single one is.
+            // The first message needs no credit, so it is paid for like a single publish.
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Prepaid.unknownSize
             let isPaid =
                 !rateLimiter.isLimited
@@ -126,20 +126,20 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// Whether one more publish of `size` bytes might be parked.
+    /// Throws if another publish of `size` bytes could not be parked.
     func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
         guard connection.input.parkedBytes + size <= limits.parked, connection.input.parkedCount < limits.parkedCount
         else {
             reached(.parked)
-            throw .rejected(
+            throw .limit(
                 "This connection has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for an "
                     + "acknowledgement already; wait for some before sending more.")
         }
     }
 
-    /// A stream that waits for what the topic's owner says to its message: a channel, or without options an
+    /// Opens a stream that waits for the topic owner's response to its message: a channel, or without options an
     /// acknowledged publish.
-    /// - Parameter isPaid: false has it wait until its user may publish more.
+    /// - Parameter isPaid: false makes it wait until its user may publish more.
     private func openPublisher(
         _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?, initialN: UInt32,
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, isPaid: Bool, now: Instant
@@ -170,7 +170,7 @@ final class Publishing: ShardPart {
         submit(publisher, request, now: now)
     }
 
-    /// Asks the topic's owner.
+    /// Sends the request to the topic's owner.
     func submit(_ publisher: Publisher, _ request: PublishRequest, now: Instant) {
         if publisher.owner == index {
             intake.open(streams.key(publisher), request, now: now)
@@ -180,7 +180,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// A later message of a channel.
+    /// A further message of a channel.
     func item(
         _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
         now: Instant
@@ -194,7 +194,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// Later messages of a channel, as they came.
+    /// Further messages of a channel, framed as received.
     func items(_ publisher: Publisher, _ run: FramedRun, now: Instant) {
         if publisher.pending != nil {
             run.forEach {
@@ -205,7 +205,7 @@ final class Publishing: ShardPart {
         }
         rateLimiter.charge(run.count, run.data, to: publisher, now: now)
         if publisher.owner != index {
-            // Those that were gathered singly came before.
+            // Messages that were queued singly come first.
             sendOutgoing(publisher)
             let batch = FrameBatch(run)
             reading.forward(batch.weight, of: publisher.connection)
@@ -215,7 +215,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// The publisher's half is over, one way or another. A parked acknowledged publish is withdrawn.
+    /// The publisher's half has ended in any way. A parked acknowledged publish is withdrawn.
     func ended(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) {
         guard endedPending(publisher, end, now: now) else { return }
         sendOutgoing(publisher)
@@ -230,7 +230,7 @@ final class Publishing: ShardPart {
         }
     }
 
-    /// The peer asks for more acknowledgements.
+    /// The peer requests more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
             return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."), now: moment)
@@ -238,7 +238,7 @@ final class Publishing: ShardPart {
         notices.tellUntold(publisher)
     }
 
-    /// Messages that were gathered for other shards in this turn.
+    /// Sends the messages that were queued for other shards in this turn.
     func sendOutgoing() {
         forwarding.takeOutgoing { sendOutgoing($0) }
     }
@@ -250,7 +250,7 @@ final class Publishing: ShardPart {
         publisher.outgoing.removeAll()
     }
 
-    /// Its stream is over.
+    /// The publisher's stream has ended.
     func forget(_ publisher: Publisher) {
         notices.settleParked(publisher)
         leaveTokens(publisher)

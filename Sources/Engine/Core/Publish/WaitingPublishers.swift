@@ -1,10 +1,10 @@
-// WaitingPublishers: publishers that wait until their user may publish more, and what becomes of them then.
+// WaitingPublishers: publishers that wait until their user may publish more, and how they continue.
 
 import Bytes
 import Replay
 
 extension Publishing: RateLimitedPublishers {
-    /// Has an acknowledged publish, or the opening of a channel, wait for tokens.
+    /// Makes an acknowledged publish, or the opening of a channel, wait for tokens.
     func park(_ publisher: Publisher, _ request: PublishRequest, _ meter: Meter, now: Instant) {
         var pending = request
         pending.message = MessageBatch()
@@ -12,7 +12,7 @@ extension Publishing: RateLimitedPublishers {
         rateLimiter.wait(streams.key(publisher), request.message, meter, now: now)
     }
 
-    /// A channel's first message has come before its opening could go on.
+    /// A channel's first message has arrived while its opening still waits.
     func takeEarly(
         _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
     ) {
@@ -26,7 +26,7 @@ extension Publishing: RateLimitedPublishers {
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            return ends.revoke(publisher, Refusal(.beyondCredit, sent), now: now)
+            return ends.revoke(publisher, Refusal(.credit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)
         memory.addPending(publisher.early.bytes.count)
@@ -39,7 +39,7 @@ extension Publishing: RateLimitedPublishers {
         publisher.early.removeAll()
     }
 
-    /// A publisher that waits for tokens ends. Returns whether its topic still has to hear of that.
+    /// A publisher that waits for tokens ends. Returns whether the caller still has to report this to its topic.
     func endedPending(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) -> Bool {
         guard var request = publisher.pending else { return true }
         if case .completed = end {
@@ -49,14 +49,14 @@ extension Publishing: RateLimitedPublishers {
         publisher.pending = nil
         publisher.meter?.parked.withdraw(streams.key(publisher))
         dropEarly(publisher)
-        // Its end is the topic's all the same.
+        // The end may still affect the topic.
         guard request.options.completesTopic || request.options.lossFailsTopic else { return false }
         request.message = MessageBatch()
         submit(publisher, request, now: now)
         return true
     }
 
-    /// A publisher is gone: it waits for nothing any more.
+    /// A publisher is gone and waits for nothing any more.
     func leaveTokens(_ publisher: Publisher) {
         if publisher.pending != nil {
             publisher.pending = nil
@@ -66,7 +66,7 @@ extension Publishing: RateLimitedPublishers {
         rateLimiter.end(publisher)
     }
 
-    // What the rate limiter decides
+    // RateLimitedPublishers
 
     func hasUnread(_ publisher: Publisher) -> Bool { notices.hasUnread(publisher) }
 
@@ -75,7 +75,7 @@ extension Publishing: RateLimitedPublishers {
         proceed(stream.asPublisher, message, now: now)
     }
 
-    /// What waited for tokens has them.
+    /// A publisher that waited for tokens has received them.
     private func proceed(_ publisher: Publisher, _ message: MessageBatch, now: Instant) {
         guard var request = publisher.pending else { return }
         publisher.pending = nil

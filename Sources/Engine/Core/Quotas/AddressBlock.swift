@@ -1,16 +1,16 @@
-// AddressBlock: whom an address belongs to, for what is counted by address. A host of IPv6 has a /64 to call from.
+// AddressBlock: the unit in which addresses are counted. An IPv6 host can use a whole /64.
 
-/// What counts as one address, for connections and for logins that fail.
+/// What counts as one address, for connections and for failed logins.
 public enum AddressBlock {
-    /// "[2001:db8:1:2::7]" by its first four groups, anything else as it is.
+    /// The first four groups of an IPv6 address such as "[2001:db8:1:2::7]"; any other address unchanged.
     /// - Parameter address: as `SocketAddress` writes it, without a port.
     public static func of(_ address: String) -> String {
         guard address.hasPrefix("["), address.utf8.count > 2 else { return address }
         let groups = address.dropFirst().prefix { $0 != "]" && $0 != "%" }
-        // One of IPv4 as IPv6 writes it.
+        // An IPv4-mapped address.
         guard !groups.contains(".") else { return address }
         let halves = groups.split(separator: ":", omittingEmptySubsequences: false)
-        // "::" leaves an empty group where zeros are left out.
+        // "::" yields an empty group in place of the omitted zeros.
         var network: [Substring] = []
         for (index, group) in halves.enumerated() where network.count < 4 {
             if group.isEmpty, index > 0 {

@@ -1,19 +1,19 @@
-// Meter: one user's publishing on one shard. It takes tokens out of the user's buckets for each batch that comes, and
-// keeps those in line who wait for tokens: publishes that are parked, and channels that are owed credit.
+// Meter: one user's publishing on one shard. It takes tokens from the user's buckets for each batch that arrives, and
+// queues what waits for tokens: parked publishes, and channels with credit that has not been sent.
 
 import Replay
 
-/// Tokens of one bucket that a shard took for the turn at work and has not used.
+/// Tokens of one bucket that a shard took for the current turn and has not used.
 struct Purse {
-    /// A shard takes at most so many beyond what it needs, and at most a quarter of what there is: others share the
-    /// bucket.
+    /// A shard takes at most this many more than it needs, and at most a quarter of what is available, because others
+    /// share the bucket.
     static let most = 256 << 10
     private(set) var held = 0
 
     mutating func take(_ count: Int, from bucket: SharedBucket, _ rate: TokenRate?, now: UInt64) -> Bool {
         guard let rate else { return true }
         if held < count {
-            // A message larger than the bucket needs it full.
+            // A message larger than the bucket needs it to be full.
             putBack(to: bucket, rate)
             guard bucket.update({ $0.take(count, at: now, rate) }) else { return false }
             held = bucket.update { bucket in
@@ -26,7 +26,7 @@ struct Purse {
         return true
     }
 
-    /// What was taken last is not needed after all.
+    /// Takes back tokens that turned out not to be needed.
     mutating func keep(_ count: Int) { held += count }
 
     mutating func putBack(to bucket: SharedBucket, _ rate: TokenRate?) {
@@ -37,11 +37,11 @@ struct Purse {
     }
 }
 
-/// How fast each user may publish; nil is as fast as it can.
+/// How fast each user may publish; nil means unlimited.
 struct PublishRates: Equatable {
     let messages: TokenRate?
     let bytes: TokenRate?
-    /// There is a rate at all.
+    /// Whether there is any limit.
     let isLimited: Bool
 
     init(_ limits: Limits) {
@@ -50,26 +50,26 @@ struct PublishRates: Equatable {
         isLimited = messages != nil || bytes != nil
     }
 
-    /// The most that a channel is granted at a time: half a second's, so that room that others want is not held for
-    /// credit which cannot be told yet.
+    /// The most that a channel is granted at a time: half a second's worth, so that room is not reserved for credit
+    /// that cannot be sent yet.
     var largestGrant: Int { messages.map { Int(clamping: Swift.max(1, $0.perSecond / 2)) } ?? Int.max }
 }
 
 final class Meter {
     let account: Account
-    /// Publishes, and the openings of channels, that wait for tokens, in order of arrival.
+    /// Publishes, and openings of channels, that wait for tokens, in order of arrival.
     var parked: ParkedQueue
-    /// Channels with credit that they were granted and cannot be told yet, in turn.
+    /// Channels with granted credit that cannot be sent yet, served in turn.
     var channels = TurnQueue<Publisher>()
-    /// It is among the shard's meters that wait for tokens.
+    /// The meter is in the shard's queue of meters that wait for tokens.
     fileprivate(set) var isListed = false
-    /// Whose turn it is where both wait.
+    /// Whether channels are served first when both wait.
     var isChannelsTurn = false
-    /// It has taken tokens that are to be put back when the turn ends.
+    /// The meter holds tokens to be put back when the turn ends.
     private(set) var isTouched = false
     private var messages = Purse()
     private var bytes = Purse()
-    /// When the log told that it holds its user back, on the monotonic clock.
+    /// When it last logged that it holds its user back, on the monotonic clock.
     private var logged: UInt64?
     private static let logInterval: UInt64 = 60_000_000_000
 
@@ -78,7 +78,7 @@ final class Meter {
         parked = ParkedQueue(budget: budget)
     }
 
-    /// It holds its user back at `now`; true if the log has not told so within a minute.
+    /// Whether to log at `now` that the user is held back: at most once a minute.
     func isDueForLog(_ now: UInt64) -> Bool {
         if let logged, now - Swift.min(logged, now) < Meter.logInterval { return false }
         logged = now
@@ -87,7 +87,7 @@ final class Meter {
 
     var isWaiting: Bool { !parked.isEmpty || !channels.isEmpty }
 
-    /// Takes what a message of `size` bytes costs. Returns the limit that does not allow it now.
+    /// Takes the tokens for a message of `size` bytes. Returns the limit that prevents it, if any.
     func take(_ size: Int, _ rates: PublishRates, now: UInt64) -> LimitReached? {
         isTouched = true
         guard messages.take(1, from: account.messages, rates.messages, now: now) else { return .publishRate }
@@ -104,8 +104,7 @@ final class Meter {
         bytes.putBack(to: account.bytes, rates.bytes)
     }
 
-    /// Pays for at most `wanted` messages of a channel before they come, by what its messages were like. Returns for
-    /// how many.
+    /// Prepays at most `wanted` messages of a channel, based on the size of its recent ones. Returns how many.
     func pay(_ wanted: Int, for publisher: Publisher, _ rates: PublishRates, now: UInt64) -> Int {
         var count = wanted
         if let rate = rates.bytes {
@@ -126,7 +125,7 @@ final class Meter {
         return count
     }
 
-    /// Messages of a channel came; what they cost beyond what was paid for them is owed, and what they cost less is
+    /// Charges messages of a channel that have arrived: what exceeds the prepayment is owed, what falls short of it is
     /// put back.
     func charge(_ count: Int, bytes: Int, to publisher: Publisher, _ rates: PublishRates, now: UInt64) {
         let (paid, paidBytes) = publisher.prepaid.use(count, bytes: bytes)
@@ -143,14 +142,14 @@ final class Meter {
         }
     }
 
-    /// What was paid for messages that will not come.
+    /// Refunds messages that will not arrive.
     func refund(_ publisher: Publisher, _ rates: PublishRates) {
         let (count, bytes) = publisher.prepaid.takeAll()
         if count > 0, let rate = rates.messages { account.messages.update { $0.putBack(count, rate) } }
         if bytes > 0, let rate = rates.bytes { account.bytes.update { $0.putBack(bytes, rate) } }
     }
 
-    /// When it is worth while to look again whether those who wait can go on, or have waited too long.
+    /// When to check again whether waiting publishers can continue or have waited too long.
     func due(_ rates: PublishRates) -> UInt64 {
         Swift.min(tokensDue(rates), parked.first?.deadline ?? .max)
     }
@@ -165,13 +164,13 @@ final class Meter {
 
 /// The meters of one shard, by user.
 struct MeterTable {
-    /// Users looked at for each one that is added: more than one, so that the table never holds many that are idle.
+    /// Users checked for each one added: more than one, so that the table never holds many idle ones.
     private static let swept = 2
 
     private var meters: [String?: Meter] = [:]
-    /// Whom to look at next in order to forget them; each user in the table once.
+    /// The order in which users are checked for removal; each user in the table is in it once.
     private var users = TurnQueue<String?>()
-    /// Those with publishers that wait for tokens, in turn.
+    /// Meters with publishers that wait for tokens, served in turn.
     private var waiting = TurnQueue<Meter>()
 
     var isEmpty: Bool { meters.isEmpty }
@@ -198,10 +197,10 @@ struct MeterTable {
         return meter
     }
 
-    /// Looks at up to `most` users, and forgets those of whom nothing is here.
+    /// Checks up to `most` users, and removes those that are no longer used.
     mutating func sweep(_ most: Int) {
         for _ in 0..<Swift.min(most, users.count) {
-            // Out of the table while it is looked at, so that whoever else holds it shows.
+            // Removed during the check, so that other references to it can be detected.
             guard let user = users.popFirst(), var meter = meters.removeValue(forKey: user) else { continue }
             guard meter.isWaiting || !isKnownUniquelyReferenced(&meter) else { continue }
             meters[user] = meter

@@ -1,15 +1,15 @@
-// Quotas: what is counted over all shards of a broker – connections, subscriptions and topics, in all, by user and by
-// address. Counts are taken when something is opened and given back when it ends, never for a message.
+// Quotas: counts across all shards of a broker: connections, subscriptions and topics, in total, by user and by
+// address. They change when something is opened or ends, never for a message.
 
 import Synchronization
 
-/// A number of things, of which there may be so many.
+/// A count of things with a limit.
 final class Quota: Sendable {
     private let count = Atomic<Int>(0)
 
     var value: Int { count.load(ordering: .relaxed) }
 
-    /// One more; false when there are `limit` already.
+    /// Adds one; returns false if there are already `limit`.
     func take(limit: Int) -> Bool {
         if count.add(1, ordering: .relaxed).newValue <= limit { return true }
         give()
@@ -19,9 +19,9 @@ final class Quota: Sendable {
     func give() { count.subtract(1, ordering: .relaxed) }
 }
 
-/// What one user has and takes, on all shards. Those without credentials are one user together.
+/// What one user has and uses on all shards. All clients without credentials are one user.
 final class Account: Sendable {
-    /// Nil: the anonymous.
+    /// Nil for anonymous clients.
     let user: String?
     let connections = Quota()
     let subscriptions = Quota()
@@ -29,22 +29,22 @@ final class Account: Sendable {
     let sessions = Quota()
     /// Topics that the user was the first to use.
     let topics = Quota()
-    /// What the user may publish.
+    /// The user's publishing rates.
     let messages = SharedBucket()
     let bytes = SharedBucket()
 
     init(user: String?) { self.user = user }
 
-    /// "User 'alice'", for a sentence.
+    /// For example "User 'alice'", to begin a sentence.
     var title: String { user.map { "User '\($0)'" } ?? "Who has no credentials" }
 
-    /// Nothing would be known of it that a new one did not know as well.
+    /// Whether the account's buckets hold no more than those of a new one would.
     func isForgettable(at now: UInt64) -> Bool { messages.bucket.fullAt <= now && bytes.bucket.fullAt <= now }
 }
 
-/// One for all shards of a broker.
+/// Shared by all shards of a broker.
 public final class Quotas: Sendable {
-    /// Accounts that nobody uses now, beyond which even those go whose buckets are not full again.
+    /// Unused accounts above which even those with buckets that are not full are removed.
     static let idleAccounts = 100_000
 
     let connections = Quota()
@@ -56,13 +56,13 @@ public final class Quotas: Sendable {
 
     public init() {}
 
-    /// The account of a user, the same one as long as anybody holds it or anything is known of it.
+    /// The account of a user. It stays the same as long as it is referenced or has state.
     func account(of user: String?, now: UInt64) -> Account {
         guard let user else { return anonymous }
         return book.lock.with { book.account(of: user, now: now) }
     }
 
-    /// One more connection from an address, or its /64; false when there are `limit` already.
+    /// Counts a connection from an address, or from its /64; false if there are already `limit`.
     func connect(_ address: String, limit: Int) -> Bool {
         let block = AddressBlock.of(address)
         return book.lock.with {
@@ -81,27 +81,27 @@ public final class Quotas: Sendable {
         }
     }
 
-    /// Nothing is counted but topics, some of which are the broker's own.
+    /// Nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
         connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
             && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }
 
-    /// Accounts that are remembered.
+    /// The number of accounts kept.
     var accountCount: Int { book.lock.with { book.accounts.count } }
 
-    /// What is only touched under its lock.
+    /// State protected by the lock.
     private final class Book: @unchecked Sendable {
         let lock = Lock()
         var addresses: [String: Int] = [:]
         var accounts: [String: Account] = [:]
-        /// Whose account to look at next in order to forget it; each user in the table once.
+        /// The order in which accounts are checked for removal; each user in the table is in it once.
         private var users = TurnQueue<String>()
-        /// Accounts still to be looked at on this way through the table, and those found idle on it.
+        /// Accounts still to be checked in this pass over the table, and those found idle in it.
         private var left = 0
         private var idle = 0
-        /// Accounts looked at for each one that is added.
+        /// Accounts checked for each one added.
         private static let swept = 2
 
         func account(of user: String, now: UInt64) -> Account {
@@ -113,11 +113,11 @@ public final class Quotas: Sendable {
             return account
         }
 
-        /// Forgets the next one if nobody holds it and there is nothing to know of it.
+        /// Removes the next account if it is neither referenced nor has state.
         private func sweepNext(now: UInt64) {
             if left == 0 { (left, idle) = (users.count, 0) }
             left -= 1
-            // Out of the table while it is looked at, so that whoever else holds it shows.
+            // Removed during the check, so that other references to it can be detected.
             guard let user = users.popFirst(), var account = accounts.removeValue(forKey: user) else { return }
             if isKnownUniquelyReferenced(&account) {
                 if account.isForgettable(at: now) || idle >= Quotas.idleAccounts { return }

@@ -1,38 +1,37 @@
-// RateLimiter: how fast users may publish. Channels are slowed: the credit that topics grant them is told as tokens
-// come. Acknowledged publishes, and the openings of channels, wait for tokens, and are refused when that takes too
-// long. Fire-and-forget publishes are dropped and counted. What becomes of a publisher that waited is its owner's to
-// carry out: `RateLimitedPublishers`.
+// RateLimiter: limits how fast users may publish. Channels are slowed: the credit that topics grant them is sent as
+// tokens become available. Acknowledged publishes, and openings of channels, wait for tokens and are refused if that
+// takes too long. Fire-and-forget publishes are dropped and counted. `RateLimitedPublishers` carries out what is
+// decided for waiting publishers.
 
 import Bytes
 import Replay
 
-/// What becomes of publishers that waited for tokens.
+/// Carries out what the rate limiter decides for publishers that waited.
 protocol RateLimitedPublishers {
-    /// A publish, or the opening of a channel, has its tokens.
+    /// A publish, or the opening of a channel, has received its tokens.
     func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant)
-    /// Its peer has to read earlier answers first; it asks again then.
+    /// Whether the peer must first read earlier answers. If so, the publisher asks again afterwards.
     func hasUnread(_ publisher: Publisher) -> Bool
-    /// A channel may be told so much of the credit that it was granted.
+    /// The channel may be sent `count` of the credit that it was granted.
     func grant(_ count: Int, to publisher: Publisher)
     /// A publish that waited is refused.
     func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant)
 }
 
 final class RateLimiter {
-    /// Publishers that are looked at for a payment, and refused or told of what they get; the rest follows in the next
-    /// one, `Limits.paceInterval` later.
+    /// Publishers processed in one payment. The rest follows in the next one, `Limits.paceInterval` later.
     static let payments = 1024
-    /// Users looked at in a second in order to forget them.
+    /// Users checked for removal per second.
     private static let swept = 1024
 
     private let context: ShardContext
-    /// Users, by name; nil are the anonymous.
+    /// By user; nil for anonymous clients.
     private var meters = MeterTable()
-    /// Those that hold tokens for the turn at work.
+    /// Meters that hold tokens for the current turn.
     private var touched: [Meter] = []
     /// How fast each user may publish.
     private(set) var rates: PublishRates
-    /// When those who wait for tokens may go on, on the monotonic clock.
+    /// When waiting publishers are checked next, on the monotonic clock.
     private(set) var nextPayment = UInt64.max
 
     init(context: ShardContext) {
@@ -40,19 +39,19 @@ final class RateLimiter {
         rates = PublishRates(context.limits)
     }
 
-    /// There is a rate at all.
+    /// Whether there is any limit.
     var isLimited: Bool { rates.isLimited }
     var count: Int { meters.count }
     /// Bytes of publishes that wait for tokens.
     var waitingMemory: some Sequence<Int> { meters.all.lazy.map(\.parked.memory) }
 
-    /// New limits; those who wait are to be looked at by them.
+    /// Adopts new limits. The caller then checks the waiting publishers.
     func adopt() { rates = PublishRates(context.limits) }
 
-    /// A user's meter, if anything is known of the user here.
+    /// The user's meter on this shard, if there is one.
     subscript(user: String?) -> Meter? { meters[user] }
 
-    /// Where a user's publishing is counted on this shard.
+    /// The user's meter on this shard, created if necessary.
     func meter(of user: String?) -> Meter {
         if let meter = meters[user] { return meter }
         let meter = Meter(context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
@@ -60,12 +59,12 @@ final class RateLimiter {
         return meter
     }
 
-    /// Forgets some of the users of whom nothing is here.
+    /// Removes some of the unused meters.
     func sweep() { meters.sweep(RateLimiter.swept) }
 
     // Single publishes
 
-    /// Takes what a message costs, unless others of the user wait for tokens already.
+    /// Takes the tokens for a message, unless other publishes of the user already wait for some.
     func take(_ size: Int, _ meter: Meter, now: Instant) -> Bool {
         guard !meter.isWaiting else {
             reached(shortage(meter, now: now), by: meter, now: now)
@@ -77,10 +76,10 @@ final class RateLimiter {
         return false
     }
 
-    /// Tokens were taken for the turn at work.
+    /// Tokens were taken for the current turn.
     var hasTaken: Bool { !touched.isEmpty }
 
-    /// A user is held back, which the log tells now and then.
+    /// Counts that a user is held back, and occasionally logs it.
     private func reached(_ limit: LimitReached, by meter: Meter, now: Instant) {
         context.reached(limit)
         guard meter.isDueForLog(now.monotonic) else { return }
@@ -90,7 +89,7 @@ final class RateLimiter {
                 level: .info, message: "publishing slowed", fields: [("limit", limit.name), who], isFrequent: true))
     }
 
-    /// Puts back what was taken for this turn and not used.
+    /// Puts back tokens that were taken for this turn and not used.
     @inline(__always)
     func putTokensBack() { if !touched.isEmpty { putBack() } }
 
@@ -99,7 +98,7 @@ final class RateLimiter {
         touched.removeAll(keepingCapacity: true)
     }
 
-    /// Has a publish, or the opening of a channel, wait for tokens.
+    /// Makes a publish, or the opening of a channel, wait for tokens.
     func wait(_ key: StreamKey, _ message: MessageBatch, _ meter: Meter, now: Instant) {
         meter.parked.append(
             ParkedPublish(key: key, message: message, deadline: now.monotonic + context.limits.parkTime))
@@ -108,7 +107,7 @@ final class RateLimiter {
 
     // Channels
 
-    /// Credit of a channel that may be told now; for the rest it gets in line.
+    /// The credit of a channel that can be sent now. For the rest, the channel is queued.
     func affordable(_ publisher: Publisher, _ wanted: Int, now: Instant) -> Int {
         guard rates.isLimited, let meter = publisher.meter else { return wanted }
         guard publisher.tokenTurn == nil else { return 0 }
@@ -121,19 +120,19 @@ final class RateLimiter {
         return count
     }
 
-    /// What those who wait for tokens wait for.
+    /// The limit that waiting publishers wait for.
     func shortage(_ meter: Meter, now: Instant) -> LimitReached {
         guard let rate = rates.messages else { return .publishBytes }
         return meter.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
     }
 
-    /// Messages of a channel came.
+    /// Messages of a channel have arrived.
     func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
         guard rates.isLimited || publisher.prepaid.count > 0, let meter = publisher.meter else { return }
         meter.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
     }
 
-    /// A publisher is gone: it waits for nothing, and what it paid for and did not use is its user's again.
+    /// A publisher is gone: it stops waiting, and its unused prepayment is refunded.
     func end(_ publisher: Publisher) {
         guard let meter = publisher.meter else { return }
         if publisher.prepaid.count > 0 { meter.refund(publisher, rates) }
@@ -150,8 +149,8 @@ final class RateLimiter {
         nextPayment = Swift.min(nextPayment, due)
     }
 
-    /// Tokens may have come: those who wait for them go on, in turn. Or they have waited too long, or the broker shuts
-    /// down.
+    /// Serves publishers that wait for tokens in turn, and refuses those that waited too long, or all if the broker is
+    /// draining.
     func payWaiting(_ publishers: some RateLimitedPublishers, now: Instant) {
         nextPayment = .max
         var left = RateLimiter.payments
@@ -190,7 +189,7 @@ final class RateLimiter {
             guard left > 0, let publisher = meter.channels.first else { return }
             left -= 1
             guard !publishers.hasUnread(publisher) else {
-                // It asks again when it has read its answers.
+                // It asks again after reading its answers.
                 meter.channels.popFirst()
                 publisher.tokenTurn = nil
                 continue
@@ -205,7 +204,7 @@ final class RateLimiter {
         }
     }
 
-    /// Parked publishes give up.
+    /// Refuses parked publishes that waited too long.
     private func giveUp(
         _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {

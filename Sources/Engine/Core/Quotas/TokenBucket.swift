@@ -1,28 +1,28 @@
-// TokenBucket: how much may be taken of what comes in at a steady rate and can be saved up for a while. All of its
-// state is one moment, so that shards can share a bucket as one atomic number (SharedBucket):
+// TokenBucket: limits an amount that accrues at a steady rate and can be accumulated for a while. Its whole state is
+// one instant, so shards can share a bucket as one atomic integer (SharedBucket):
 //
 //     now ──────── missing ────────▶ fullAt          missing = 0: full;  missing ≥ burst: empty;  beyond: in debt
 //
-// Every token stands for a length of time, 1 s / rate; taking some moves `fullAt` on by theirs, and time itself fills
-// the bucket again.
+// Each token corresponds to a span of time, 1 s / rate. Taking tokens advances `fullAt` by their time, and the passing
+// of time refills the bucket.
 
 import Synchronization
 
-/// A rate, and for how long it can be saved up.
+/// A rate, and for how long it can be accumulated.
 public struct TokenRate: Equatable, Sendable {
-    /// Tokens that come in each second; at least 1.
+    /// Tokens that accrue per second; at least 1.
     public let perSecond: UInt64
-    /// What a full bucket holds, as the nanoseconds in which so much comes in; at least 1.
+    /// The capacity of a bucket, as the nanoseconds in which that many tokens accrue; at least 1.
     public let burst: UInt64
 
-    /// - Returns: nil for a rate of 0, which is none: any number may be taken.
+    /// - Returns: nil for a rate of 0, which means unlimited.
     public init?(perSecond: Int, burst: UInt64) {
         guard perSecond > 0 else { return nil }
         self.perSecond = UInt64(perSecond)
         self.burst = Swift.max(1, burst)
     }
 
-    /// The nanoseconds in which so many tokens come in, rounded up: nobody gets more than the rate.
+    /// The nanoseconds in which this many tokens accrue, rounded up so that the rate is never exceeded.
     func time(of tokens: Int) -> UInt64 {
         let (time, rest) = TokenRate.scale(UInt64(Swift.max(0, tokens)), by: Limits.second, over: perSecond)
         return rest > 0 && time < .max ? time + 1 : time
@@ -33,7 +33,7 @@ public struct TokenRate: Equatable, Sendable {
         TokenRate.scale(UInt64(Swift.max(0, tokens)), by: Limits.second, over: perSecond).whole
     }
 
-    /// The tokens that come in within so many nanoseconds, rounded down.
+    /// The tokens that accrue in this many nanoseconds, rounded down.
     func tokens(in time: UInt64) -> Int {
         Int(clamping: TokenRate.scale(time, by: perSecond, over: Limits.second).whole)
     }
@@ -50,23 +50,23 @@ public struct TokenRate: Equatable, Sendable {
 }
 
 public struct TokenBucket: Equatable, Sendable {
-    /// From when on it is full, in nanoseconds of a clock that never steps back.
+    /// The time from which the bucket is full, in nanoseconds on a clock that never goes back.
     public private(set) var fullAt: UInt64
 
-    /// Full from `fullAt` on; from the beginning unless told otherwise.
+    /// A bucket that is full from `fullAt` on; by default it starts full.
     public init(fullAt: UInt64 = 0) { self.fullAt = fullAt }
 
     private func missing(_ now: UInt64) -> UInt64 { fullAt > now ? fullAt - now : 0 }
 
-    /// Tokens that can be taken now. A full bucket has one at least, however slowly they come in.
+    /// Tokens that can be taken now. A full bucket has at least one, however slowly they accrue.
     public func available(at now: UInt64, _ rate: TokenRate) -> Int {
         let missing = missing(now)
         guard missing < rate.burst else { return 0 }
         return Swift.max(missing == 0 ? 1 : 0, rate.tokens(in: rate.burst - missing))
     }
 
-    /// Takes `count` tokens if they are there. More than a full bucket holds can be taken when it is full, and leave it
-    /// in debt: what is large comes seldom, and not never.
+    /// Takes `count` tokens if available. More than the capacity can be taken from a full bucket, which leaves it in
+    /// debt: large messages are rare, not impossible.
     public mutating func take(_ count: Int, at now: UInt64, _ rate: TokenRate) -> Bool {
         let cost = rate.time(of: count)
         guard missing(now) <= rate.burst - Swift.min(cost, rate.burst) else { return false }
@@ -74,24 +74,24 @@ public struct TokenBucket: Equatable, Sendable {
         return true
     }
 
-    /// Takes as many as there are, at most `count`. Returns how many.
+    /// Takes as many tokens as are available, at most `count`. Returns how many.
     public mutating func takeUpTo(_ count: Int, at now: UInt64, _ rate: TokenRate) -> Int {
         let taken = Swift.min(Swift.max(0, count), available(at: now, rate))
         advance(by: rate.time(of: taken), now)
         return taken
     }
 
-    /// Takes `count` tokens whether they are there or not.
+    /// Takes `count` tokens whether they are available or not.
     public mutating func owe(_ count: Int, at now: UInt64, _ rate: TokenRate) {
         advance(by: rate.time(of: count), now)
     }
 
-    /// Puts back what was taken and is not needed.
+    /// Puts back tokens that were taken and not needed.
     public mutating func putBack(_ count: Int, _ rate: TokenRate) {
         fullAt -= Swift.min(fullAt, rate.wholeTime(of: count))
     }
 
-    /// From when on `count` tokens can be taken, if none is taken before.
+    /// The time from which `count` tokens can be taken, if none are taken before.
     public func ready(_ count: Int, _ rate: TokenRate) -> UInt64 {
         let saved = rate.burst - Swift.min(rate.time(of: count), rate.burst)
         return fullAt - Swift.min(fullAt, saved)
@@ -104,13 +104,13 @@ public struct TokenBucket: Equatable, Sendable {
     }
 }
 
-/// A bucket that several shards take from.
+/// A bucket shared by several shards.
 final class SharedBucket: Sendable {
     private let fullAt = Atomic<UInt64>(0)
 
     var bucket: TokenBucket { TokenBucket(fullAt: fullAt.load(ordering: .relaxed)) }
 
-    /// Changes it as if nobody else did. `body` may be called several times.
+    /// Updates the bucket atomically. `body` may be called several times.
     @discardableResult
     @inline(__always)
     func update<Result>(_ body: (inout TokenBucket) -> Result) -> Result {

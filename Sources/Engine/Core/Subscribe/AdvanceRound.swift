@@ -1,25 +1,25 @@
-// AdvanceRound: which members of a view are still to be brought up to the log's end. A round goes over their places
-// downward, in slices, and begins again at the same place when the end moves on in the middle of it: so everybody has a
-// turn, however often that happens.
+// AdvanceRound: tracks which members of a view still have to advance to the log's end. A round visits the members'
+// indices downward, in slices. If the end moves meanwhile, the round starts over at the current index, so every member
+// is visited however often that happens.
 //
-//     places   0   1   2   3   4   5   6
-//              due due due  ▲  done done        `place` = 3, `due` = 3; from 0 it goes on at the last one
+//     index    0   1   2   3   4   5   6
+//              due due due  ▲  done done        `place` = 3, `due` = 3; after 0 it continues at the last index
 //
-// Members that come meanwhile begin at the end and need no turn. Where one leaves, the last one takes its place: a
-// member that would miss its turn by that is kept in `later`.
+// Members that join during a round begin at the end and need no visit. When a member leaves, the last one moves to its
+// index; if that would skip its visit, it is kept in `later`.
 
 import Replay
 
 struct AdvanceRound {
-    /// Up to where members are brought.
+    /// The end that members advance to.
     private(set) var target: SequenceNumber
-    /// Up to where all of them are.
+    /// The end that all members have reached.
     private(set) var completed: SequenceNumber
-    /// The place that had its turn last; those before it come next.
+    /// The index visited last; those below it come next.
     private var place = 0
-    /// Turns left.
+    /// Visits left.
     private var due = 0
-    /// Members that moved to a place that had its turn already.
+    /// Members that moved to an index already visited.
     var later: [Subscriber] = []
 
     init(end: SequenceNumber) {
@@ -35,7 +35,7 @@ struct AdvanceRound {
         pause()
     }
 
-    /// The place, of `count`, whose turn it is when `later` is empty; nil at the end of the round.
+    /// The index to visit next, below `count`, when `later` is empty; nil at the end of the round.
     @inline(__always)
     mutating func next(of count: Int) -> Int? {
         guard due > 0, count > 0 else {
@@ -48,15 +48,15 @@ struct AdvanceRound {
         return place
     }
 
-    /// A member came, behind the `count` that there were: it is not to take the turn of one at the end.
+    /// A member was added at index `count`: it must not take the visit of one at the end.
     mutating func added(to count: Int) {
         guard due > 0 else { return }
         place = from(count)
         if due > place { due += 1 }
     }
 
-    /// The member at a place left, of `count` that there were, and the last one took its place. Returns whether that
-    /// one would miss its turn.
+    /// The member at index `hole` of `count` has left, and the last one has moved there. Returns whether that one would
+    /// miss its visit.
     mutating func removed(_ hole: Int, of count: Int) -> Bool {
         guard due > 0 else { return false }
         let isLastDue = isDue(count - 1, of: count)
@@ -65,7 +65,7 @@ struct AdvanceRound {
         return misses
     }
 
-    /// One past the place that comes next.
+    /// One past the index that comes next.
     private func from(_ count: Int) -> Int { place > 0 && place <= count ? place : count }
 
     private func isDue(_ index: Int, of count: Int) -> Bool {
@@ -73,6 +73,6 @@ struct AdvanceRound {
         return (steps < 0 ? steps + count : steps) < due
     }
 
-    /// Those who had their turn have been brought up to the end.
+    /// All visited members have reached the end.
     mutating func pause() { if !isUnderWay { completed = target } }
 }

@@ -1,4 +1,5 @@
-// Blocking: `block` subscriptions that hold publishers up. One that stays full without progress for too long gives way.
+// Blocking: `block` subscriptions that hold publishers back. A subscription that stays full without progress for too
+// long ends.
 
 import Replay
 
@@ -6,9 +7,9 @@ import Replay
 struct Fullness {
     /// On the monotonic clock.
     private(set) var since: UInt64
-    /// Where the subscription stood then.
+    /// The subscription's position at that time.
     let floor: SequenceNumber
-    /// What the thread's standstills were in all when this was last made up for.
+    /// The thread's total standstill that has already been taken into account.
     private(set) var excused: UInt64
 
     init(since: UInt64, floor: SequenceNumber, excused: UInt64) {
@@ -17,7 +18,7 @@ struct Fullness {
         self.excused = excused
     }
 
-    /// The thread stood still for so long in all, until `until` last: that does not count.
+    /// Discounts the time for which the thread stood still: `time` in total, most recently until `until`.
     mutating func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
         guard excused != stoodStill.time else { return }
         if since < stoodStill.until { since = since.excused(stoodStill.time &- excused, now: now) }
@@ -35,8 +36,8 @@ final class Blocking: ShardPart {
         super.init(context)
     }
 
-    /// A `block` subscription that stays full without progress gives way. One that messages wait for is looked at again
-    /// when it may have been full for too long.
+    /// Ends a `block` subscription that has been full without progress for too long. If messages wait for it, it is
+    /// checked again when that could be the case.
     func tick(_ subscriber: Subscriber, now: Instant) {
         let time = now.monotonic
         subscriber.fullness?.excuse(timers.stoodStill, now: time)
@@ -54,7 +55,7 @@ final class Blocking: ShardPart {
         delivery.deliver(subscriber, now: now)
     }
 
-    /// Messages wait for a `block` subscription, or did.
+    /// The waiting messages of a `block` subscription have changed.
     func noteWaiting(_ subscriber: Subscriber) {
         let now = moment.monotonic
         noteFullness(of: subscriber, now: now)
@@ -62,7 +63,7 @@ final class Blocking: ShardPart {
         timers.blockers.schedule(subscriber, by: now.addingClamped(limits.blockLimit))
     }
 
-    /// A `block` subscription was brought messages, or handed some.
+    /// Updates `fullness` after a `block` subscription advanced or was handed messages.
     func noteFullness(of subscriber: Subscriber, now: UInt64) {
         guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
             return subscriber.fullness = nil
@@ -71,8 +72,8 @@ final class Blocking: ShardPart {
         subscriber.fullness = Fullness(since: now, floor: floor, excused: timers.stoodStill.time)
     }
 
-    /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
-    /// many as it may, or the topic has no bytes left for one more.
+    /// Whether publishers must wait for a `block` subscription whose oldest waiting message is `floor`: its buffer is
+    /// full, or the topic has no bytes left for another message.
     private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
         let view = subscriber.view
         guard floor < view.end else { return false }

@@ -1,5 +1,5 @@
-// Delivery: messages go from the log to a subscriber's connection, as far as its credit and the connection's output
-// allow; the overflow policy applies to the rest.
+// Delivery: hands messages from the log to a subscriber's connection, as far as its credit and the connection's output
+// allow. The overflow policy applies to the rest.
 
 import Replay
 
@@ -18,7 +18,7 @@ final class Delivery: ShardPart {
         super.init(context)
     }
 
-    /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
+    /// Hands over what can be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
         let isWaiting = sender.send(to: subscriber, quantum: quantum, now: now)
@@ -27,7 +27,7 @@ final class Delivery: ShardPart {
         note(subscriber, now: now)
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
-            // It may wait for memory, of which no write tells.
+            // It may be waiting for memory, and no write signals that.
             if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }
         if let end = subscriber.cursor.takeEnd() {
@@ -37,7 +37,7 @@ final class Delivery: ShardPart {
         }
     }
 
-    /// A subscription has got what it gets now.
+    /// Updates the counts of a subscription after a delivery.
     @inline(__always)
     private func note(_ subscriber: Subscriber, now: Instant) {
         countLosses(of: subscriber)
@@ -49,10 +49,10 @@ final class Delivery: ShardPart {
         subscriber.view.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
     }
 
-    /// Messages wait for a `block` subscription, or did.
+    /// The waiting messages of a `block` subscription have changed.
     func noteWaiting(_ subscriber: Subscriber) { blocking.noteWaiting(subscriber) }
 
-    /// What a subscription has lost since this was last done goes into the counters.
+    /// Adds the subscription's losses since the last call to the counters.
     func countLosses(of subscriber: Subscriber) {
         guard subscriber.hasJoined else { return }
         let dropped = subscriber.cursor.dropped

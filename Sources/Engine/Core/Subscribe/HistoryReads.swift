@@ -1,8 +1,8 @@
-// HistoryReads: which subscriptions of a view wait for messages from the store, and what is asked of it for them. Each
-// waits for one piece at a time, and several that need the same one share it. A few are under way at a time, so that
-// what is brought has not gone again before it is used.
+// HistoryReads: the subscriptions of a view that wait for messages from the store, and the reads requested for them.
+// Each waits for one piece at a time; several that need the same piece share it. Only a few reads are in flight at a
+// time, so that pieces are used before they are evicted.
 //
-//     lacks history ─▶ waiting ─▶ under way, with others ─▶ delivered to, and perhaps lacks history again
+//     lacks history ─▶ waiting ─▶ in flight, with others ─▶ delivered to, and perhaps lacks history again
 
 import Replay
 
@@ -17,8 +17,8 @@ struct HistoryReads {
         waiting.append(subscriber)
     }
 
-    /// What to ask for next; nil where enough is under way, or nobody waits. Those who need nothing any more, or have
-    /// it by now, are handed to `ready`.
+    /// The next read to request; nil if enough are in flight or no subscription waits. Subscriptions that no longer
+    /// need a read are passed to `ready`.
     mutating func next(_ view: TopicView, ready: (Subscriber) -> Void) -> HistoryRequest? {
         while let subscriber = waiting.first {
             let range = subscriber.isMember ? subscriber.cursor.deliverable(subscriber.credit.available) : nil
@@ -43,14 +43,14 @@ struct HistoryReads {
         return nil
     }
 
-    /// Someone whose turn has not come; nil if nobody waits.
+    /// Removes a subscription without a read in flight from the queue; nil if none waits.
     mutating func giveUp() -> Subscriber? {
         let subscriber = waiting.popFirst()
         subscriber?.awaitsHistory = false
         return subscriber
     }
 
-    /// The store has answered. Returns who waited for it; nil where nothing of the kind was asked.
+    /// The store has answered. Returns the subscriptions that waited for it; nil if there was no such request.
     mutating func answered(_ request: HistoryRequest) -> [Subscriber]? {
         guard let place = underWay.firstIndex(where: { $0.request.first == request.first }) else { return nil }
         let subscribers = underWay.remove(at: place).subscribers
@@ -73,10 +73,10 @@ final class HistoryReading: ShardPart {
         super.init(context)
     }
 
-    /// Subscriptions that are delivered to as soon as their history is there, before others have their turn.
+    /// Subscriptions that receive history as soon as it arrives, before others have their turn.
     private static let atOnce = 64
 
-    /// A subscription's next message is in the store: it is delivered to when that has been brought.
+    /// A subscription's next message is in the store. It is delivered once it has been read.
     func askForHistory(_ subscriber: Subscriber) {
         subscriber.lacksHistory = false
         subscriber.view.reads.append(subscriber)
@@ -84,7 +84,7 @@ final class HistoryReading: ShardPart {
     }
 
     private func askForHistory(_ view: TopicView) {
-        // Where memory is short one piece at a time is brought to this shard; the others wait for a tick.
+        // While memory is short, this shard reads one piece at a time; other subscriptions wait for a tick.
         while views.readsUnderWay == 0 || memory.used <= memory.limit {
             guard let request = view.reads.next(view, ready: { work.makeLater(for: $0) }) else { return }
             views.readsUnderWay += 1
@@ -96,8 +96,7 @@ final class HistoryReading: ShardPart {
         }
     }
 
-    /// What the store has of the messages that `Effects.store` asked for. A topic that nobody subscribes to any more is
-    /// ignored.
+    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic has no subscribers any more.
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
         guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }

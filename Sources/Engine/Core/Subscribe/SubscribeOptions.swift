@@ -1,4 +1,4 @@
-// The options of a subscription, the same names on every protocol.
+// SubscribeOptions: the options of a subscription, with the same names in every protocol.
 
 import ForebayWire
 import Replay
@@ -9,11 +9,11 @@ struct SubscribeOptions: Sendable {
     static let largestBuffer: UInt64 = (1 << 31) - 1
 
     var start: Start = .next
-    /// The epoch that `from` belongs to; nil takes it for the topic's present one.
+    /// The epoch of `from`; nil means the topic's current one.
     var epoch: UInt64?
     var buffer = Int(defaultBuffer)
     var overflow: Overflow = .dropOldest
-    /// A gap at the start refuses the subscription.
+    /// Refuses the subscription if it starts with a gap.
     var gapFails = false
     var meta = false
     var demand: Credit.Mode = .outstanding
@@ -30,7 +30,7 @@ struct SubscribeOptions: Sendable {
         try takeStart(route)
         let gap = try route.choice("gap", [("tell", false), ("fail", true)])
         if route["from"] != nil, !meta {
-            // Without metadata a gap could not be seen.
+            // Without metadata a gap could not be reported.
             guard gap != false else {
                 throw .invalid("gap=tell with from needs meta=on: without metadata the gap could not be told.")
             }

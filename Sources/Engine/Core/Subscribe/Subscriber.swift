@@ -1,50 +1,51 @@
-// Subscriber: a remote subscription on the shard of its connection: a cursor into the shard's view of the topic.
+// Subscriber: a client's subscription on the shard of its connection, with a cursor into the shard's view of the topic.
 
 import ForebayWire
 import Replay
 
 final class Subscriber: BoundStream, Timed {
-    /// Unique in this broker; told by `$SYS.subscriptions`.
+    /// Unique in this broker; shown in `$SYS.subscriptions`.
     let id: UInt64
     let options: SubscribeOptions
     let view: TopicView
-    /// What was asked for and not yet received: an account that the cursor does not know of.
+    /// Messages requested and not yet received. The cursor does not know of it.
     private(set) var credit: Credit
-    /// The view is there, and the subscriber has its place in it.
+    /// Whether the view exists and the subscriber is one of its members.
     private(set) var hasJoined = false
-    /// Where it stands, once it has joined. It lies in memory of its own and is used there: a field would be checked
-    /// for exclusive access, and copied, whenever one of its figures is read.
+    /// The position, once it has joined. In separately allocated memory and used in place: a stored field would be
+    /// checked for exclusive access, and copied, for each member that is read.
     var cursor: Subscription {
         unsafeAddress { UnsafePointer(cursorPlace) }
         unsafeMutableAddress { cursorPlace }
     }
     private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
-    /// Its place in `view.members`, or before it has joined in `view.waiting`.
+    /// Its index in `view.members`, or in `view.waiting` before it has joined.
     var member = 0
-    /// Its place among the `block` subscriptions of its view; -1 for those of other policies.
+    /// Its index among the `block` subscriptions of its view; -1 under other policies.
     var blocker = -1
     var isBlocker: Bool { blocker >= 0 }
-    /// Nothing waits for it, and it has been told of no more than its view's round brings members up to.
+    /// No message waits for it, and its cursor is not ahead of its view's round.
     var isInStep = false
-    /// Its turn to be given room in the output; nil if it waits for none.
+    /// Its position in the queue for output space; nil if it does not wait for any.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isHungry: Bool { outputTurn != nil }
-    /// Its next message is made in its form when a turn has time for that.
+    /// Its next message will be encoded when a turn has time for that.
     var awaitsForm = false
-    /// Its next message is in the store, which it has to be asked for; and was, or will be when its turn has come.
+    /// `lacksHistory`: its next message is in the store and has to be requested. `awaitsHistory`: it is queued or in
+    /// flight.
     var lacksHistory = false
     var awaitsHistory = false
-    /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
+    /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it has begun.
     var streamID: SubscriptionID?
-    /// What it has lost, as far as the shard's counters know.
+    /// How many of its losses the shard's counters include.
     var countedDropped: UInt64 = 0
-    /// Why it ended, for the event that tells so.
+    /// Why it ended, for the event.
     var end = "cancelled by the client"
-    /// Since when messages have been waiting for it without a pause, on the monotonic clock; nil while none does.
+    /// Since when messages have been waiting for it without interruption, on the monotonic clock; nil if none are.
     var behindSince: UInt64?
-    /// When its client asked for messages last, on the monotonic clock.
+    /// When its client last requested messages, on the monotonic clock.
     var askedAt: UInt64
-    /// Under `block`: its buffer is full; nil while it is not.
+    /// Under `block`: since when its buffer has been full; nil if it is not.
     var fullness: Fullness?
     var timerPlace = -1
 
@@ -60,33 +61,33 @@ final class Subscriber: BoundStream, Timed {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// It asked to go on in another life of its topic than this one.
+    /// Whether it requested an epoch that is not the topic's current one.
     var isOfOtherEpoch: Bool { options.epoch.map { $0 != view.epoch } ?? false }
 
-    /// It asked to go on where its topic never was – in another epoch, or beyond the next message – and no message has
-    /// come yet to tell so.
+    /// Whether it requested a position that its topic never had (in another epoch, or after the next message) and has
+    /// received no message yet that reports this.
     var hasUntoldGap: Bool {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 
-    /// Its client asks for `n` more messages.
+    /// The client requests `n` more messages.
     /// - Returns: false if n is 0, which is INVALID; nothing changes then.
     func request(_ n: UInt32) -> Bool { credit.add(n) }
 
-    /// The first `count` messages of `range`, which was `deliverable`, were handed over to its connection.
+    /// The first `count` messages of `range`, a result of `deliverable`, were handed over to the connection.
     @inline(__always)
     func handOver(_ count: Int, of range: SequenceRange) {
         cursor.handOver(count, of: range)
         credit.spend(count)
     }
 
-    /// What `read` finds in `cursor`; nil before there is one.
+    /// Reads from `cursor`; nil if the subscriber has not joined.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
     private var log: Log { view.log }
 
-    /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
-    /// What its view's log has given up of them, and no store has, is lost.
+    /// The messages to hand over next, as far as credit allows; nil if there are none, or if the first is in a store.
+    /// Messages that the view's log no longer has are lost unless a store has them.
     @inline(__always)
     func deliverable() -> SequenceRange? {
         while true {
@@ -102,10 +103,10 @@ final class Subscriber: BoundStream, Timed {
         }
     }
 
-    /// It has joined, and has not left.
+    /// Whether it has joined and not left.
     var isMember: Bool { hasJoined && member < view.members.count && view.members[member] === self }
 
-    /// Gives it its place, once.
+    /// Sets its initial position, once.
     func join(at cursor: consuming Subscription) {
         precondition(!hasJoined)
         cursorPlace.initialize(to: cursor)

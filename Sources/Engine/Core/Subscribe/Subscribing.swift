@@ -1,4 +1,4 @@
-// Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and back to its end.
+// Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and to its end.
 
 import Bytes
 import ForebayWire
@@ -84,9 +84,9 @@ final class Subscribing: ShardPart {
         if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
     }
 
-    // The view is there
+    // Once the view is attached
 
-    /// Gives a subscriber its place in the topic and its first messages.
+    /// Sets a subscriber's initial position in the topic and delivers its first messages.
     func join(_ subscriber: Subscriber, now: Instant) {
         let view = subscriber.view
         let options = subscriber.options
@@ -112,15 +112,15 @@ final class Subscribing: ShardPart {
         isOtherEpoch: Bool
     ) -> String {
         if isOtherEpoch {
-            return "gap: the topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
+            return "The topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
                 + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
         }
-        guard case .from(let sequence) = options.start else { return "gap" }
-        return "gap: the topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
+        guard case .from(let sequence) = options.start else { return "Messages are missing." }
+        return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
             + "(exclusive), and \(sequence) was asked for."
     }
 
-    /// As a failure tells it.
+    /// The gap, for the text of a failure.
     private static func gap(_ subscriber: Subscriber) -> String {
         if subscriber.isOfOtherEpoch {
             return " (the topic restarted with epoch \(subscriber.view.epoch), so what was asked for is gone)"
@@ -128,7 +128,7 @@ final class Subscribing: ShardPart {
         return " (the message that was asked for was not there yet)"
     }
 
-    /// What is replayed to who joins.
+    /// The messages available for replay to a new member.
     private func window(of view: TopicView) -> SequenceRange {
         if view.sharesLog, let topic = topics[epoch: view.epoch] {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
@@ -138,9 +138,9 @@ final class Subscribing: ShardPart {
         return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.log.head), end), upper: end)
     }
 
-    // Its end
+    // The end
 
-    /// Tells a subscriber the end of its subscription, which needs no credit and comes behind all messages.
+    /// Sends a subscriber the end of its subscription, which needs no credit and follows all messages.
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
         let dropped = counted(lost, "message was", "messages were")
@@ -154,7 +154,7 @@ final class Subscribing: ShardPart {
         case .topicFailed:
             var reason = "unknown"
             if case .failed(let text) = subscriber.view.state { reason = text }
-            ends.fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
+            ends.fail(subscriber, Refusal(.topicFailed, "\(reason)\(note)"))
         case .overflow(let cause):
             if cause == .blockedTooLong {
                 reached(.blockLimit)
@@ -168,7 +168,7 @@ final class Subscribing: ShardPart {
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
             events.event("overflow", subscriber: subscriber)
-            ends.fail(subscriber, Refusal(.overflow, "overflow: \(text)\(note)"))
+            ends.fail(subscriber, Refusal(.overflow, "\(text)\(note)"))
         }
     }
 
@@ -185,7 +185,7 @@ final class Subscribing: ShardPart {
 
     // Views
 
-    /// The shard's view of a topic, which is asked for if there is none.
+    /// The shard's view of a topic. If there is none, it is requested from the owner.
     private func view(
         of name: String, on connection: Connection, for account: Account?, now: Instant
     ) throws(Refusal) -> TopicView {
@@ -194,7 +194,7 @@ final class Subscribing: ShardPart {
         guard owner == index else {
             let view = TopicView(name: name, owner: owner, views: views)
             views.insert(view)
-            // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
+            // Subscribing and canceling repeatedly must not cause more work than the owner can handle.
             reading.forward(MessageBatch.envelope, of: connection)
             send(.attach(name: name, shard: index, account, connection.id), to: owner)
             return view
@@ -212,7 +212,7 @@ final class Subscribing: ShardPart {
         return view
     }
 
-    /// The owner answered with the topic's log.
+    /// The owner has sent the topic's log.
     func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
         guard let view = views[name], !view.isAttached else {
             send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))
@@ -235,7 +235,7 @@ final class Subscribing: ShardPart {
         for subscriber in view.refused() { ends.fail(subscriber, refusal) }
     }
 
-    /// Tells the owner how far the view is, or that nobody here looks at it any more.
+    /// Reports the view's progress to the owner, or that no subscription here uses it any more.
     func report(_ view: TopicView, now: Instant) {
         guard view.isEmpty else {
             guard let progress = view.progress() else { return }
@@ -256,7 +256,7 @@ final class Subscribing: ShardPart {
         }
     }
 
-    /// Gives credit to a stream of this shard, for the user that opened it. There is nothing to describe in the answer.
+    /// Gives credit to a stream of this shard, for the user that opened it. The answer has no description.
     func give(
         _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
     ) -> Result<Description?, Refusal> {

@@ -1,5 +1,5 @@
-// SubscriptionTable: the subscriptions of a shard's connections, by the numbers that lists give them and by the ids
-// that give credit over plain HTTP, and their limits.
+// SubscriptionTable: the subscriptions of a shard's connections, by the numbers shown in lists and by the ids that
+// accept credit over plain HTTP, and their limits.
 
 import Bytes
 import ForebayWire
@@ -7,14 +7,14 @@ import ForebayWire
 final class SubscriptionTable {
     private let context: ShardContext
     private var byNumber = PartitionedDictionary<UInt64, Subscriber>()
-    /// Streams of plain HTTP that can be given credit.
+    /// Plain HTTP streams that accept credit.
     private var byStream = PartitionedDictionary<SubscriptionID, Subscriber>()
     private var last: UInt64 = 0
 
     init(context: ShardContext) { self.context = context }
 
     var count: Int { byNumber.count }
-    /// Streams of plain HTTP that can be given credit.
+    /// The number of plain HTTP streams that accept credit.
     var streamCount: Int { byStream.count }
 
     subscript(number: UInt64) -> Subscriber? { byNumber[number] }
@@ -32,7 +32,7 @@ final class SubscriptionTable {
         context.counters.subscriptionsOpened &+= 1
     }
 
-    /// The subscription can be given credit under an id of its own.
+    /// Registers the id under which the subscription accepts credit.
     func name(_ subscriber: Subscriber, _ id: SubscriptionID) {
         subscriber.streamID = id
         byStream[id] = subscriber
@@ -47,7 +47,7 @@ final class SubscriptionTable {
 
     // Limits
 
-    /// One more is to be opened; `giveBack` if it is not.
+    /// Counts a subscription that is about to be opened. If it is not opened, the caller must use `giveBack`.
     func take(for account: Account?) throws(Refusal) {
         let (limits, quota) = (context.limits, context.quotas.subscriptions)
         guard quota.take(limit: limits.subscriptions) else {

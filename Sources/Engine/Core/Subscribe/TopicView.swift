@@ -1,66 +1,66 @@
-// TopicView: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are
-// worked out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however
-// many subscribe there. On the owner's own shard the view is the topic's log itself.
+// TopicView: one shard's view of a topic, with the subscriptions of that shard. It handles cursors, credit and overflow
+// using chunks shared with the topic's owner, so a message is sent to a shard once, however many subscribers are there.
+// On the owner's own shard the view uses the topic's log itself.
 //
-// What the owner must know of all subscriptions together – the oldest message that one waits for, up to where `block`
-// subscriptions let publishers go – is kept up to date with each change of a single one. Nothing here goes over all
-// members but to bring them new messages, and that in slices.
+// What the owner must know of all subscriptions (the oldest message that one waits for, and how far `block`
+// subscriptions let publishers append) is updated with each change of a single one. Only delivery of new messages
+// visits all members, and it does so in slices.
 
 import Replay
 
 final class TopicView {
     let name: String
     let owner: Int
-    /// Not known before the owner has answered.
+    /// Unknown until the owner has answered.
     var epoch: UInt64 = 0
     let log: Log
-    /// The log is the owner's own; the owner appends and evicts.
+    /// The log is the owner's; the owner appends and evicts.
     let sharesLog: Bool
-    /// A store has what the log does not hold.
+    /// A store has the messages that the log does not hold.
     var isStored = false
     var reads = HistoryReads()
     var isAttached = false
     var state = TopicState.live
     var retained = SequenceNumber(1)
     private(set) var members: [Subscriber] = []
-    /// What they need together.
+    /// What the members need together.
     private let needs = ViewNeeds()
-    /// Subscribers that came before the view did.
+    /// Subscribers that wait for the view to be attached.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
-    /// Bytes that the topic's log may hold, by which settings.
+    /// Bytes that the topic's log may hold, and the generation of settings from which that was computed.
     private var limit: (bytes: Int, generation: Int)
     var byteLimit: Int {
         let generation = views.context.settingsGeneration
         if limit.generation != generation { limit = (views.limits.retention(of: name).bytes, generation) }
         return limit.bytes
     }
-    /// What a recent message was charged, in bytes.
+    /// The charge of a recent message, in bytes.
     var typical = 0
 
-    /// What another shard is still to be told.
+    /// The progress to report to the owner on another shard.
     private var pending: ViewProgress?
-    /// Messages that subscriptions here have lost, and were handed, since the view was made.
+    /// Messages that subscriptions here have lost, and have received, since the view was created.
     var dropped = DropCounts()
     var delivered: UInt64 = 0
-    /// Bringing members up to the log's end.
+    /// The round that advances members to the log's end.
     private var round: AdvanceRound
     var isDirty = false
-    /// The shard comes back to it to advance it further.
+    /// The view is queued to continue its round.
     var isInLine = false
-    /// Figures have changed since the last tick.
+    /// Its counts have changed since the last tick.
     var isTouched = false
-    /// The messages as subscribers over HTTP get them.
+    /// The messages encoded for HTTP subscribers.
     var entries = EntryCaches()
-    /// Its place among the views with messages in other forms; -1 while it is not among them.
+    /// Its index among the views with messages in other forms; -1 if it has none.
     var formsPlace = -1
 
     /// All views of the shard.
     let views: ViewTable
 
     /// - Parameters:
-    ///   - log: the owner's own, where it is this shard.
-    ///   - end: that of its messages that are committed.
+    ///   - log: the owner's log, if this shard is the owner.
+    ///   - end: the end of its committed messages.
     init(name: String, owner: Int, views: ViewTable, log: Log? = nil, end: SequenceNumber = .first) {
         self.name = name
         self.owner = owner
@@ -72,12 +72,12 @@ final class TopicView {
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
-    /// Up to where it was told that the log goes.
+    /// The end of the log as far as the view knows it.
     var end: SequenceNumber { round.target }
 
     // Joining and leaving
 
-    /// The owner has answered with the topic's log. Returns those who waited for that, in the order of their coming.
+    /// The owner has sent the topic's log. Returns the subscribers that waited for it, in order of arrival.
     func attach(_ snapshot: TopicSnapshot) -> [Subscriber] {
         log.begin(snapshot)
         round = AdvanceRound(end: log.end)
@@ -86,13 +86,13 @@ final class TopicView {
         return waiting
     }
 
-    /// Has a subscriber wait until the owner has answered.
+    /// Makes a subscriber wait until the owner has answered.
     func addWaiting(_ subscriber: Subscriber) {
         subscriber.member = waiting.count
         waiting.append(subscriber)
     }
 
-    /// The topic is not to be had. Returns those who waited for it.
+    /// The owner refused the topic. Returns the subscribers that waited for it.
     func refused() -> [Subscriber] { waiting }
 
     func add(_ subscriber: Subscriber) {
@@ -101,11 +101,11 @@ final class TopicView {
         subscriber.member = members.count
         members.append(subscriber)
         needs.add(subscriber)
-        // The head of a shared log must not go before the owner has heard of the newcomer.
+        // The owner must know of the new member before it evicts the head of a shared log.
         if sharesLog, needs.hold(needed) {
             views.topics[epoch: epoch]?.hold(needed, for: views.index)
         }
-        // Nor may what is published behind it in the same read take room that it does not leave.
+        // Publishes later in the same read must not use room that this member does not leave.
         if sharesLog, subscriber.cursor.overflow == .block, let progress = progress() {
             views.topics[epoch: epoch]?.heard(progress, from: views.index, now: views.moment)
         }
@@ -114,7 +114,7 @@ final class TopicView {
 
     func remove(_ subscriber: Subscriber) {
         guard subscriber.hasJoined else {
-            // It may have been refused as it was about to join.
+            // It may have been refused just before it joined.
             guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
             let last = waiting.removeLast()
             if last !== subscriber {
@@ -134,53 +134,55 @@ final class TopicView {
         markDirty()
     }
 
-    /// Has the owner on another shard told. What it was to be told before this is out of date.
+    /// Queues progress for the owner on another shard. It replaces progress that has not been sent yet.
     func report(_ progress: ViewProgress) {
         if pending == nil { views.reports.add(self) }
         pending = progress
     }
 
-    /// What the owner is to be told; nil if that is nothing any more.
+    /// The progress to send to the owner; nil if there is none any more.
     func takeReport() -> ViewProgress? {
         defer { pending = nil }
         return isEmpty ? nil : pending
     }
 
-    /// Nobody looks at it any more: it holds no messages.
+    /// No subscription uses the view any more: it must not hold messages.
     func release() {
-        // They refer to the view.
+        // They reference the view.
         reads = HistoryReads()
         if !sharesLog { log.removeAll() }
         removeRuns()
     }
 
-    /// Messages in other forms are made for it.
+    /// Messages in other forms have been made for this view.
     @inline(__always)
     func noteRuns() {
         guard formsPlace < 0 else { return }
         views.relief.add(self)
     }
 
-    /// Those that no connection names can be made again. Returns whether there are others.
+    /// Removes the messages in other forms that no connection references, since they can be made again. Returns whether
+    /// any are left.
     func removeUnusedRuns() -> Bool {
         entries.removeUnused()
         if entries.memory == 0 { removeRuns() }
         return entries.memory > 0
     }
 
-    /// Gives up all of them. Whoever is being sent one keeps it.
+    /// Releases all of them. Connections that are sending one keep it.
     func removeRuns() {
         entries.removeAll()
         guard formsPlace >= 0 else { return }
         views.relief.remove(self)
     }
 
-    // The log moves on
+    // Advancing
 
-    /// Members that are brought new messages before others than this view's clients have their turn.
+    /// Members that receive new messages before other work has its turn.
     static let slice = 2048
 
-    /// The owner appended, or ended the topic, or lost its head. Messages go out as far as credit and room allow.
+    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered as far as credit and room
+    /// allow.
     func advance(_ advance: LogAdvance, now: Instant) {
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
@@ -201,13 +203,13 @@ final class TopicView {
         goOn(most: views.slice, now: now)
     }
 
-    /// Brings up to `most` members up to the end; the shard comes again where others are left.
+    /// Advances up to `most` members to the end. If members are left, the shard continues later.
     func goOn(most: Int, now: Instant) {
         var visited = 0
         while visited < most, let subscriber = nextInRound() {
             visited += 1
             subscriber.cursor.appended(upTo: round.target)
-            // What it was not told of may be gone already.
+            // Messages that the subscriber did not know of yet may already be gone.
             if lost > round.completed { subscriber.cursor.evict(before: lost) }
             tellEnd(to: subscriber)
             views.delivery.deliver(subscriber, now: now)
@@ -224,11 +226,11 @@ final class TopicView {
         return round.next(of: members.count).map { members[$0] }
     }
 
-    /// The head of the log goes for want of bytes.
+    /// Messages before `sequence` have been evicted for lack of space.
     func lose(before sequence: SequenceNumber, now: Instant) {
         finishRound(before: sequence, now: now)
         lost = Swift.max(lost, sequence)
-        // Those that end here leave the list, and another one takes their place.
+        // Subscriptions that end here are removed from `members`, and the last one moves to their index.
         let losers = needs.members(below: sequence.value).map { members[$0] }
         for subscriber in losers {
             subscriber.cursor.evict(before: sequence)
@@ -238,7 +240,7 @@ final class TopicView {
         markDirty()
     }
 
-    /// Messages before `sequence` go, which some members may not have been told of: first they are.
+    /// Messages before `sequence` will be evicted, but some members may not know of them yet: they advance first.
     private func finishRound(before sequence: SequenceNumber, now: Instant) {
         if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
     }
@@ -251,11 +253,11 @@ final class TopicView {
         }
     }
 
-    // What the owner is told
+    // Progress
 
     func markDirty() { views.markDirty(self) }
 
-    /// A subscription has got what it gets now.
+    /// Updates the view after a delivery to a subscription.
     /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.
     @inline(__always)
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
@@ -267,8 +269,8 @@ final class TopicView {
         if needs.note(blocker: subscriber, target: round.target) { markDirty() }
     }
 
-    /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
-    /// here needs: neither those who wait, nor those who may join.
+    /// The progress to report to the owner; nil if nothing has changed since the last report. A view of another shard's
+    /// topic also releases what neither waiting nor future subscriptions here need.
     func progress() -> ViewProgress? {
         isDirty = false
         let now = needs.progress(seen: round.completed, members: members.count, dropped: dropped, delivered: delivered)

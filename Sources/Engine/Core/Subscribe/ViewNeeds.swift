@@ -1,23 +1,23 @@
-// ViewNeeds: what the subscriptions of a view need together – the oldest message that one waits for, and what `block`
-// subscriptions let publishers do. It is kept up to date with each change of a single subscription, in O(log n).
+// ViewNeeds: what the subscriptions of a view need together: the oldest message that one waits for, and how far `block`
+// subscriptions let publishers append. Each change of a subscription updates it in O(log n).
 
 import Replay
 
 final class ViewNeeds {
-    /// By member: the oldest message that waits for it.
+    /// The oldest waiting message, by member.
     private let oldest = MinimumTree()
-    /// The members whose policy is `block`.
+    /// The members with the policy `block`.
     private var blockers: [Subscriber] = []
-    /// By blocker that is not `isInStep`: from where nothing may be evicted, and up to where publishers may append.
+    /// By blocker that is not `isInStep`: from where nothing may be evicted, and how far publishers may append.
     private let floors = MinimumTree()
     private let horizons = MinimumTree()
-    /// By blocker that is: how far beyond the round publishers may append. A message that it gets at once changes none
-    /// of these.
+    /// By blocker that is `isInStep`: how far beyond the round publishers may append. Messages that it receives at once
+    /// do not change this.
     private let buffers = MinimumTree()
-    /// What the owner was told last; it is told again when that differs.
+    /// The last progress reported to the owner.
     private var told: ViewProgress?
 
-    /// A subscription has its place among the members, the last one.
+    /// A subscription has joined as the last member.
     func add(_ subscriber: Subscriber) {
         assert(subscriber.member == oldest.count)
         let cursor = (
@@ -34,7 +34,7 @@ final class ViewNeeds {
         buffers.append(MinimumTree.none)
     }
 
-    /// The last member takes the place of one that leaves.
+    /// Removes a member; the last one moves to its index.
     func remove(_ subscriber: Subscriber) {
         oldest.remove(subscriber.member)
         guard subscriber.isBlocker else { return }
@@ -49,22 +49,23 @@ final class ViewNeeds {
         assert(floors.count == blockers.count && horizons.count == blockers.count && buffers.count == blockers.count)
     }
 
-    /// Places of the members for which a message before `sequence` waits.
+    /// Indices of the members for which a message before `sequence` waits.
     func members(below sequence: UInt64) -> [Int] { oldest.places(below: sequence) }
 
-    /// A newcomer needs messages from there on. Returns whether the owner does not know that anybody does.
+    /// A new member needs messages from `needed` on. Returns whether the owner has to be notified.
     func hold(_ needed: SequenceNumber) -> Bool {
         guard needed < told?.needed ?? .init(.max) else { return false }
         told?.needed = needed
         return true
     }
 
-    /// The oldest message that waits for a member, or `MinimumTree.none`. Returns whether the minimum has changed.
+    /// Sets the oldest message that waits for a member, or `MinimumTree.none`. Returns whether the minimum has changed.
     @inline(__always)
     func note(_ subscriber: Subscriber, oldest key: UInt64) -> Bool { oldest.set(subscriber.member, key) }
 
-    /// A `block` subscription has moved, or been told of more messages. Returns whether a minimum has changed.
-    /// - Parameter target: up to where the view brings its members.
+    /// Updates a `block` subscription that has moved or learned of more messages. Returns whether a minimum has
+    /// changed.
+    /// - Parameter target: the end to which the view advances its members.
     func note(blocker subscriber: Subscriber, target: SequenceNumber) -> Bool {
         var keys = (
             floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
@@ -74,14 +75,14 @@ final class ViewNeeds {
         if subscriber.isInStep, keys.floor != MinimumTree.none {
             keys = (MinimumTree.none, MinimumTree.none, keys.horizon - keys.floor)
         }
-        // All: the one that limits the bytes may be another than the one that limits the messages.
+        // Update all three: different subscriptions may limit the bytes and the messages.
         let isFloor = floors.set(subscriber.blocker, keys.floor)
         let isHorizon = horizons.set(subscriber.blocker, keys.horizon)
         return buffers.set(subscriber.blocker, keys.buffer) || isFloor || isHorizon
     }
 
-    /// What the owner has to know.
-    /// - Parameter seen: up to where all members have been brought.
+    /// What the owner must know.
+    /// - Parameter seen: the end that all members have reached.
     func progress(
         seen: SequenceNumber, members: Int, dropped: DropCounts, delivered: UInt64
     ) -> ViewProgress {
@@ -96,7 +97,7 @@ final class ViewNeeds {
 
     private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }
 
-    /// Returns false if the owner knows that.
+    /// Records a report to the owner. Returns false if the owner already knows it.
     func tell(_ progress: ViewProgress) -> Bool {
         guard progress != told else { return false }
         told = progress

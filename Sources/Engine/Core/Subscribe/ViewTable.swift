@@ -1,5 +1,5 @@
-// ViewTable: a shard's views of topics – by name while they can be joined, and by epoch once the owner has answered –
-// and those that the input at work changed.
+// ViewTable: a shard's views of topics (by name while they can be joined, and by epoch once the owner has answered) and
+// the views that the current input changed.
 
 final class ViewTable: ShardPart {
     let timers: Timers
@@ -23,41 +23,41 @@ final class ViewTable: ShardPart {
     private var byName = PartitionedDictionary<String, TopicView>()
     private var byEpoch = PartitionedDictionary<UInt64, TopicView>()
     private var dirty: [TopicView] = []
-    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    /// Members of a view that receive a message before others have their turn. A simulation uses few.
     var slice = TopicView.slice
-    /// Pieces of history that the store was asked for and has not brought.
+    /// History reads in flight.
     var readsUnderWay = 0
 
-    /// Views by name and by epoch, a view in both counted twice.
+    /// The number of views by name and by epoch. A view in both counts twice.
     var count: Int { byName.count + byEpoch.count }
     var namedCount: Int { byName.count }
-    /// Those that can be joined.
+    /// Views that can be joined.
     var named: some Sequence<TopicView> { byName.values }
-    /// Those whose owner has answered.
+    /// Views whose owner has answered.
     var attached: some Sequence<TopicView> { byEpoch.values }
 
     subscript(name: String) -> TopicView? { byName[name] }
     subscript(epoch epoch: UInt64) -> TopicView? { byEpoch[epoch] }
 
-    /// A view that waits for its owner, or is attached already.
+    /// Inserts a view that waits for its owner or is already attached.
     func insert(_ view: TopicView) {
         assert(byName[view.name] == nil)
         byName[view.name] = view
         if view.isAttached { attach(view) }
     }
 
-    /// The owner has answered: the view has its epoch.
+    /// Registers the view's epoch once the owner has answered.
     func attach(_ view: TopicView) {
         assert(view.epoch != 0 && byEpoch[view.epoch] == nil)
         byEpoch[view.epoch] = view
     }
 
-    /// Later subscriptions to the view's name get a new one.
+    /// Later subscriptions to this name use a new view.
     func removeName(of view: TopicView) {
         if byName[view.name] === view { byName[view.name] = nil }
     }
 
-    /// Returns whether it was attached.
+    /// Removes a view. Returns whether it was attached.
     func remove(_ view: TopicView) -> Bool {
         removeName(of: view)
         guard byEpoch[view.epoch] === view else { return false }
@@ -65,7 +65,7 @@ final class ViewTable: ShardPart {
         return true
     }
 
-    /// The shard is gone.
+    /// The shard is being deallocated.
     func removeAll() {
         for view in byEpoch.values { view.release() }
         byName = PartitionedDictionary()
@@ -73,11 +73,11 @@ final class ViewTable: ShardPart {
         dirty = []
     }
 
-    // What an input touched
+    // Views touched by the current input
 
     var hasDirty: Bool { !dirty.isEmpty }
 
-    /// What its owner has to know may have changed.
+    /// What the owner must know of this view may have changed.
     func markDirty(_ view: TopicView) {
         guard !view.isDirty, view.isAttached else { return }
         view.isDirty = true

@@ -1,4 +1,4 @@
-// A number that several shards add to: the only state they share.
+// Counter: a number that several shards add to.
 
 import Synchronization
 

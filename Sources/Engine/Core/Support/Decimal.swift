@@ -1,10 +1,10 @@
-// Numbers as text where no String is to be made for them: in answers to publishes.
+// Decimal: formats numbers without creating a String, for answers to publishes.
 
 enum Decimal {
     /// Digits of the largest number.
     private static let longest = 20
 
-    /// Calls `body` with `value` in decimal digits, which are valid during the call.
+    /// Calls `body` with the decimal digits of `value`, which are valid during the call.
     @inline(__always)
     static func with<Result>(_ value: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         withUnsafeTemporaryAllocation(byteCount: longest, alignment: 1) { space in

@@ -1,14 +1,14 @@
-// JSON, as the control calls and the broker's own topics write it: flat objects, one at a time, straight into bytes.
+// JSON: flat objects as written by control calls and the broker's own topics, encoded directly into bytes.
 
 import Bytes
 
-/// Writes one JSON object. The order of its members is that of the calls.
+/// Writes one JSON object. Its members are in the order of the calls.
 public struct JSONObject {
-    /// What has been written, but for the brace at the end.
+    /// The object so far, without the closing brace.
     private var open: [UInt8] = []
 
     public init() {
-        // Most objects fit.
+        // Enough for most objects.
         open.reserveCapacity(256)
         open.append(UInt8(ascii: "{"))
     }
@@ -29,7 +29,7 @@ public struct JSONObject {
         put(value ? "true" : "false")
     }
 
-    /// A value that is JSON already.
+    /// A value that is already JSON.
     public mutating func add(_ key: String, json: String) {
         name(key)
         put(json)

@@ -1,9 +1,9 @@
-// Lock: for what shards share and no atomic number can hold. Held for a few instructions; never on the path of a
-// message.
+// Lock: protects state that shards share and that does not fit an atomic number. Held for a few instructions, and never
+// on the path of a message.
 
 import Glibc
 
-/// Not recursive. Of the C library, as the thread sanitizer sees what it orders.
+/// Not recursive. Uses the C library's mutex because the thread sanitizer understands it.
 struct Lock: ~Copyable, @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 

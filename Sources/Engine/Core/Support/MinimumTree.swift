@@ -1,28 +1,28 @@
-// MinimumTree: the smallest of many keys that change often. Each key has a place; above the places stands a binary tree
-// in which each node holds the smaller of its two children. A change costs O(log n), and one step on average when all
-// keys move on one after the other; the minimum is read in O(1).
+// MinimumTree: the minimum of many keys that change often. Each key is at an index, a leaf of a binary tree in which
+// each node holds the smaller of its two children. A change costs O(log n), but a single step on average when all keys
+// advance one after the other. Reading the minimum costs O(1).
 //
 //                      node 1 = minimum
 //               node 2               node 3
-//           node 4   node 5      node 6   node 7         capacity = 4: place p is node capacity + p
+//           node 4   node 5      node 6   node 7         capacity = 4: index p is node capacity + p
 //
-// Keys are UInt64; `none` stands for a place without one.
+// Keys are UInt64; `none` means that there is no key.
 
 final class MinimumTree {
-    /// The key of a place that has none.
+    /// The key of an index without a key.
     static let none = UInt64.max
     private static let smallest = 4
 
     private var capacity = MinimumTree.smallest
     private var nodes: UnsafeMutablePointer<UInt64>
-    /// Places in use.
+    /// Indices in use.
     private(set) var count = 0
 
     init() { nodes = MinimumTree.allocate(MinimumTree.smallest) }
 
     deinit { nodes.deallocate() }
 
-    /// `none` while no place has a key.
+    /// `none` if there are no keys.
     @inline(__always)
     var minimum: UInt64 { nodes[1] }
 
@@ -34,7 +34,7 @@ final class MinimumTree {
         set(count - 1, key)
     }
 
-    /// Changes the key of a place. Returns whether the minimum is another one now.
+    /// Changes the key at an index. Returns whether the minimum has changed.
     @inline(__always)
     @discardableResult
     func set(_ place: Int, _ key: UInt64) -> Bool {
@@ -43,18 +43,18 @@ final class MinimumTree {
         return update(capacity + place, key)
     }
 
-    /// Removes the place; the last one takes its number.
+    /// Removes an index; the last key moves there.
     func remove(_ place: Int) {
         let last = nodes[capacity + count - 1]
         set(count - 1, MinimumTree.none)
         if place < count - 1 { set(place, last) }
         count -= 1
-        // A quarter, so that one that comes and goes does not resize it each time.
+        // At a quarter, so that alternating additions and removals do not resize it each time.
         if capacity > MinimumTree.smallest, count <= capacity / 4 { resize(to: capacity / 2) }
     }
 
-    /// The places from `start` on whose keys are below `key`, in order, at most `most` of them. Looks at O(log n) nodes
-    /// for each.
+    /// The indices from `start` on whose keys are less than `key`, in order, at most `most`. Visits O(log n) nodes for
+    /// each.
     func places(below key: UInt64, from start: Int = 0, most: Int = .max) -> [Int] {
         var found: [Int] = []
         var open = [1]
@@ -70,7 +70,7 @@ final class MinimumTree {
         return found
     }
 
-    /// One past the last place below `node`.
+    /// One past the last index below `node`.
     private func end(of node: Int) -> Int {
         let depth = (node.leadingZeroBitCount - capacity.leadingZeroBitCount)
         return ((node + 1) << depth) - capacity

@@ -1,16 +1,16 @@
 // PartitionedDictionary: a dictionary that grows a part at a time.
 
-/// Swift's dictionary moves all its entries when it grows, which takes tens of milliseconds at 100,000 of them: nobody
-/// else is served meanwhile. Where this one has more than a few, it has 256 parts, each of which grows by itself.
+/// Swift's dictionary moves all entries when it grows, which takes tens of milliseconds with 100,000 entries and stalls
+/// everything else. This one switches to 256 parts that grow independently once it has more than a few entries.
 struct PartitionedDictionary<Key: Hashable, Value> {
-    /// Entries that one part may have before there are all.
+    /// Entries in one part before the dictionary is split.
     private static var few: Int { 4096 }
 
     private var parts: [[Key: Value]] = [[:]]
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// In no order that means anything.
+    /// In unspecified order.
     var values: some Sequence<Value> { parts.lazy.flatMap(\.values) }
 
     subscript(key: Key) -> Value? {
@@ -24,7 +24,7 @@ struct PartitionedDictionary<Key: Hashable, Value> {
         }
     }
 
-    /// Changes values where they are.
+    /// Changes values in place.
     mutating func update(_ change: (inout Value) -> Void) {
         for part in parts.indices {
             for key in parts[part].keys { change(&parts[part][key]!) }

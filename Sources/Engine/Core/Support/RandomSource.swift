@@ -1,13 +1,13 @@
-// RandomSource: numbers that nobody can foretell, whoever knows others of them. Epochs are told to everyone, and must
-// not give away the ids of other people's subscriptions.
+// RandomSource: numbers that remain unpredictable to clients that know some of them. Epochs are public and must not
+// reveal the ids of other clients' subscriptions.
 //
-// SipHash-2-4 of a counter, under a key that the seed makes. https://www.aumasson.jp/siphash/siphash.pdf
+// SipHash-2-4 of a counter, with a key derived from the seed. https://www.aumasson.jp/siphash/siphash.pdf
 
 package struct RandomSource {
     private let key: (UInt64, UInt64)
     private var counter: UInt64 = 0
 
-    /// - Parameter seed: from the operating system; the numbers are as hard to guess as it is.
+    /// - Parameter seed: from the operating system. The numbers are as hard to guess as the seed.
     package init(seed: UInt64) {
         key = (seed, ~seed.byteSwapped)
     }
@@ -17,12 +17,12 @@ package struct RandomSource {
         return RandomSource.hash(counter, key)
     }
 
-    /// SipHash-2-4 of the eight bytes of `word`, lowest first.
+    /// SipHash-2-4 of the eight bytes of `word`, least significant first.
     static func hash(_ word: UInt64, _ key: (UInt64, UInt64)) -> UInt64 {
         var state = State(
             a: key.0 ^ 0x736F_6D65_7073_6575, b: key.1 ^ 0x646F_7261_6E64_6F6D, c: key.0 ^ 0x6C79_6765_6E65_7261,
             d: key.1 ^ 0x7465_6462_7974_6573)
-        // The word, and a last one that holds the length in its highest byte.
+        // The word, and a final block with the length in its highest byte.
         for block in [word, 8 << 56] {
             state.d ^= block
             state.round()

@@ -1,5 +1,5 @@
-// Slab: a table of objects whose places are reused, addressed by (index, generation) so that a stale handle finds
-// nothing rather than a stranger.
+// Slab: a table of objects with reusable slots, addressed by (index, generation), so that a stale handle finds nothing
+// instead of another object.
 
 struct Handle: Hashable, Sendable {
     var index: UInt32
@@ -16,7 +16,7 @@ struct Slab<Element: AnyObject> {
     private var free: [UInt32] = []
     private(set) var count = 0
 
-    /// One past the highest index in use so far; with `at`, for going over all elements in pages.
+    /// One past the highest index used so far. Together with `at`, for iterating over all elements in pages.
     var bound: Int { places.count }
 
     subscript(handle: Handle) -> Element? {
@@ -26,7 +26,7 @@ struct Slab<Element: AnyObject> {
         return places[Int(handle.index)].element
     }
 
-    /// The same without counting a reference: the table has to keep the element as long as it is used.
+    /// As the subscript, without retaining: the caller must ensure that the element stays in the table meanwhile.
     @inline(__always)
     func unretained(_ handle: Handle) -> Unmanaged<Element>? {
         guard Int(handle.index) < places.count, places[Int(handle.index)].generation == handle.generation else {
@@ -40,7 +40,7 @@ struct Slab<Element: AnyObject> {
 
     func at(_ index: Int) -> Element? { places[index].element }
 
-    /// Puts in what `make` builds from its handle.
+    /// Inserts the element that `make` creates from its handle.
     mutating func insert(_ make: (Handle) -> Element) -> Element {
         count += 1
         if let index = free.popLast() {

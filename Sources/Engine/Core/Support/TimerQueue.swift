@@ -1,9 +1,9 @@
-// TimerQueue: when each of many things is to be looked at next. A binary heap by time; each element knows its place, so
-// that it can be moved or taken out in O(log n). What has nothing to wait for is not in it, and costs nothing.
+// TimerQueue: when each of many elements is due. A binary heap by time; each element knows its index, so it can be
+// moved or removed in O(log n). An element without a deadline is not in the queue and costs nothing.
 
-/// What a `TimerQueue` can hold. An element is in one queue at most.
+/// An element of a `TimerQueue`. It can be in one queue at a time.
 protocol Timed: AnyObject {
-    /// Its place in the queue; -1 while it is in none. The queue's own.
+    /// Its index in the queue; -1 if it is in none. Managed by the queue.
     var timerPlace: Int { get set }
 }
 
@@ -11,10 +11,10 @@ struct TimerQueue<Element: Timed> {
     private var entries: [(time: UInt64, element: Element)] = []
 
     var count: Int { entries.count }
-    /// When the first of them is due.
+    /// The time when the first element is due.
     var deadline: UInt64? { entries.first?.time }
 
-    /// Has an element looked at when `time` has come, or earlier if it is due then already. `UInt64.max` is never.
+    /// Makes an element due at `time`, unless it is due earlier already. `UInt64.max` means never.
     mutating func schedule(_ element: Element, by time: UInt64) {
         guard time < .max else { return }
         if element.timerPlace >= 0 {
@@ -38,7 +38,7 @@ struct TimerQueue<Element: Timed> {
         sink(last.element.timerPlace)
     }
 
-    /// Takes out the next one that is due; nil if none is.
+    /// Removes and returns the next element that is due; nil if there is none.
     mutating func takeDue(now: UInt64) -> Element? {
         guard let first = entries.first, first.time <= now else { return nil }
         cancel(first.element)

@@ -1,36 +1,36 @@
-// TurnQueue: a FIFO queue from which any element can be withdrawn. `append` returns a ticket, which the owner keeps
-// with the element and hands to `withdraw`. A withdrawn element is released at once and leaves a gap; gaps are closed
-// up once they are most of the queue. Joining and taking a turn cost O(1) amortised. Leaving costs O(1), and O(log n)
-// after gaps were closed up, when the ticket no longer tells the place by itself.
+// TurnQueue: a FIFO queue from which any element can be withdrawn. `append` returns a ticket, which the caller keeps
+// with the element and passes to `withdraw`. A withdrawn element is released at once and leaves a gap; the queue is
+// compacted when gaps make up most of it. Appending and removing the first element cost O(1) amortized. Withdrawing
+// costs O(1), or O(log n) after compaction, when the ticket no longer gives the index directly.
 //
 //     entries  [taken] [taken] [ 7: a ] [ gap ] [ 9: c ] [ 10: d ]      count = 3
 //                                ^ head                                 tickets ascend
 
 struct TurnQueue<Element> {
-    /// A place in one queue. It is never used again, so withdrawing twice does nothing.
+    /// A position in one queue. It is never reused, so withdrawing twice has no effect.
     struct Ticket: Equatable {
         fileprivate let number: UInt64
     }
 
     private struct Entry {
         let number: UInt64
-        /// Nil: a gap.
+        /// Nil for a gap.
         var element: Element?
     }
 
-    /// Capacity that an empty queue keeps.
+    /// The capacity that an empty queue keeps.
     private static var kept: Int { 32 }
 
     private var entries: [Entry] = []
-    /// The first entry that is still there; never a gap.
+    /// The index of the first element; never a gap.
     private var head = 0
     private var nextNumber: UInt64 = 0
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// The element whose turn is next.
+    /// The next element.
     var first: Element? { count > 0 ? entries[head].element : nil }
-    /// Entries held in memory, gaps included: at most twice `count`, and `kept`.
+    /// Entries in memory, including gaps: at most twice `count` plus `kept`.
     var footprint: Int { entries.count }
 
     @discardableResult
@@ -50,7 +50,7 @@ struct TurnQueue<Element> {
         return element
     }
 
-    /// Takes out the element with that ticket. Returns whether it was still there.
+    /// Removes the element with this ticket. Returns whether it was still in the queue.
     @discardableResult
     mutating func withdraw(_ ticket: Ticket) -> Bool {
         guard let place = place(of: ticket.number), entries[place].element != nil else { return false }
@@ -65,12 +65,12 @@ struct TurnQueue<Element> {
         count = 0
     }
 
-    /// In turn.
+    /// In order.
     func forEach(_ body: (Element) -> Void) {
         for entry in entries[head...] { if let element = entry.element { body(element) } }
     }
 
-    /// Without gaps closed up it is as far from the first entry as the numbers are apart, else nearer.
+    /// Without compaction the index differs from the head by the difference of the numbers, after it by less.
     private func place(of number: UInt64) -> Int? {
         guard count > 0, number >= entries[head].number, number < nextNumber else { return nil }
         var high = Swift.min(entries.count - 1, head + Int(clamping: number - entries[head].number))
@@ -97,7 +97,7 @@ struct TurnQueue<Element> {
         if head > entries.count / 2, entries.capacity <= 4 * entries.count {
             entries.removeFirst(head)
         } else {
-            // A new array, which is as small as what is left.
+            // A new array, just large enough for the remaining elements.
             entries = entries[head...].filter { $0.element != nil }
         }
         head = 0

@@ -1,26 +1,26 @@
-// Activity: how busy topics are, and which of a shard's are the busiest. Messages count for less the longer ago they
-// came. That is worked out so that a topic's figure changes only when a message comes, and only grows: so the busiest
-// can be kept as they change, and nothing is ever sorted for that, nor gone over.
+// Activity: how busy topics are, and which topics of a shard are the busiest. A message counts for less the older it
+// is. The measure of a topic changes only when a message arrives, and only grows, so the busiest topics are maintained
+// incrementally, without sorting or traversing all topics.
 //
-// A message at the moment t weighs 2^(t/halfLife), and the sum is kept as its logarithm. Any two sums compare at any
-// later moment as they do now.
+// A message at time t weighs 2^(t/halfLife), and the sum is kept as its logarithm. The order of two sums does not
+// change with time.
 
 import Glibc
 
 struct Activity: Sendable {
-    /// Nanoseconds after which a message counts for half.
+    /// Nanoseconds after which a message counts half.
     static let halfLife: Double = 60e9
 
-    /// The logarithm of the sum; 0 before the first message.
+    /// The logarithm of the sum. It begins as if one message had arrived at creation.
     private(set) var weight = 0.0
     private var counted: UInt64 = 0
 
-    /// Larger where there was more.
+    /// Larger for busier topics.
     var order: UInt64 { weight.bitPattern }
 
     init(madeAt now: UInt64) { weight = Double(now) / Activity.halfLife }
 
-    /// `published` messages have come so far. False if none is new.
+    /// Updates the weight after `published` messages in total. Returns false if none is new.
     mutating func note(published: UInt64, now: UInt64) -> Bool {
         guard published != counted else { return false }
         let time = Double(now) / Activity.halfLife
@@ -29,17 +29,17 @@ struct Activity: Sendable {
         return true
     }
 
-    /// One of the busiest gives way only to one that is busier by a tenth, or two that are alike would take turns.
+    /// A tenth busier: otherwise two similar topics would keep replacing each other.
     func isClearlyBusier(than other: Activity) -> Bool { weight > other.weight + 0.1375 }
 }
 
-/// A shard's busiest topics: a heap with the least busy of them on top.
+/// A shard's busiest topics: a heap with the least busy one on top.
 struct BusiestTopics {
     static let most = 1000
 
     private(set) var topics: [Topic] = []
 
-    /// A topic is new, or has become busier.
+    /// A topic is new or has become busier.
     mutating func note(_ topic: Topic) {
         if topic.busyPlace >= 0 { return sink(topic.busyPlace) }
         if topics.count < BusiestTopics.most {

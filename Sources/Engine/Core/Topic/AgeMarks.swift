@@ -1,18 +1,18 @@
-// AgeMarks: for how long a topic's messages have been there, by a clock that nobody sets. Their timestamps are the wall
-// clock's: were they what `retain-age` goes by, setting that clock would throw history away, or keep it for good.
+// AgeMarks: the age of a topic's messages on the monotonic clock. Timestamps use the wall clock: if `retain-age` used
+// those, setting the clock would discard history or keep it forever.
 
 import Bytes
 import Replay
 
-/// Marks (end of the log, moment) of one topic, oldest first: the messages before that end were there at that moment.
+/// Marks (end of the log, time) of one topic, oldest first: messages before that end existed at that time.
 struct AgeMarks {
-    /// Marks that an age is divided into, and so at most that many and one: a message stays longer than it should by
-    /// this part of the age at most, and never goes too early.
+    /// Marks per `age`, so there is at most one more than that. A message may be kept too long by at most this fraction
+    /// of the age, and is never removed too early.
     static let count: UInt64 = 64
 
     private var marks: [(end: SequenceNumber, time: UInt64)] = []
 
-    /// The log ends here now.
+    /// Records the current end of the log.
     mutating func note(end: SequenceNumber, age: UInt64, now: UInt64) {
         if let last = marks.last {
             guard last.end < end, now - Swift.min(last.time, now) >= age / AgeMarks.count else { return }
@@ -20,7 +20,7 @@ struct AgeMarks {
         marks.append((end, now))
     }
 
-    /// Messages before this have been there for `age`; nil if none has since this was asked before.
+    /// The end of the messages that have reached `age`; nil if there are no further ones since the last call.
     mutating func takeOld(age: UInt64, now: UInt64) -> SequenceNumber? {
         let young = marks.firstIndex { $0.time.addingClamped(age) > now } ?? marks.count
         guard young > 0 else { return nil }
@@ -29,7 +29,8 @@ struct AgeMarks {
         return end
     }
 
-    /// Begins with what is there already, of which the timestamps tell how old it is, as far as the clock is right.
+    /// Starts with the log's existing messages. Their age follows from their timestamps, as far as the clock is
+    /// correct.
     mutating func begin(with log: Log, now: Instant) {
         marks.removeAll()
         let stride = Swift.max(1, (log.end - log.head) / Int(AgeMarks.count))

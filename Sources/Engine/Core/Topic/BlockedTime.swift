@@ -1,12 +1,12 @@
-// BlockedTime: for how long publishers of a topic have had to wait for room.
+// BlockedTime: for how long publishers of a topic have waited for room.
 
 struct BlockedTime {
     /// On the monotonic clock; nil while none waits.
     private(set) var since: UInt64?
-    /// Nanoseconds, before that.
+    /// Nanoseconds before `since`.
     private var before: UInt64 = 0
 
-    /// Returns whether that is a change.
+    /// Returns whether the state has changed.
     mutating func note(_ isBlocked: Bool, now: UInt64) -> Bool {
         guard isBlocked != (since != nil) else { return false }
         before = total(now: now)
@@ -14,8 +14,8 @@ struct BlockedTime {
         return true
     }
 
-    /// Nanoseconds in all.
+    /// Total nanoseconds.
     func total(now: UInt64) -> UInt64 { before &+ current(now: now) }
-    /// Nanoseconds since it began last; 0 while none waits.
+    /// Nanoseconds since the current wait began; 0 if none waits.
     func current(now: UInt64) -> UInt64 { since.map { now - Swift.min($0, now) } ?? 0 }
 }

@@ -1,19 +1,19 @@
-// Channel: one publishing channel as its topic's owner sees it.
+// Channel: a publishing channel, from the point of view of its topic's owner.
 
 import Replay
 
 final class Channel {
     enum State {
         case open
-        /// The publisher's half is complete; the channel ends when nothing of it is parked or uncommitted.
+        /// The publisher's half is complete; the channel ends when none of its messages is parked or uncommitted.
         case complete
-        /// Its topic has removed it. The refusal is sent once everything of the channel is committed.
+        /// Removed by its topic. The refusal is sent once all messages of the channel are committed.
         case removed(Refusal?)
     }
 
-    /// The message that opens a channel needs no credit.
+    /// The first message of a channel needs no credit.
     enum FirstMessage {
-        /// The channel was opened without it.
+        /// It has not arrived.
         case awaited
         /// It waits for room.
         case parked
@@ -21,29 +21,29 @@ final class Channel {
     }
 
     let key: StreamKey
-    /// Held until the channel is removed from it.
+    /// Referenced until the topic removes the channel.
     let topic: Topic
     let options: PublishOptions
     let connection: ConnectionID
     var state: State
     var first: FirstMessage
-    /// Granted and not yet used.
+    /// Credit granted and not yet used.
     var outstanding = 0
-    /// The part of `outstanding` that room is reserved for, until `reservedUntil`; one more with a first message that
-    /// is yet to come.
+    /// The part of `outstanding` for which room is reserved until `reservedUntil`; one more while the first message is
+    /// still to come.
     var reserved = 0
     var reservedUntil: UInt64 = 0
     var accepted: UInt64 = 0
-    /// In the log and not yet committed.
+    /// Messages in the log and not yet committed.
     var uncommitted = 0
     var last = SequenceNumber(0)
-    /// Accepted since the last acknowledgement was sent.
+    /// Messages were accepted since the last acknowledgement.
     var hasNews = false
-    /// Its place in the list of its topic.
+    /// Its index in its topic's list of channels.
     var place = -1
-    /// Its turn to be granted credit.
+    /// Its position in the queue for credit.
     var turn = CreditLine.Turn.none
-    /// Its place among the topic's reservations.
+    /// Its position among the topic's reservations.
     var reservation: TurnQueue<Reservations.Entry>.Ticket?
 
     init(_ key: StreamKey, _ request: PublishRequest, topic: Topic) {

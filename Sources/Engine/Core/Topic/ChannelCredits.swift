@@ -1,5 +1,5 @@
-// ChannelCredits: the credit of a topic's channels. It is granted out of the room that the topic has, and reserves some
-// of that for a while.
+// ChannelCredits: the credit of a topic's channels. It is granted from the topic's room, part of which it reserves for
+// a while.
 
 import Replay
 
@@ -8,22 +8,22 @@ struct ChannelCredits {
     var line = CreditLine()
     private var reservations = Reservations()
 
-    /// Grants a channel that wants credit up to its share.
+    /// Grants credit, up to its share, to a channel that wants some.
     /// - Parameters:
     ///   - share: messages that each channel may have now.
     ///   - most: messages that one channel may have at any time.
-    ///   - free: messages that there is room for.
-    /// - Returns: the credit, and the room that it takes; nil if the channel has its share. It is in line again when
-    ///   it uses some of it.
+    ///   - free: messages for which there is room.
+    /// - Returns: the credit and the room that it takes; nil if the channel has its share. It is queued again when it
+    ///   uses some.
     mutating func grant(
         to channel: Channel, share: Int, most: Int, free: Int, of room: inout Room, now: UInt64
     ) -> (credit: Int, room: Int)? {
-        // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
+        // Earlier credit without a reservation counts against the share, so an idle channel does not accumulate credit.
         let target = Swift.min(most, share + channel.reserved)
         let count = Swift.min(target - Swift.max(channel.outstanding, channel.reserved), free)
         guard count > 0 else { return nil }
-        // A first message that is yet to come spends no credit, but takes room. One alone is granted all the same, as
-        // a publisher that waits for credit before the first message would wait for ever.
+        // A first message that is still to come uses no credit but takes room. If there is room for only one, it is
+        // granted anyway: a publisher that waits for credit before its first message would wait forever.
         let isFirst = channel.first == .awaited && channel.reserved <= channel.outstanding && room.horizon != nil
         let credit = isFirst && count > 1 ? count - 1 : count
         channel.outstanding += credit
@@ -35,7 +35,7 @@ struct ChannelCredits {
         return (credit, count)
     }
 
-    /// Messages came that were granted.
+    /// Granted messages have arrived.
     mutating func spend(_ count: Int, of channel: Channel, in room: inout Room) {
         assert(count <= channel.outstanding)
         channel.outstanding -= count
@@ -43,7 +43,7 @@ struct ChannelCredits {
         if channel.outstanding <= line.threshold { line.update(channel) }
     }
 
-    /// Room that a channel had reserved is used, or free again.
+    /// Room reserved by a channel was used, or is free again.
     func release(_ count: Int, of channel: Channel, in room: inout Room) {
         let given = Swift.min(channel.reserved, count)
         channel.reserved -= given
@@ -54,14 +54,14 @@ struct ChannelCredits {
     /// When the first reservation may end, on the monotonic clock; nil if there is none.
     var deadline: UInt64? { reservations.deadline }
 
-    /// Returns false if none has ended.
+    /// Ends the next reservation that has expired. Returns false if there is none.
     mutating func endReservation(in room: inout Room, now: UInt64) -> Bool {
         guard let channel = reservations.takeEnded(now: now) else { return false }
         release(channel.reserved, of: channel, in: &room)
         return true
     }
 
-    /// A channel is removed from its topic.
+    /// A channel has been removed from its topic.
     mutating func withdraw(_ channel: Channel, from room: inout Room) {
         assert(channel.isRemoved)
         line.update(channel)

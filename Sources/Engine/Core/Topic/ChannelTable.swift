@@ -1,16 +1,16 @@
-// ChannelTable: the channels of a topic, by key and in a list.
+// ChannelTable: the channels of a topic, by key and as a list.
 
 struct ChannelTable {
     private var byKey = PartitionedDictionary<StreamKey, Channel>()
-    /// Channels know their places.
+    /// Each channel stores its index.
     private(set) var all: [Channel] = []
 
     var count: Int { all.count }
     var isEmpty: Bool { all.isEmpty }
-    /// One of them; nil if there is none. Inputs that are the same give the same one.
+    /// Some channel; nil if there is none. The choice is deterministic.
     var any: Channel? { all.last }
 
-    /// All of them, in the same order in every run.
+    /// All channels in a deterministic order.
     var inOrder: [Channel] {
         all.sorted {
             ($0.key.shard, $0.key.handle.index, $0.key.handle.generation)
@@ -26,7 +26,7 @@ struct ChannelTable {
         byKey[channel.key] = channel
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the channel was in the table.
     mutating func remove(_ channel: Channel) -> Bool {
         guard byKey.removeValue(forKey: channel.key) != nil else { return false }
         let last = all.removeLast()

@@ -1,26 +1,26 @@
-// CommitLine: messages of a topic that are appended and not yet committed, and the publishers that wait for that.
+// CommitLine: the appended but uncommitted messages of a topic, and the publishers that wait for them to be committed.
 //
 //      committed            handedOver              log.end
-//  seen    |  with the store    |  new in this input   |
+//  seen    |  sent to the store |  new in this input   |
 //
-// A topic in memory has none: its messages are committed as they are appended. Where a store keeps them, the driver
-// gives them to it and reports what it has, in `Shard.committed`. Until then nobody sees them, no publisher is told of
-// them, and nothing gives them up; to publishers the store is a `block` subscription that waits for all of them.
+// A topic in memory has none: its messages are committed as they are appended. If a store keeps the topic, the driver
+// passes new messages to it and reports progress with `Shard.committed`. Until then messages are neither visible nor
+// acknowledged, and are not dropped. To publishers the store is a `block` subscription that waits for all of them.
 
 import Replay
 
 struct CommitLine {
-    /// Who waits for the message with that sequence to be committed.
+    /// A publisher that waits for the message with this sequence to be committed.
     typealias Waiting = (sequence: SequenceNumber, who: Publisher)
     enum Publisher {
-        /// Up to this message of the channel, which are `count` more than before.
+        /// Messages of the channel up to this one, `count` more than before.
         case channel(Channel, count: Int)
         case single(StreamKey)
     }
 
     /// Messages before this are visible and acknowledged.
     private(set) var committed: SequenceNumber
-    /// Messages before this were given to the store.
+    /// Messages before this were handed to the store.
     private var handedOver: SequenceNumber
     private var waiting = TurnQueue<Waiting>()
 
@@ -36,7 +36,7 @@ struct CommitLine {
 
     mutating func add(_ key: StreamKey, at sequence: SequenceNumber) { waiting.append((sequence, .single(key))) }
 
-    /// What is new in the log and for the store; nil if nothing is.
+    /// New messages in the log, for the store; nil if there are none.
     mutating func takeNew(of log: Log, epoch: UInt64) -> AppendedMessages? {
         guard handedOver < log.end else { return nil }
         defer { handedOver = log.end }
@@ -44,7 +44,7 @@ struct CommitLine {
             topic: epoch, first: handedOver, end: log.end, pieces: log.pieces(from: handedOver, upTo: log.end))
     }
 
-    /// The store has the messages before `end`. Returns false if that is nothing new.
+    /// The store has committed the messages before `end`. Returns false if that was known.
     mutating func commit(upTo end: SequenceNumber) -> Bool {
         let end = Swift.min(end, handedOver)
         guard end > committed else { return false }
@@ -52,7 +52,7 @@ struct CommitLine {
         return true
     }
 
-    /// Publishers whose messages are committed now, in the order of the messages.
+    /// Publishers whose messages are committed now, in the order of these messages.
     mutating func takeCommitted() -> [Waiting] {
         var taken: [Waiting] = []
         while let next = waiting.first, next.sequence < committed {

@@ -1,9 +1,9 @@
-// CreditLine: the channels of one topic that want credit, in turn. Those without any come first; those that have used
-// half of what they may have come next. A channel gets in line when it uses credit, so one that does nothing costs
-// nothing, however many there are.
+// CreditLine: the channels of one topic that want credit, in order. Channels without credit come first, followed by
+// those that have used half of their share. A channel is queued when it uses credit, so idle channels cost nothing,
+// however many there are.
 
 struct CreditLine {
-    /// A channel's place in one of the two queues.
+    /// A channel's position in one of the two queues.
     enum Turn {
         case none
         case starved(TurnQueue<Channel>.Ticket)
@@ -12,14 +12,14 @@ struct CreditLine {
 
     private var starved = TurnQueue<Channel>()
     private var low = TurnQueue<Channel>()
-    /// Channels with no more credit than this want some.
+    /// Channels with at most this much credit want some.
     private(set) var threshold = 0
 
-    /// Channels without credit.
+    /// The number of channels without credit.
     var starvedCount: Int { starved.count }
     var count: Int { starved.count + low.count }
 
-    /// A channel's credit has changed, or whether it wants some.
+    /// Updates a channel after its credit, or its wish for credit, has changed.
     mutating func update(_ channel: Channel) {
         let isStarved = channel.wantsCredit && channel.outstanding == 0
         let isLow = channel.wantsCredit && !isStarved && channel.outstanding <= threshold
@@ -33,7 +33,7 @@ struct CreditLine {
         if isLow { channel.turn = .low(low.append(channel)) }
     }
 
-    /// The one whose turn it is, if what it has is at most `threshold`. It leaves the line.
+    /// Removes and returns the next channel with at most `threshold` credit.
     mutating func next(_ threshold: Int) -> Channel? {
         self.threshold = threshold
         while let channel = starved.first ?? low.first {
@@ -53,7 +53,7 @@ struct CreditLine {
     }
 }
 
-/// Reservations of one topic's channels, in the order in which they end.
+/// The reservations of one topic's channels, in the order in which they end.
 struct Reservations {
     typealias Entry = (channel: Channel, until: UInt64)
     private var entries = TurnQueue<Entry>()
@@ -61,19 +61,19 @@ struct Reservations {
     /// When the first of them may end.
     var deadline: UInt64? { entries.first?.until }
 
-    /// A channel's reservation lasts until `channel.reservedUntil`, which never comes before that of any other.
+    /// Adds a reservation until `channel.reservedUntil`, which is never earlier than that of any other.
     mutating func note(_ channel: Channel) {
         guard channel.reservation == nil else { return }
         channel.reservation = entries.append((channel, channel.reservedUntil))
     }
 
-    /// A channel has none any more.
+    /// Removes a channel's reservation.
     mutating func withdraw(_ channel: Channel) {
         if let place = channel.reservation { entries.withdraw(place) }
         channel.reservation = nil
     }
 
-    /// The next channel whose reservation has ended; nil when there is none.
+    /// The next channel whose reservation has ended; nil if there is none.
     mutating func takeEnded(now: UInt64) -> Channel? {
         while let (channel, until) = entries.first, until <= now {
             _ = entries.popFirst()

@@ -1,25 +1,25 @@
-// MemoryRelief: what gives way when memory is short, in this order: what can be made again; history that is only
-// replay; what subscriptions merely wait for, down to a fair share of each topic, which they lose as they do to
-// `retain-bytes`. What `block` subscriptions wait for, and publishes that are parked, do not give way. Beyond the limit
-// these alone have publishes refused, and a fourth above the limit that is used up in spite of all. What clients that
-// do not read were handed has bounds of its own, and refuses nobody.
+// MemoryRelief: what is released when memory is short, in this order: data that can be made again; history kept only
+// for replay; messages that subscriptions wait for, down to a fair share for each topic, lost as under `retain-bytes`.
+// What `block` subscriptions wait for, and parked publishes, are never released. Above the limit, publishes are refused
+// to topics where these exceed the fair share, and to all topics once usage is a quarter above the limit. Data handed
+// to clients that do not read has its own bounds and causes no refusals.
 
 import Replay
 
 final class MemoryRelief {
-    /// Beyond its limit, memory is given up to one part in so many more.
+    /// Usage may exceed the limit by at most 1/`overshoot` of it.
     static let overshoot = 4
-    /// Topics that one look goes over.
+    /// Topics visited in one pass.
     static let topicsPerLook = 256
 
     private let context: ShardContext
     private let memory: MemoryBudget
     private let topics: TopicTable
-    /// When it may help again, on the monotonic clock.
+    /// When relief may help again, on the monotonic clock.
     private var next: UInt64 = 0
-    /// Where it goes on with topics.
+    /// The next topic slot to visit.
     private var topicPlace = 0
-    /// Views with messages in other forms, which can be made again, and where it goes on with them.
+    /// Views with messages in other forms, which can be made again, and the index of the next one to visit.
     private(set) var viewsWithForms: [TopicView] = []
     private var viewPlace = 0
 
@@ -29,11 +29,11 @@ final class MemoryRelief {
         self.topics = topics
     }
 
-    /// Publishes were refused for want of memory between the last two ticks, on any thread.
+    /// Publishes were refused for lack of memory between the last two ticks, on any thread.
     private(set) var isRefusing = false
     private var refusedBefore: UInt64 = 0
 
-    /// A tick has ended.
+    /// Called after each tick.
     func noteRefusals() {
         isRefusing = memory.refused > refusedBefore
         refusedBefore = memory.refused
@@ -41,7 +41,7 @@ final class MemoryRelief {
 
     // Refusals
 
-    /// Why a topic takes nothing now; nil unless memory is short and it cannot give up enough of its own.
+    /// Why a topic accepts nothing now; nil unless memory is short and the topic cannot release enough of its own.
     func refusal(for topic: Topic) -> Refusal? {
         guard memory.isFull else { return nil }
         relieve(now: context.moment)
@@ -53,21 +53,21 @@ final class MemoryRelief {
 
     func fullRefusal(of topic: String) -> Refusal {
         context.reached(.memory)
-        var refusal = Refusal.rejected(
+        var refusal = Refusal.limit(
             "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")
         refusal.limit = .memory
         return refusal
     }
 
-    /// Why nothing is sent on to a topic of another shard, which may yet give up messages for it; nil unless a fourth
-    /// more memory is used than there should be.
+    /// Why nothing is forwarded to a topic of another shard, which may still be able to release messages; nil unless
+    /// usage is more than a quarter above the limit.
     func forwardRefusal(to topic: String) -> Refusal? { isFull && isBeyond ? fullRefusal(of: topic) : nil }
 
-    /// As shares are not paid back in time by all, there is an end to them.
+    /// Topics may fail to return to their shares in time, so usage has an upper bound.
     private var isBeyond: Bool { memory.used - memory.limit > memory.limit / MemoryRelief.overshoot }
 
-    /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
+    /// Nothing is left to release: only a little unfinished data is kept for each client.
     @inline(__always)
     var isFull: Bool { memory.isFull && staysFull }
 
@@ -76,59 +76,59 @@ final class MemoryRelief {
         return memory.isFull
     }
 
-    /// Clients have begun so much that nobody may begin more than a little.
+    /// Clients have started so much that each may start only a little more.
     var isPendingFull: Bool {
         guard memory.isPendingFull else { return false }
-        // What gives way does so first.
+        // Release first what can be released.
         if memory.isFull { relieve(now: context.moment) }
         return memory.isPendingFull
     }
 
-    /// Why one more publish cannot wait; nil if it can.
+    /// Why another publish cannot be parked; nil if it can.
     func parkRefusal(of topic: String) -> Refusal? { isPendingFull ? fullRefusal(of: topic) : nil }
 
-    /// Bytes that a connection may have kept of its unfinished messages while memory is full; nil while it is not.
+    /// Bytes of unfinished messages that a connection may keep while memory is full; nil while it is not.
     var shortReassembly: Int? {
         guard isPendingFull, !memory.isPendingLow else { return nil }
         return memory.isExhausted ? Limits.leastReassembly : Limits.shortReassembly
     }
 
-    /// Those that were deleted count, too: they live on while someone waits for their messages.
+    /// Counts deleted topics, too, because they remain while subscriptions wait for their messages.
     private var fairShare: Int { memory.limit / Swift.max(1, topics.count * context.shards) }
 
-    /// What each may keep of what subscriptions merely wait for: of what connections leave unread, and of forms that
-    /// are being sent, nothing is to be had at once.
+    /// What each topic may keep for subscriptions to wait for. Unread data and forms being sent cannot be released at
+    /// once, so they are subtracted.
     private var share: Int {
         let others = Swift.min(memory.unread + memory.forms, memory.limit / 2)
         return (memory.limit - others) / Swift.max(1, topics.count * context.shards)
     }
 
-    // Giving up
+    // Releasing
 
-    /// Gives up what may be, until a tenth is free; topics some at a time, the least used of these first. Where nothing
-    /// was to be had of all of them, going over them again and again would only take time.
+    /// Releases memory until a tenth is free. Topics are visited in slices, the least recently used of a slice first.
+    /// If a pass over all of them did not free enough, the next one waits for a tick's interval.
     func relieve(now: Instant) {
         guard now.monotonic >= next else { return }
         let before = memory.used
         let goal = memory.limit - memory.limit / 10
         defer { if memory.used < before { context.reached(.memory) } }
-        // What can be made again goes first.
+        // Data that can be made again goes first.
         context.pool.removeSpares()
         removeUnusedForms()
         let isRoundOver = relieveTopics(goal, now: now)
         if isRoundOver, memory.used > goal { next = now.monotonic + Timers.interval }
     }
 
-    /// Messages in other forms that nobody is being sent go; views some at a time.
+    /// Releases messages in other forms that are not being sent; views are visited in slices.
     func removeUnusedForms() {
         for _ in 0..<Swift.min(viewsWithForms.count, MemoryRelief.topicsPerLook) {
-            // The last one takes the place of one that has gone.
+            // When a view is removed, the last one moves to its index.
             if viewPlace >= viewsWithForms.count { viewPlace = 0 }
             if viewsWithForms[viewPlace].removeUnusedRuns() { viewPlace += 1 }
         }
     }
 
-    /// Returns whether it has been to all of them.
+    /// Returns whether the pass has reached the last topic.
     private func relieveTopics(_ goal: Int, now: Instant) -> Bool {
         let count = topics.heldBound
         let end = Swift.min(count, topicPlace + MemoryRelief.topicsPerLook)
@@ -148,14 +148,14 @@ final class MemoryRelief {
 
     // Views with messages in other forms
 
-    /// Has forms of a view given up when memory is short.
+    /// Registers a view whose forms can be released when memory is short.
     func add(_ view: TopicView) {
         assert(view.formsPlace < 0)
         view.formsPlace = viewsWithForms.count
         viewsWithForms.append(view)
     }
 
-    /// A view has no forms any more.
+    /// The view has no forms any more.
     func remove(_ view: TopicView) {
         let last = viewsWithForms.removeLast()
         if last !== view {

@@ -1,4 +1,4 @@
-// Ownership: what a shard does as the owner of topics – making them, linking views to them, ending and removing them.
+// Ownership: a shard's work as the owner of topics: creating, ending and removing them, and linking views to them.
 
 import Bytes
 import ForebayWire
@@ -32,7 +32,7 @@ final class TopicOwnership: ShardPart {
         super.init(context)
     }
 
-    /// The topic of that name, made if there is none, and counted for the user who is the first to use it.
+    /// The topic with that name. If there is none, it is created and counted for the user that is the first to use it.
     func topic(named name: String, for account: Account?, now: Instant) throws(Refusal) -> Topic {
         if let topic = topics[name] { return topic }
         let topic = try topics.make(name, for: account, by: self)
@@ -41,7 +41,7 @@ final class TopicOwnership: ShardPart {
         return topic
     }
 
-    /// The topic of a target that lives here, made if there is none.
+    /// The topic of a target that this shard owns, created if necessary.
     func topic(
         of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
     ) throws(Refusal) -> Topic {
@@ -51,7 +51,7 @@ final class TopicOwnership: ShardPart {
         return topic
     }
 
-    /// The broker's own topics exist before their first message, too.
+    /// Looks up a topic. The broker's own topics exist even before their first message.
     func existing(_ name: String, now: Instant) throws(Refusal) -> Topic {
         if SystemTopic.all.contains(name) { return try topic(named: name, for: nil, now: now) }
         guard let topic = topics[name] else {
@@ -61,7 +61,7 @@ final class TopicOwnership: ShardPart {
         return topic
     }
 
-    /// Another shard wants to see a topic.
+    /// Another shard requests a view of a topic.
     func attach(_ name: String, from shard: Int, _ account: Account?, now: Instant) {
         do throws(Refusal) {
             let topic = try topic(named: name, for: account, now: now)
@@ -86,13 +86,13 @@ final class TopicOwnership: ShardPart {
         forgetIfUnused(topic)
     }
 
-    /// Moves a view on, here or on another shard.
+    /// Advances a view, here or on another shard.
     func tellView(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
         if shard == index {
             guard let view = views[epoch: topic.epoch] else { return }
             view.advance(advance, now: now)
-            // At once, so that what the view needs is known before the head of the log goes. A view that nobody looks
-            // at any more is unlinked later: the topic is going over its views now.
+            // At once, so that the view's needs are known before the head of the log is evicted. An empty view is
+            // unlinked later, because the topic is iterating over its views now.
             if !view.isEmpty, let progress = view.progress() { topic.heard(progress, from: index, now: now) }
         } else {
             send(.advance(epoch: topic.epoch, advance), to: shard)
@@ -104,7 +104,7 @@ final class TopicOwnership: ShardPart {
         view.lose(before: sequence, now: now)
     }
 
-    /// Ends a topic for good: its name is free for a new one at once.
+    /// Ends a topic permanently. Its name can be used for a new one at once.
     func delete(_ topic: Topic, now: Instant) {
         topic.delete(now: now)
         remove(topic)

@@ -1,6 +1,6 @@
 // ParkedQueue: the publishes of one topic that wait for room, in order of arrival. Any of them can be withdrawn when
-// its publisher leaves, which must cost the same however many wait: who leaves becomes a gap, and gaps are closed up
-// once they are most of the queue.
+// its publisher leaves, at a cost independent of the number waiting: it leaves a gap, and the queue is compacted when
+// gaps make up most of it.
 
 import Replay
 
@@ -18,17 +18,17 @@ struct ParkedQueue {
     }
 
     private var entries: [Entry] = []
-    /// The first entry that is still there; never a gap.
+    /// The index of the first entry; never a gap.
     private var head = 0
-    /// How many entries were removed from the front of `entries` so far: the place of `entries[0]`.
+    /// The number of entries removed from the front so far, which is the position of `entries[0]`.
     private var base = 0
     private var places: [StreamKey: Int] = [:]
     private let budget: MemoryBudget
-    /// Bytes of all that wait.
+    /// Bytes of all waiting publishes.
     private(set) var bytes = 0
-    /// What a publish takes beside its bytes while it waits: its publisher, its stream, and its place here.
+    /// What a waiting publish takes in addition to its bytes: its publisher, its stream, and its entry here.
     static let overhead = 512
-    /// What all that wait take of the broker's memory.
+    /// The broker's memory taken by all waiting publishes.
     var memory: Int { bytes + count * ParkedQueue.overhead }
 
     init(budget: MemoryBudget) { self.budget = budget }
@@ -51,7 +51,7 @@ struct ParkedQueue {
         skipGaps()
     }
 
-    /// Takes out what waits under `key`, if anything does.
+    /// Removes the publish with `key`, if it is waiting.
     mutating func withdraw(_ key: StreamKey) {
         guard let place = places.removeValue(forKey: key) else { return }
         charge(-entries[place - base].publish.message.bytes.count, -1)
@@ -60,7 +60,7 @@ struct ParkedQueue {
         skipGaps()
     }
 
-    /// Empties the queue, and returns whose publishes waited, in order.
+    /// Empties the queue and returns the keys of the publishes, in order.
     mutating func removeAll() -> [StreamKey] {
         let keys = entries[head...].compactMap { $0.isGap ? nil : $0.publish.key }
         charge(-bytes, -count)

@@ -1,9 +1,9 @@
 // RetainedWindow: the messages of a topic that its owner holds, and which of them are replayed to new subscriptions.
 //
 //     oldest       lost, forgotten        retained          committed      log.end
-//       |  someone waits for them  |  too old for replay | replayed | not yet visible |
+//       |  subscribers are waiting |  too old for replay | replayed | not yet visible |
 //
-// It only keeps account. The topic decides when messages go, and informs its views of that.
+// It only does the accounting. The topic decides when messages are evicted and informs its views.
 
 import Replay
 
@@ -12,15 +12,15 @@ struct RetainedWindow {
     /// Nil for a topic in memory.
     var commits: CommitLine?
     var stored: StoredLog?
-    /// The settings' figures for the topic.
+    /// The topic's retention limits from the settings.
     private(set) var retention: Retention
-    /// History before this is not replayed: it is too old, or memory was short.
+    /// History before this is not replayed, because it is too old or memory was short.
     private(set) var forgotten = SequenceNumber(1)
-    /// How old messages are; kept while `retention.age` is not 0.
+    /// The age of messages; maintained while `retention.age` is not 0.
     private var ages = AgeMarks()
     /// Messages before this were lost to the byte limit.
     private(set) var lost = SequenceNumber(1)
-    /// Those of them that were lost as memory was short, and bytes of memory that were used then.
+    /// Messages before `before` were lost because memory was short; `used` is the memory in use at that time, in bytes.
     private(set) var shed = (before: SequenceNumber(1), used: 0)
 
     init(_ log: Log, _ retention: Retention, isStored: Bool) {
@@ -34,7 +34,7 @@ struct RetainedWindow {
     /// Messages before this are visible to subscribers and acknowledged to publishers.
     var committed: SequenceNumber { commits?.committed ?? log.end }
     var isCommitted: Bool { committed == log.end }
-    /// The oldest message that there is, in memory or in the store.
+    /// The oldest message in memory or in the store.
     var oldest: SequenceNumber { stored?.kept ?? log.head }
     /// The oldest message retained for replay.
     var retained: SequenceNumber {
@@ -42,12 +42,12 @@ struct RetainedWindow {
         let newest = committed.advanced(by: -Swift.min(retention.messages, committed - oldest))
         return Swift.max(newest, Swift.min(forgotten, committed))
     }
-    /// The first sequence from which the log fits into its byte limit.
+    /// The first sequence from which on the log fits its byte limit.
     var firstWithinLimit: SequenceNumber {
         stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
     }
 
-    /// Messages before `sequence` are not replayed any more. Returns false if that is nothing new.
+    /// Stops replaying messages before `sequence`. Returns false if they were not replayed already.
     @discardableResult
     mutating func forget(before sequence: SequenceNumber) -> Bool {
         assert(sequence <= log.end)
@@ -56,8 +56,8 @@ struct RetainedWindow {
         return true
     }
 
-    /// Gives up the head of the log, whoever waits for it.
-    /// - Parameter used: bytes of memory in use, where that is why.
+    /// Evicts the head of the log, even if subscriptions wait for it.
+    /// - Parameter used: bytes of memory in use, if that is the reason.
     mutating func lose(before sequence: SequenceNumber, memory used: Int?) {
         assert(sequence > oldest && sequence <= log.end)
         lost = sequence
@@ -65,7 +65,7 @@ struct RetainedWindow {
         log.evict(before: sequence)
     }
 
-    /// Takes new figures on. What was let go under the former ones does not come back.
+    /// Adopts new retention limits. What the previous limits released does not come back.
     mutating func retain(_ retention: Retention, now: Instant) {
         forget(before: retained)
         let hadAge = self.retention.age > 0
@@ -75,12 +75,12 @@ struct RetainedWindow {
 
     // Age
 
-    /// Messages may have come.
+    /// Notes new messages, if any.
     mutating func noteAge(now: UInt64) {
         if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now) }
     }
 
-    /// Forgets messages that are too old by now. Returns whether there were any.
+    /// Forgets messages that have become too old. Returns whether there were any.
     mutating func forgetOld(now: UInt64) -> Bool {
         guard retention.age > 0 else { return false }
         noteAge(now: now)

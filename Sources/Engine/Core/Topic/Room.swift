@@ -1,41 +1,42 @@
-// Room: how many messages a topic's publishers may append before a `block` subscription is full, or before the topic's
-// log passes its byte limit; and the grants made out of it.
+// Room: how many messages a topic's publishers may append before a `block` subscription is full or the topic's log
+// exceeds its byte limit, and the grants made from that.
 //
-// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second:
-// until then nobody else can use it. What is granted stays valid after that, so late use may overshoot, by the
-// outstanding grants at most.
+// Without a `block` subscription there is always room, because the head of the log is evicted. A grant reserves room
+// for a second, during which no other publisher can use it. The grant remains valid after that, so late use may
+// overshoot by at most the outstanding grants.
 
 import Replay
 
 struct Room {
     /// Bytes that the topic's log may hold.
     var byteLimit: Int
-    /// What `block` subscriptions allow: the smallest horizon. Nil when there is none.
+    /// What `block` subscriptions allow: the smallest horizon. Nil if there are none.
     private(set) var horizon: SequenceNumber?
-    /// From here on, nothing can be evicted to make room: a `block` subscription waits for it. Nil when there is none.
+    /// The position from which nothing can be evicted, because a `block` subscription waits for it. Nil if there is
+    /// none.
     private(set) var floor: SequenceNumber?
-    /// What the topic had been charged before `floor`, so that nothing has to be looked up for each message.
+    /// The charge of all messages before `floor`, cached so that appending needs no look-up.
     private var chargedBeforeFloor: UInt64 = 0
-    /// Reserved by unexpired grants.
+    /// Room reserved by unexpired grants.
     var reserved = 0
-    /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
+    /// The smoothed charge of recent messages in bytes, which is what granted messages are expected to be charged.
     private(set) var typical = 1024
 
     init(byteLimit: Int) { self.byteLimit = byteLimit }
 
-    /// What `block` subscriptions of all views need now.
+    /// Updates the needs of the `block` subscriptions of all views.
     mutating func update(horizon: SequenceNumber?, floor: SequenceNumber?, log: Log) {
         self.horizon = horizon
         self.floor = floor
         chargedBeforeFloor = floor.map { log.charged - UInt64(log.bytes(from: $0)) } ?? 0
     }
 
-    /// Bytes that cannot be evicted; nil when all can.
+    /// Bytes that cannot be evicted; nil if everything can.
     func held(_ log: Log) -> Int? {
         floor == nil ? nil : Int(log.charged - chargedBeforeFloor)
     }
 
-    /// Messages that may still be appended, with nobody's reservation touched.
+    /// Messages that may still be appended without touching reservations.
     func messages(log: Log) -> Int {
         guard let horizon, let held = held(log) else { return Int.max }
         // A message larger than the limit is refused, so the limit itself is room for one.
@@ -44,14 +45,15 @@ struct Room {
     }
 
     mutating func observe(charge: Int) {
-        // Larger ones count at once, smaller ones slowly: a grant too small costs a round trip, one too large memory.
+        // Larger ones count at once, smaller ones gradually: too small a grant costs a round trip, too large a grant
+        // memory.
         typical = charge > typical ? charge : Swift.max(Limits.messageOverhead, typical - (typical - charge) / 8)
     }
 
-    /// `count` messages were charged `charge` bytes together, the largest of them `largest`.
+    /// Observes `count` messages that were charged `charge` bytes together, the largest of them `largest`.
     mutating func observe(charge: Int, count: Int, largest: Int) {
         let average = charge / count
-        // After this many, what was before has left no trace.
+        // After this many messages, earlier ones no longer matter.
         for _ in 0..<Swift.min(count, 64) {
             guard typical > average else { break }
             observe(charge: average)

@@ -1,4 +1,4 @@
-// StoredLog: what of a stored topic's log is where. The store has all of it; the newest messages are in memory too.
+// StoredLog: where the messages of a stored topic are. The store has all of them; the newest are in memory, too.
 //
 //     kept                       log.head            committed      log.end
 //      |        in the store        | in the store and memory | memory only |
@@ -6,26 +6,25 @@
 import Replay
 
 struct StoredLog {
-    /// Marks that are kept; of more, every second one goes.
+    /// Marks kept; when there are more, every second one is removed.
     private static let most = 4096
 
-    /// The oldest message that the store is to keep.
+    /// The oldest message that the store must keep.
     private(set) var kept = SequenceNumber.first
-    /// Messages that left memory, and what all before them were charged: by these is known how many bytes the store
-    /// keeps.
+    /// Messages that have left memory, and the total charge before each. They show how many bytes the store keeps.
     private var marks: [(sequence: SequenceNumber, chargedBefore: UInt64)] = []
 
-    /// Messages before `sequence` are needed no more. Returns whether there were any.
+    /// Messages before `sequence` are no longer needed. Returns whether there were any.
     mutating func trim(before sequence: SequenceNumber) -> Bool {
         guard sequence > kept else { return false }
         kept = sequence
-        // What is before the first mark that stays may lie between two of them.
+        // `sequence` may lie between two marks, so the last mark before it stays.
         let gone = (marks.firstIndex { $0.sequence > sequence } ?? marks.count) - 1
         if gone > 0 { marks.removeFirst(gone) }
         return true
     }
 
-    /// Messages of `log` leave memory.
+    /// Removes messages of `log` from memory.
     mutating func evict(_ log: Log, before sequence: SequenceNumber) {
         guard sequence > log.head else { return }
         marks.append((log.head, log.charged(before: log.head)))
@@ -36,7 +35,7 @@ struct StoredLog {
         log.releaseLastChunk()
     }
 
-    /// The first sequence from which at most `limit` bytes are charged, as far as that is known.
+    /// The first sequence from which on the charge is at most `limit` bytes, as accurately as the marks allow.
     func firstWithin(_ limit: Int, _ log: Log) -> SequenceNumber {
         if log.bytes > limit { return log.firstWithin(limit) }
         let mark = marks.first { log.charged - $0.chargedBefore <= UInt64(limit) }

@@ -1,10 +1,10 @@
-// Topic: the owner's part of a topic. It takes messages into the log, gives up what nobody needs, and sends every shard
-// with subscriptions how the log moved on. `RetainedWindow` keeps account of the messages, `TopicPublishers` of those
-// that publish, `TopicViews` of the shards with subscriptions.
+// Topic: the owner's part of a topic. It appends messages to the log, evicts what is not needed, and advances the view
+// of every shard with subscriptions. `RetainedWindow` accounts for the messages, `TopicPublishers` for the publishers,
+// `TopicViews` for the shards with subscriptions.
 //
 //     live ──COMPLETE / complete──▶ completed ─┐
 //       ├────ERROR / fail─────────▶ failed ────┼─ idle ─▶ removed
-//       └────delete──▶ failed("deleted"), gone from the names at once
+//       └────delete──▶ failed("deleted"), its name is free at once
 
 import ForebayWire
 import Replay
@@ -12,11 +12,11 @@ import Replay
 final class Topic: Timed {
     let name: String
     let epoch: UInt64
-    /// Where its shard lists it.
+    /// Its handle in the shard's list of named topics.
     let place: Handle
-    /// Where its shard goes over those that may give up memory; nil once it has forgotten it.
+    /// Its handle in the shard's list for sweeps and memory relief; nil once it has been removed.
     var held: Handle?
-    /// The user who was the first to use it.
+    /// The user that was the first to use it.
     var account: Account?
     private(set) var state: TopicState = .live
     private(set) var isDeleted = false
@@ -25,13 +25,13 @@ final class Topic: Timed {
     private(set) var views = TopicViews()
     let publishers: TopicPublishers
     private(set) var usage: TopicUsage
-    /// The input at work touched it.
+    /// The current input touched it.
     var isDirty = false
     var timerPlace = -1
-    /// How busy it is, and its place among the busiest of its shard; -1 if it is none of them.
+    /// How busy it is, and its index among the busiest topics of its shard; -1 if it is not one of them.
     private(set) var activity: Activity
     var busyPlace = -1
-    /// Publishes to it that came to nothing, on whichever shard.
+    /// Failed publishes to it, on all shards.
     var losses = TopicLosses()
     /// The owner of all topics of the shard.
     let ownership: TopicOwnership
@@ -50,20 +50,20 @@ final class Topic: Timed {
         if window.stored != nil { updateRoom() }
     }
 
-    // What the window says
+    // Derived from the window
 
     var committed: SequenceNumber { window.committed }
     var retained: SequenceNumber { window.retained }
     var isStored: Bool { window.stored != nil }
     var published: UInt64 { log.end.value - 1 }
-    /// The topic has ended, and subscribers may be told: all its messages are committed.
+    /// The topic has ended and all its messages are committed, so subscribers may learn of the end.
     var isOver: Bool { !state.isLive && window.isCommitted }
-    /// As subscribers may be told.
+    /// The state visible to subscribers.
     var visibleState: TopicState { isOver ? state : .live }
 
-    // Taking messages
+    // Accepting messages
 
-    /// Why a message of these sizes is not taken at all; nil if it is.
+    /// Why a message with this charge is refused; nil if it is acceptable.
     @inline(__always)
     func refusal(charge: Int) -> Refusal? {
         let isTaken = state.isLive && charge <= window.retention.bytes && !ownership.memory.isFull
@@ -109,7 +109,8 @@ final class Topic: Timed {
         markDirty()
     }
 
-    /// Publishers wait until their messages are committed. False: they are committed as they are appended.
+    /// Makes publishers wait until their messages are committed. Returns false if messages are committed as they are
+    /// appended.
     @inline(__always)
     func awaitCommit(_ note: (inout CommitLine) -> Void) -> Bool {
         guard window.commits != nil else { return false }
@@ -117,7 +118,7 @@ final class Topic: Timed {
         return true
     }
 
-    /// The store has the messages before `end`.
+    /// The store has committed the messages before `end`.
     func commit(upTo end: SequenceNumber, now: Instant) {
         guard window.commits?.commit(upTo: end) == true, let waiting = window.commits?.takeCommitted() else { return }
         publishers.committed(waiting, now: now)
@@ -140,16 +141,16 @@ final class Topic: Timed {
         usage.noteIdle(publishers.isEmpty && views.subscriptions == 0 && window.isCommitted, now: now.monotonic)
     }
 
-    // Its end
+    // The end
 
-    /// The topic's end; the first one wins. Other publishers are rejected.
+    /// Ends the topic; the first end counts. Other publishers are rejected.
     func finish(_ end: TopicState, now: Instant) {
         guard state.isLive else { return }
         shut(end, now: now)
         ownership.events.event("topic-" + end.name, topic: name, epoch: epoch)
     }
 
-    /// A topic that has ended already fails now all the same for those who have not been told the end.
+    /// Even if the topic has already ended, it now fails for views that have not been notified of that end.
     func delete(now: Instant) {
         views.forgetEnds()
         isDeleted = true
@@ -165,10 +166,10 @@ final class Topic: Timed {
         noteUse(now)
     }
 
-    // In each turn, and with time
+    // In each turn, and on time
 
-    /// What it does once per batch of inputs, when messages came or room was made: views advance, the head of the log
-    /// goes, publishers have their share of the room, and what is new goes to the store.
+    /// Called once per batch of inputs after messages were appended or room was freed: advances views, evicts the head
+    /// of the log, gives publishers their share of the room, and passes new messages to the store.
     func settle(now: Instant) {
         window.noteAge(now: now.monotonic)
         advanceViews(now: now)
@@ -179,8 +180,8 @@ final class Topic: Timed {
         ownership.timers.schedule(self, now: now.monotonic)
     }
 
-    /// What changes with time alone: reservations end, parked publishes give up, messages grow old. Returns how many
-    /// channels and publishes it looked at, at most `most`: where it is as many, others may be due.
+    /// Time-driven changes: reservations end, parked publishes give up, messages become too old. Returns how many
+    /// channels and publishers it visited, at most `most`: if it is `most`, others may be due.
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
         if window.forgetOld(now: now.monotonic) { releaseForgotten(now: now) }
@@ -209,7 +210,7 @@ final class Topic: Timed {
         noteUse(now)
     }
 
-    /// Views that were linked to this topic report how far they are.
+    /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
         guard views.note(progress, of: shard) else { return }
         updateRoom()
@@ -217,10 +218,10 @@ final class Topic: Timed {
         noteUse(now)
     }
 
-    /// A view has a newcomer that needs older messages than all others.
+    /// A view has a new member that needs older messages than all others.
     func hold(_ needed: SequenceNumber, for shard: Int) { views.hold(needed, for: shard) }
 
-    /// Advances the views to what was appended, then gives up what nobody needs and what does not fit.
+    /// Advances the views to the end, then evicts what is not needed and what exceeds the limits.
     private func advanceViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
@@ -231,7 +232,7 @@ final class Topic: Timed {
         evict(now: now)
     }
 
-    /// Advances the view on this shard to what was appended; false if it knows of that already.
+    /// Advances the view on this shard to the end; false if it is there already.
     func advanceOwnView(now: Instant) -> Bool {
         guard let index = views.laggingIndex(of: ownership.index, end: committed) else { return false }
         advanceView(at: index, now: now)
@@ -253,7 +254,7 @@ final class Topic: Timed {
             now: now)
     }
 
-    /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
+    /// Advances views on other shards so that they release chunks. Views that lag will release them when they advance.
     private func advanceOtherViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
@@ -261,7 +262,8 @@ final class Topic: Timed {
         }
     }
 
-    /// What publishers have to leave room for: `block` subscriptions, and a store that has not committed everything.
+    /// Updates what publishers must leave room for: `block` subscriptions, and a store that has not committed
+    /// everything.
     private func updateRoom() {
         var floor = window.commits?.committed
         var horizon = floor?.advanced(by: ownership.limits.uncommitted)
@@ -272,10 +274,11 @@ final class Topic: Timed {
         publishers.room.update(horizon: horizon, floor: floor, log: log)
     }
 
-    // Giving up messages
+    // Evicting messages
 
-    /// The head moves to the oldest message that is retained or that someone waits for, and on until the bytes fit.
-    /// What a `block` subscription waits for and came after it joined is not given up.
+    /// Moves the head to the oldest message that is retained or that a subscription waits for, and further until the
+    /// log fits its byte limit. Messages that a `block` subscription waits for and that arrived after it joined are
+    /// kept.
     private func evict(now: Instant) {
         evictUnneeded()
         let within = window.firstWithinLimit
@@ -288,14 +291,14 @@ final class Topic: Timed {
         if isStored { trim(before: needed) } else { log.evict(before: needed) }
     }
 
-    /// Gives up the head of the log, whoever waits for it.
+    /// Evicts the head of the log, even if subscriptions wait for it.
     private func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
         guard sequence > window.oldest else { return }
         window.lose(before: sequence, memory: limit == .memory ? ownership.memory.used : nil)
         ownership.reached(limit)
         trim(before: sequence)
         ownership.tellOwnView(topic: self, lostBefore: sequence, now: now)
-        // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
+        // At once, or a shard would hold evicted messages until the next one arrives. Views that lag learn of it then.
         advanceOtherViews(now: now)
     }
 
@@ -306,39 +309,39 @@ final class Topic: Timed {
         ownership.effects.store.append(.trim(topic: epoch, before: sequence))
     }
 
-    /// Messages leave memory but for the newest `most` bytes of it, what is not committed, and what `block`
+    /// Removes messages from memory except for the newest `most` bytes, uncommitted messages, and what `block`
     /// subscriptions wait for.
     private func unload(to most: Int) {
         guard let floor = publishers.room.floor else { return }
         window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
     }
 
-    /// As `unload`, here and on other shards: memory is short.
+    /// As `unload`, here and on other shards, because memory is short.
     private func giveBack(to most: Int, now: Instant) {
         let before = log.head
         unload(to: most)
         if log.head > before { advanceOtherViews(now: now) }
     }
 
-    /// Messages that nobody waits for have been forgotten.
+    /// Releases messages that were forgotten and for which no subscription waits.
     private func releaseForgotten(now: Instant) {
         evictUnneeded()
         log.releaseLastChunk()
         advanceOtherViews(now: now)
     }
 
-    /// History that nobody waits for goes: memory is short.
+    /// Releases history for which no subscription waits, because memory is short.
     func relieve(now: Instant) {
         if isStored { return giveBack(to: 0, now: now) }
         guard window.forget(before: committed) || log.memory > 0 else { return }
         releaseForgotten(now: now)
     }
 
-    /// Bytes that cannot be given up for new messages.
+    /// Bytes that cannot be released for new messages.
     var unsheddable: Int { (publishers.room.held(log) ?? 0) + publishers.parked.memory }
 
-    /// Loses its oldest messages until its log, with the chunk that it begins next, takes at most `share` bytes of
-    /// memory, whoever waits for them, unless a `block` subscription does.
+    /// Evicts the oldest messages until the log, including its next chunk, takes at most `share` bytes of memory. Only
+    /// messages that `block` subscriptions wait for are spared.
     func shed(to share: Int, now: Instant) {
         let most = share - share / 4
         if isStored { return giveBack(to: most, now: now) }
@@ -352,8 +355,8 @@ final class Topic: Timed {
         log.limitChunks(to: share / 4)
     }
 
-    /// Takes on what the settings say of it now. What is too much then goes at once, and is lost where someone waited
-    /// for it.
+    /// Adopts the current retention settings. What exceeds them is evicted at once, and lost for subscriptions that
+    /// wait for it.
     func retain(now: Instant) {
         defer { markDirty() }
         let retention = ownership.limits.retention(of: name)
@@ -368,9 +371,9 @@ final class Topic: Timed {
 /// When a topic was used, on the monotonic clock.
 struct TopicUsage {
     let madeAt: UInt64
-    /// When a message came or a subscription moved on.
+    /// When a message arrived or a subscription progressed.
     private(set) var lastUsed: UInt64
-    /// When it was last without publisher and subscriber; nil while it has one.
+    /// Since when it has had neither publishers nor subscribers; nil while it has some.
     private(set) var idleSince: UInt64?
 
     init(madeAt now: UInt64) {

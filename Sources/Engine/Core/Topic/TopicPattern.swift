@@ -1,27 +1,27 @@
-// TopicPattern: which topics a rule is about. Tokens joined by dots as in a topic's name, where `*` stands for any one
-// token and `>`, as the last token, for all that follow, at least one.
+// TopicPattern: selects the topics to which a rule applies. Tokens are joined by dots as in a topic's name; `*` matches
+// any one token and `>`, as the last token, one or more tokens.
 //
 //     orders.*     matches orders.eu, but neither orders nor orders.eu.fr
 //     orders.>     matches orders.eu and orders.eu.fr, but not orders
-//     >            matches every topic but the broker's own, which a pattern names by beginning with $SYS itself
+//     >            matches every topic except the broker's own; their patterns must begin with $SYS
 
 import ForebayWire
 
-/// A text that is no pattern. `description` is a sentence that tells what to write instead.
+/// A text that is not a valid pattern. `description` is a sentence that says what to write instead.
 public struct TopicPatternError: Error, Equatable, CustomStringConvertible, Sendable {
     public var text: String
-    /// The words behind the text: "is no pattern of topics: …".
+    /// The part of the sentence after the text: "is no pattern of topics: …".
     public var words: String
 
     public var description: String { "'\(text.prefix(TopicName.longest))' \(words)" }
 }
 
-/// A pattern of topics' names, as in NATS: `*` is one token and `>` the rest. The names that begin with `$SYS.` are
-/// matched by patterns that begin so too, and by no others, so that a rule for all topics does not open the broker's.
+/// A pattern of topic names, as in NATS: `*` matches one token and `>` the rest. Names that begin with `$SYS.` match
+/// only patterns that begin the same way, so that a rule for all topics does not grant access to the broker's own.
 public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
     private let bytes: [UInt8]
 
-    /// Reads a pattern of at most 255 bytes.
+    /// Parses a pattern of at most 255 bytes.
     public init(parsing text: String) throws(TopicPatternError) {
         if let fault = TopicPattern.fault(Array(text.utf8)) {
             throw TopicPatternError(
@@ -32,11 +32,11 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// It means topics of the broker's own, and no others.
+    /// Whether the pattern matches only the broker's own topics.
     public var isOfBroker: Bool { bytes[0] == TopicPattern.system }
 
-    /// Whether the topic called `name`, which is a valid name, is one of those meant. Allocates nothing for a string of
-    /// Swift's own.
+    /// Whether the pattern matches `name`, which must be a valid topic name. Allocates nothing for native Swift
+    /// strings.
     public func matches(_ name: String) -> Bool {
         name.utf8.withContiguousStorageIfAvailable(matches) ?? Array(name.utf8).withUnsafeBufferPointer(matches)
     }
@@ -65,7 +65,7 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
     private static let dot = UInt8(ascii: ".")
     private static let system = UInt8(ascii: "$")
 
-    /// What is wrong with `text`, as the words behind a colon.
+    /// What is wrong with `text`, as the part of a sentence after a colon.
     private static func fault(_ text: [UInt8]) -> String? {
         if text.isEmpty { return "it is empty; write tokens joined by dots" }
         if text.count > TopicName.longest {

@@ -1,4 +1,4 @@
-// TopicPublishers+Ends: acknowledgements to publishers, and the ends of channels and of all that publish.
+// TopicPublishers+Ends: acknowledgements to publishers, and the ends of channels and other publishers.
 
 import Replay
 
@@ -10,7 +10,7 @@ extension TopicPublishers {
         acknowledge(channel, count, upTo: sequence)
     }
 
-    /// A publish that waited alone is in the log.
+    /// A parked acknowledged publish has been appended.
     func accepted(_ key: StreamKey, at sequence: SequenceNumber) {
         if topic.awaitCommit({ $0.add(key, at: sequence) }) { return }
         acknowledge(key, at: sequence)
@@ -28,7 +28,7 @@ extension TopicPublishers {
         ownership.notices.tell(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
     }
 
-    /// The messages that these waited for are committed.
+    /// Acknowledges messages that have been committed.
     func committed(_ waiting: [CommitLine.Waiting], now: Instant) {
         var committed: [Channel] = []
         for (sequence, publisher) in waiting {
@@ -44,7 +44,7 @@ extension TopicPublishers {
         for channel in committed { endCommitted(channel, now: now) }
     }
 
-    /// All of a channel is committed: its end is due if that waited.
+    /// All messages of a channel are committed: ends the channel if its end waited for that.
     private func endCommitted(_ channel: Channel, now: Instant) {
         switch channel.state {
         case .open, .removed(nil): break
@@ -56,10 +56,10 @@ extension TopicPublishers {
         }
     }
 
-    /// Acknowledges what channels sent.
+    /// Sends the pending acknowledgements of channels.
     func sendNews() {
         var next = 0
-        // Others may have news meanwhile.
+        // Further channels may be added meanwhile.
         while next < news.count {
             if !news[next].isRemoved { sendNews(of: news[next]) }
             next += 1
@@ -96,7 +96,7 @@ extension TopicPublishers {
         topic.noteUse(now)
     }
 
-    /// All of a complete channel is appended; it is over once that is committed.
+    /// All messages of a completed channel are appended. It ends once they are committed.
     func finish(_ channel: Channel, now: Instant) {
         assert(channel.isComplete && !channel.isParked)
         guard channel.uncommitted == 0 else { return credits.line.update(channel) }
@@ -107,8 +107,8 @@ extension TopicPublishers {
         topic.noteUse(now)
     }
 
-    /// Ends `channel` with an error of its own, once all that it had accepted is committed. Always false, for its
-    /// callers' sake.
+    /// Ends `channel` with an error, once everything it had accepted is committed. Always returns false, for the
+    /// convenience of its callers.
     @discardableResult
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
         sendNews(of: channel)
@@ -125,7 +125,7 @@ extension TopicPublishers {
         return false
     }
 
-    /// Room that the channel had reserved is free for others again.
+    /// Removes a channel and frees the room that it had reserved.
     private func remove(_ channel: Channel) {
         guard channels.remove(channel) else { return }
         if channel.isParked { parked.withdraw(channel.key) }
@@ -134,8 +134,7 @@ extension TopicPublishers {
         topic.markDirty()
     }
 
-    /// Ends every channel and parked publish; where they are many, some now and the others later. What was accepted is
-    /// acknowledged before.
+    /// Ends every channel and parked publish, in slices if there are many. Accepted messages are acknowledged first.
     func refuse(_ refusal: Refusal) {
         guard self.refusal == nil else { return }
         self.refusal = refusal

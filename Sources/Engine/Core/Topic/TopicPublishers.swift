@@ -1,4 +1,4 @@
-// TopicPublishers: who publishes to a topic, and what waits for room in it. Publishes are placed at once, parked, or
+// TopicPublishers: the publishers of a topic, and what waits for room in it. Publishes are appended at once, parked or
 // refused; channels are granted the room that `block` subscriptions leave.
 
 import Replay
@@ -6,24 +6,24 @@ import Replay
 final class TopicPublishers {
     let ownership: TopicOwnership
     let log: Log
-    /// It has these publishers.
+    /// The topic of these publishers.
     unowned(unsafe) var topic: Topic!
     var channels = ChannelTable()
     var parked: ParkedQueue
-    /// What publishers have to leave room for. The topic keeps it.
+    /// What publishers must leave room for. The topic updates it.
     var room: Room
     var credits = ChannelCredits()
-    /// Channels with messages that are not acknowledged yet.
+    /// Channels with pending acknowledgements.
     var news: [Channel] = []
-    /// Where both wait for room: a parked publish had the last one.
+    /// A parked publish got room last, so channels are next if both wait.
     private var isChannelsTurn = false
-    /// Channels are granted nothing, as memory is short.
+    /// Nothing is granted to channels, because memory is short.
     private var awaitsMemory = false
-    /// Why the publishers that are left are not to go on; they are told some at a time.
+    /// Why the remaining publishers are refused; they are notified in slices.
     var refusal: Refusal?
     /// How long publishers have waited for room.
     private(set) var blocked = BlockedTime()
-    /// Messages that went past a `block` subscription's buffer: late use of grants.
+    /// Messages that exceeded a `block` subscription's buffer through late use of grants.
     private(set) var overshoot: UInt64 = 0
 
     init(_ ownership: TopicOwnership, _ window: RetainedWindow) {
@@ -41,12 +41,12 @@ final class TopicPublishers {
     @inline(__always)
     private var freeRoom: Int { room.messages(log: log) }
 
-    /// Whether a message needs no room that somebody reserved or waits for.
+    /// Whether there is room for a message that is neither reserved nor waited for.
     @inline(__always)
     private func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
 
-    /// Whether a message fits between what cannot be evicted and `times` the byte limit. Late use of grants may reach
-    /// twice that.
+    /// Whether a message fits, given what cannot be evicted, into `times` the byte limit. Late use of grants may reach
+    /// twice the limit.
     @inline(__always)
     private func bytesFit(_ charge: Int, times: Int = 1) -> Bool {
         guard let held = room.held(log) else { return true }
@@ -55,12 +55,12 @@ final class TopicPublishers {
 
     // Single messages
 
-    /// A fire publish: only into room that nobody reserved.
+    /// A fire-and-forget publish: uses only room that is not reserved.
     func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
         let loss: PublishLoss
         do throws(Refusal) {
             if try place(metadata: metadata, payload: payload, now: now) != nil { return }
-            // Subscriptions here may take of what came just before, and so leave room, as if it had come by itself.
+            // Advance the view here first: it may deliver earlier messages of the same input and so free room.
             if parked.isEmpty, topic.advanceOwnView(now: now),
                 try place(metadata: metadata, payload: payload, now: now) != nil
             {
@@ -73,11 +73,11 @@ final class TopicPublishers {
         ownership.losses.dropped(loss, of: topic)
     }
 
-    /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
+    /// Appends a single message if there is room that is neither reserved nor waited for; returns nil otherwise.
     func place(
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) -> SequenceNumber? {
-        // Its reference is counted once.
+        // Retained only once.
         let topic: Topic = topic
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if let refusal = topic.refusal(charge: charge) { throw refusal }
@@ -86,7 +86,7 @@ final class TopicPublishers {
         return topic.append(metadata: metadata, payload: payload, now: now)
     }
 
-    /// A message for which there is room, or that does not ask for any.
+    /// Appends a message for which there is room, or that needs none.
     @discardableResult
     func append(
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int, now: Instant
@@ -95,7 +95,7 @@ final class TopicPublishers {
         return topic.append(metadata: metadata, payload: payload, now: now)
     }
 
-    /// The last `count` messages of the log are new.
+    /// Counts the overshoot of the last `count` messages, which are new.
     func noteAppended(_ count: Int) {
         guard let horizon = room.horizon, log.end > horizon else { return }
         let beyond = UInt64(Swift.min(count, log.end - horizon))
@@ -103,7 +103,8 @@ final class TopicPublishers {
         ownership.counters.overshoot += beyond
     }
 
-    /// An acknowledged publish, or a channel with or without its first message, which is parked while there is no room.
+    /// An acknowledged publish, or a channel with or without its first message. The message is parked if there is no
+    /// room.
     func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
         let charge = request.message.firstCharge
         var refused = topic.refusal(charge: charge ?? 0)
@@ -126,14 +127,14 @@ final class TopicPublishers {
         parked.append(ParkedPublish(key: key, message: message, deadline: deadline))
     }
 
-    /// A parked acknowledged publish whose publisher wants no answer any more.
+    /// A parked publish whose publisher has withdrawn.
     func withdraw(_ key: StreamKey, now: Instant) {
         parked.withdraw(key)
         topic.markDirty()
         topic.noteUse(now)
     }
 
-    /// Parked publishes are appended in order of arrival, as far as there is room.
+    /// Appends parked publishes in order of arrival, as far as there is room.
     private func serveParked(now: Instant) {
         guard refusal == nil, topic.state.isLive else { return }
         while let waiting = parked.first, let charge = waiting.message.firstCharge {
@@ -187,7 +188,7 @@ final class TopicPublishers {
 
     // Messages of channels
 
-    /// A channel's later message. False: the channel is gone.
+    /// A further message of a channel. Returns false if the channel has ended.
     @discardableResult
     func item(
         _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
@@ -201,13 +202,13 @@ final class TopicPublishers {
         }
         if channel.outstanding == 0 {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            return reject(channel, Refusal(.beyondCredit, sent))
+            return reject(channel, Refusal(.credit, sent))
         }
         if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
         guard bytesFit(charge, times: 2) else {
             return reject(
                 channel,
-                .rejected(
+                .limit(
                     "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; "
                         + "send smaller messages."))
         }
@@ -217,8 +218,8 @@ final class TopicPublishers {
         return true
     }
 
-    /// The first message of a channel that was opened without one. It spends no credit: who sent it before any was
-    /// granted does not know of it, and who waited for credit counts it as well as all that was granted.
+    /// The first message of a channel that was opened without one. It uses no credit: a publisher that sent it before
+    /// any grant does not know of the grant, and one that waited for credit counts the message like all granted ones.
     private func first(
         _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int,
         now: Instant
@@ -239,7 +240,8 @@ final class TopicPublishers {
         return true
     }
 
-    /// Later messages of a channel, as they came. What is not plainly in order is looked at message by message.
+    /// Further messages of a channel, framed as received. Unless the whole run is acceptable, they are handled one by
+    /// one.
     func items(_ channel: Channel, _ run: FramedRun, now: Instant) {
         let charge = run.data + run.count * Limits.messageOverhead
         let largest = Log.charge(payload: run.longest, metadata: 0)
@@ -257,7 +259,7 @@ final class TopicPublishers {
 
     // Credit
 
-    /// Grants channels that want credit, in turn, their share of the room; publishes that are parked have one as well.
+    /// Grants waiting channels their share of the room, in order. Parked publishes have a share, too.
     private func grant(now: Instant) {
         guard topic.state.isLive, refusal == nil, credits.line.count > 0 else { return }
         var free = freeRoom
@@ -281,12 +283,12 @@ final class TopicPublishers {
         }
     }
 
-    // In each turn, and with time
+    // In each turn, and on time
 
-    /// There may be room.
+    /// Uses room that may have become free.
     func settle(now: Instant) {
         awaitsMemory = false
-        // Where both wait for room, channels are granted some whenever publishes that were parked have had theirs.
+        // If both wait for room, channels are granted some each time after parked publishes were served.
         if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
             isChannelsTurn = false
             grant(now: now)
@@ -297,17 +299,17 @@ final class TopicPublishers {
         noteBlocking(now)
     }
 
-    /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
+    /// Updates whether publishers wait for room that a `block` subscription does not leave.
     private func noteBlocking(_ now: Instant) {
         let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
         guard blocked.note(isBlocked, now: now.monotonic) else { return }
         ownership.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
     }
 
-    /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
+    /// Publishers that wait for room: channels without credit while there is no room, and parked publishes.
     var blockedCount: Int { freeRoom <= 0 ? credits.line.starvedCount + parked.count : parked.count }
 
-    /// Reservations end, parked publishes give up. Returns how many of them it looked at, at most `most`.
+    /// Ends reservations and gives up parked publishes. Returns how many it visited, at most `most`.
     func tick(most: Int, now: Instant) -> Int {
         var visited = 0
         while visited < most, credits.endReservation(in: &room, now: now.monotonic) {
@@ -315,13 +317,13 @@ final class TopicPublishers {
             topic.markDirty()
         }
         visited += giveUpParked(most: most - visited, now: now)
-        // Others may have given some back.
+        // Memory may have been released meanwhile.
         if awaitsMemory { topic.markDirty() }
         return visited
     }
 
-    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits for memory is looked
-    /// at in every tick.
+    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. Channels that wait for memory
+    /// are checked in every tick.
     func deadline(now: UInt64) -> UInt64 {
         let due = Swift.min(credits.deadline ?? .max, parked.first?.deadline ?? .max)
         return awaitsMemory ? Swift.min(due, now + Timers.interval) : due

@@ -1,8 +1,8 @@
-// TopicRule: what a configuration says of the topics that match a pattern.
+// TopicRule: the configuration of topics that match a pattern.
 
 public struct TopicRule: Equatable, Sendable {
     public var match: TopicPattern
-    /// Messages, bytes and nanoseconds, as in `Limits`; nil where the rule says nothing, and all topics' figure holds.
+    /// Messages, bytes and nanoseconds, as in `Limits`; nil uses the limit for all topics.
     public var retain: Int?
     public var retainBytes: Int?
     public var retainAge: UInt64?
@@ -15,12 +15,12 @@ public struct TopicRule: Equatable, Sendable {
     }
 }
 
-/// What one topic retains.
+/// The retention limits of one topic.
 public struct Retention: Equatable, Sendable {
-    /// Messages that are kept for replay.
+    /// Messages kept for replay.
     public var messages: Int
     /// Bytes that the topic's log may hold.
     public var bytes: Int
-    /// Nanoseconds after which a message is no longer kept for replay; 0 keeps it.
+    /// Nanoseconds after which a message is no longer kept for replay; 0 means never.
     public var age: UInt64
 }

@@ -1,7 +1,7 @@
-// TopicTable: the topics that a shard owns – by name while they can be used, and by epoch as long as anybody waits for
-// their messages – with what the shard goes over: those that an input touched, the busiest, and all of them by places.
+// TopicTable: the topics that a shard owns (by name while they can be used, and by epoch while subscriptions wait for
+// their messages), those touched by the current input, the busiest, and slots for iterating over all of them.
 //
-//     make ─▶ named ──remove──▶ without a name ──nobody waits, publishers know──▶ forgotten
+//     make ─▶ named ──remove──▶ without a name ──nothing waits, publishers notified──▶ forgotten
 
 import Bytes
 import ForebayWire
@@ -11,20 +11,20 @@ final class TopicTable {
     private let context: ShardContext
     private var named = PartitionedDictionary<String, Topic>()
     private var byEpoch = PartitionedDictionary<UInt64, Topic>()
-    /// Those that have a name, in places that lists go over page by page.
+    /// Topics with a name, in slots over which lists iterate page by page.
     private var places = Slab<Topic>()
-    /// All of them, in places that sweeps and memory relief go over.
+    /// All topics, in slots over which sweeps and memory relief iterate.
     private var held = Slab<Topic>()
-    /// Those that the input at work touched.
+    /// Topics touched by the current input.
     private var dirty: [Topic] = []
     private(set) var busiest = BusiestTopics()
-    /// How many have publishers that wait for room, and until when the time that they wait is counted.
+    /// The number of topics with publishers that wait for room, and the time up to which their waiting is counted.
     private var blocked = 0
     private var blockedCounted: UInt64 = 0
 
     init(context: ShardContext) { self.context = context }
 
-    /// How many there are, those without a name included.
+    /// The number of topics, including those without a name.
     var count: Int { byEpoch.count }
     var namedCount: Int { named.count }
     var all: some Sequence<Topic> { byEpoch.values }
@@ -34,21 +34,21 @@ final class TopicTable {
 
     func hasName(_ topic: Topic) -> Bool { named[topic.name] === topic }
 
-    // Places
+    // Slots
 
-    /// Beyond the last place of a topic with a name.
+    /// One past the last slot of a topic with a name.
     var placeBound: Int { places.bound }
     func topic(at place: Int) -> Topic? { places.at(place) }
-    /// Nil where the topic has lost its name.
+    /// Nil if the topic has lost its name.
     subscript(place: Handle) -> Topic? { places[place] }
 
-    /// Beyond the last place of a topic.
+    /// One past the last slot of a topic.
     var heldBound: Int { held.bound }
     func held(at place: Int) -> Topic? { held.at(place) }
 
-    // Making and removing
+    // Creating and removing
 
-    /// A new topic, counted for the user who is the first to use it.
+    /// Creates a topic, counted for the user that is the first to use it.
     func make(_ name: String, for account: Account?, by ownership: TopicOwnership) throws(Refusal) -> Topic {
         assert(named[name] == nil)
         let account = TopicName.isSystem(name) ? nil : account
@@ -82,7 +82,7 @@ final class TopicTable {
                 + "delete some, or use others' topics.")
     }
 
-    /// Its name is free for a new one.
+    /// Frees the topic's name for a new topic.
     func removeName(of topic: Topic) {
         guard hasName(topic) else { return }
         named[topic.name] = nil
@@ -92,8 +92,8 @@ final class TopicTable {
         busiest.remove(topic)
     }
 
-    /// Forgets a topic without a name, once nobody waits for its messages and its publishers know of its end. Returns
-    /// whether it did.
+    /// Removes a topic without a name once no subscription waits for its messages and its publishers have been notified
+    /// of its end. Returns whether it did.
     func forgetIfUnused(_ topic: Topic) -> Bool {
         guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.window.isCommitted else {
             return false
@@ -101,16 +101,16 @@ final class TopicTable {
         byEpoch[topic.epoch] = nil
         if let place = topic.held { held.remove(place) }
         topic.held = nil
-        // Views that are no more may be kept for a while, and refer to the log.
+        // Removed views may exist for a while, and they reference the log.
         topic.log.removeAll()
         return true
     }
 
-    // What an input touched
+    // Topics touched by the current input
 
     var hasDirty: Bool { !dirty.isEmpty }
 
-    /// Messages came, or room was made, or its end: it settles before the input is dealt with.
+    /// Marks a topic whose messages, room or state changed. Its work is completed before the input is finished.
     func markDirty(_ topic: Topic) {
         guard !topic.isDirty else { return }
         topic.isDirty = true
@@ -123,7 +123,7 @@ final class TopicTable {
         return topic
     }
 
-    /// The shard is gone.
+    /// The shard is being deallocated.
     func removeAll() {
         named = PartitionedDictionary()
         byEpoch = PartitionedDictionary()
@@ -133,10 +133,9 @@ final class TopicTable {
         busiest = BusiestTopics()
     }
 
-    // Figures
+    // Statistics
 
-    /// Topics whose publishers wait for room are more or fewer by so many. The time that they wait is counted up to
-    /// now.
+    /// Adds `change` to the number of topics whose publishers wait for room. Their waiting time is counted up to now.
     func countBlocked(_ change: Int, now: UInt64) {
         assert(blocked + change >= 0)
         context.counters.blocked &+= UInt64(blocked) &* (now - Swift.min(blockedCounted, now))
@@ -144,6 +143,6 @@ final class TopicTable {
         blocked += change
     }
 
-    /// Messages came to a topic that has a name.
+    /// Messages have arrived for a topic with a name.
     func noteBusier(_ topic: Topic) { busiest.note(topic) }
 }

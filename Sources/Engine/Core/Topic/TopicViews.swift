@@ -1,26 +1,26 @@
-// TopicViews: the views of one topic, one for each shard that has subscriptions to it, as the topic's owner knows them.
+// TopicViews: the views of one topic as its owner knows them, one for each shard that has subscriptions to it.
 
 import Replay
 
 /// A shard that has subscriptions to a topic, as the owner knows it.
 struct ViewLink {
-    /// Bytes of messages that a view is sent ahead of what it has reported to have seen. A shard that lags further
-    /// is sent the rest later, at once.
+    /// Bytes of messages that a view is sent beyond what it has reported to have seen. A shard that lags further is
+    /// sent the rest later, in one message.
     static let ahead = 1 << 20
 
     let shard: Int
     fileprivate(set) var progress: ViewProgress
-    /// Up to where the view has been told.
+    /// The end that the view has been sent.
     fileprivate(set) var told: SequenceNumber
-    /// It has been told of the topic's end.
+    /// Whether it has been notified of the topic's end.
     fileprivate(set) var isEnded: Bool
 }
 
 struct TopicViews {
     private(set) var links: [ViewLink] = []
-    /// What subscriptions lost that have ended, and those of shards that are no longer linked.
+    /// Messages lost by shards that are no longer linked.
     private var pastDropped = DropCounts()
-    /// Delivered by shards that are no longer linked.
+    /// Messages delivered by shards that are no longer linked.
     private var pastDelivered: UInt64 = 0
 
     var isEmpty: Bool { links.isEmpty }
@@ -28,14 +28,14 @@ struct TopicViews {
     var dropped: DropCounts { links.reduce(into: pastDropped) { $0.add($1.progress.dropped) } }
     var delivered: UInt64 { links.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
 
-    /// The oldest message that a subscription waits for; `most` if all are ahead of that.
+    /// The oldest message that a subscription waits for; `most` if all are further ahead.
     func needed(atMost most: SequenceNumber) -> SequenceNumber {
         links.reduce(most) { Swift.min($0, $1.progress.needed) }
     }
 
     private func index(of shard: Int) -> Int? { links.firstIndex { $0.shard == shard } }
 
-    /// The link of a shard whose view has not been told of all before `end`; nil if there is none.
+    /// The link of a shard whose view has not been sent everything before `end`; nil if there is none.
     func laggingIndex(of shard: Int, end: SequenceNumber) -> Int? {
         index(of: shard).flatMap { links[$0].told < end ? $0 : nil }
     }
@@ -56,20 +56,20 @@ struct TopicViews {
         return true
     }
 
-    /// A view reports its progress. Returns false if its shard is not linked.
+    /// Records a view's progress. Returns false if its shard is not linked.
     mutating func note(_ progress: ViewProgress, of shard: Int) -> Bool {
         guard let index = index(of: shard) else { return false }
         links[index].progress = progress
         return true
     }
 
-    /// A view has a newcomer that needs older messages than all others.
+    /// A view has a new member that needs older messages than all others.
     mutating func hold(_ needed: SequenceNumber, for shard: Int) {
         guard let index = index(of: shard) else { return }
         links[index].progress.needed = Swift.min(links[index].progress.needed, needed)
     }
 
-    /// A view is told of all messages before `end`. Returns its link as it was before.
+    /// Records that a view is sent everything before `end`. Returns its previous link.
     mutating func advance(at index: Int, to end: SequenceNumber, isEnded: Bool) -> ViewLink {
         assert(end >= links[index].told)
         defer {
@@ -79,6 +79,6 @@ struct TopicViews {
         return links[index]
     }
 
-    /// All are to be told of the topic's end once more.
+    /// Makes all views receive the topic's end again.
     mutating func forgetEnds() { for index in links.indices { links[index].isEnded = false } }
 }

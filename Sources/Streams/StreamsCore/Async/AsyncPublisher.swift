@@ -1,37 +1,37 @@
-// values: the values of a publisher for `for await`.
+// values: a publisher's values for `for await`.
 //
-// Each call of `next` asks for one value, and waits for it. There is no buffer: what a publisher sends without being
-// asked it has to lose or keep itself. A publisher that is worth asking for several at a time, as a topic of a broker's
-// is, is asked for as many with the first call, and again as half of them are taken.
+// Each call of `next` requests one value and waits for it. There is no buffer: a publisher that sends values without
+// demand loses them or keeps them itself. If a publisher recommends prefetching, as a broker's topic does, the first
+// call requests that many values, and more are requested whenever half of them have been taken.
 
 extension Publisher where Failure == Never {
-    /// The values as an asynchronous sequence. Each iterator is a subscriber, from when it is made until it is let go
-    /// of, or its task is cancelled.
+    /// The values as an asynchronous sequence. Each iterator is a subscriber from its creation until it is released or
+    /// its task is cancelled.
     public var values: AsyncPublisher<Self> { AsyncPublisher(self) }
 }
 
 extension Publisher {
-    /// The values as an asynchronous sequence, which throws the failure. Each iterator is a subscriber, from when it is
-    /// made until it is let go of, or its task is cancelled.
+    /// The values as an asynchronous sequence that throws the failure. Each iterator is a subscriber from its creation
+    /// until it is released or its task is cancelled.
     public var values: AsyncThrowingPublisher<Self> { AsyncThrowingPublisher(self) }
 }
 
-/// The values of a publisher that cannot fail, one at a time.
+/// The values of a publisher that cannot fail, as an asynchronous sequence.
 public struct AsyncPublisher<P: Publisher>: AsyncSequence where P.Failure == Never {
     public typealias Element = P.Output
     public typealias Failure = Never
 
     private let publisher: P
 
-    /// Makes a sequence of a publisher's values; each iterator subscribes anew.
+    /// Creates a sequence of a publisher's values. Each iterator makes a new subscription.
     public init(_ publisher: P) { self.publisher = publisher }
 
-    /// Copies share one subscription: each value goes to one of them.
+    /// Copies share one subscription: each value is returned by one of them.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let handle: AsyncHandle<P.Output, Never>
 
-        /// - Returns: the next value; nil when the publisher has ended, or the task is cancelled, which cancels the
-        ///   subscription.
+        /// - Returns: the next value; nil if the publisher has ended or the task is cancelled. Cancelling the task also
+        ///   cancels the subscription.
         public mutating func next() async -> P.Output? { await next(isolation: nil) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async -> P.Output? {
@@ -43,26 +43,26 @@ public struct AsyncPublisher<P: Publisher>: AsyncSequence where P.Failure == Nev
         }
     }
 
-    /// Subscribes.
+    /// Subscribes to the publisher.
     public func makeAsyncIterator() -> Iterator { Iterator(handle: AsyncHandle(publisher)) }
 }
 
-/// The values of a publisher, one at a time.
+/// The values of a publisher, as an asynchronous sequence.
 public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
     public typealias Element = P.Output
     public typealias Failure = P.Failure
 
     private let publisher: P
 
-    /// Makes a sequence of a publisher's values; each iterator subscribes anew.
+    /// Creates a sequence of a publisher's values. Each iterator makes a new subscription.
     public init(_ publisher: P) { self.publisher = publisher }
 
-    /// Copies share one subscription: each value goes to one of them.
+    /// Copies share one subscription: each value is returned by one of them.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let handle: AsyncHandle<P.Output, P.Failure>
 
-        /// - Returns: the next value; nil when the publisher has ended, or the task is cancelled, which cancels the
-        ///   subscription.
+        /// - Returns: the next value; nil if the publisher has ended or the task is cancelled. Cancelling the task also
+        ///   cancels the subscription.
         /// - Throws: the failure of the publisher, once.
         public mutating func next() async throws -> P.Output? { try await next(isolation: nil) }
 
@@ -76,11 +76,11 @@ public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
         }
     }
 
-    /// Subscribes.
+    /// Subscribes to the publisher.
     public func makeAsyncIterator() -> Iterator { Iterator(handle: AsyncHandle(publisher)) }
 }
 
-/// Held by iterators alone; the subscription ends when the last of them is let go of.
+/// Held only by iterators. The subscription is cancelled when the last of them is released.
 private final class AsyncHandle<Output, Failure: Error>: Sendable {
     let subscriber: AsyncSubscriber<Output, Failure>
 
@@ -97,22 +97,22 @@ private enum AsyncEvent<Output, Failure: Error> {
     case completion(Subscribers.Completion<Failure>)
 }
 
-/// Values go from the publisher to the task that waits for them, and are used by nobody else meanwhile.
+/// A value on its way from the publisher to the waiting task. Nothing else uses it meanwhile.
 struct Passed<Value>: @unchecked Sendable {
     let value: Value
 }
 
 private enum AsyncPhase {
     case awaitingSubscription, subscribed
-    /// The publisher has ended; values have arrived that were not taken yet.
+    /// The publisher has ended, but some values have not been taken yet.
     case draining
     /// The failure has not been thrown yet.
     case failed
     case over
 }
 
-/// What is done for each value needs no description of any type but the values': nobody specialises this code, and to
-/// look one up takes longer than all the rest.
+/// The code that runs for each value needs no type metadata except that of the values. This code is not specialized,
+/// and looking up metadata would take longer than everything else.
 private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubscriber, CustomStringConvertible,
     @unchecked Sendable
 {
@@ -123,18 +123,18 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
     private var phase = AsyncPhase.awaitingSubscription
     private var subscription: (any Subscription)?
     private var failure: Failure?
-    /// One for each call of `next` that has not returned, and whether there are any.
+    /// One for each call of `next` that has not returned; `isAwaited` says whether there are any.
     private var waiters = Queue<Waiter>()
     private var isAwaited = false
-    /// Who waits is woken at the end of a turn.
+    /// Waiters are woken at the end of a turn.
     private var expectsTurns = false
-    /// How many values upstream is asked for in advance; 1: one for each waiter.
+    /// How many values to request in advance; 1 means one for each waiter.
     private let window: Int
-    /// It was.
+    /// Whether the first `window` values have been requested.
     private var hasAsked = false
-    /// Values that nobody waits for yet.
+    /// Values that no call of `next` has taken yet.
     private var arrived: Ring<Input>
-    /// Values that were taken since upstream was asked.
+    /// The number of values taken since the last request.
     private var taken = 0
 
     init(window: Int) {
@@ -142,14 +142,14 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
         arrived = Ring(limit: window, whenFull: .refuse)
     }
 
-    /// Takes a value that is here already.
+    /// Takes a value that has already arrived.
     func take() -> Input? {
         guard window > 1, !Task.isCancelled else { return nil }
         lock.lock()
         return takeArrivedAndUnlock()
     }
 
-    /// Waits for what comes next, where nothing is here.
+    /// Waits for the next event if no value has arrived yet.
     func next(isolation: isolated (any Actor)?) async -> Passed<AsyncEvent<Input, Failure>> {
         await withTaskCancellationHandler {
             await withUnsafeContinuation { wait($0) }
@@ -158,7 +158,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
         }
     }
 
-    /// To be called with the lock held, which it lets go of.
+    /// Called with the lock held; releases it.
     private func takeArrivedAndUnlock() -> Input? {
         guard let value = arrived.popFirst() else {
             lock.unlock()
@@ -172,7 +172,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
         return value
     }
 
-    /// A value is taken. Returns what upstream is to be asked for now. To be called with the lock held.
+    /// Counts a taken value. Returns how many values to request now. Called with the lock held.
     private func refill() -> Int {
         taken += 1
         guard window > 1, taken * 2 >= window else { return 0 }
@@ -182,7 +182,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
 
     private func wait(_ waiter: Waiter) {
         lock.lock()
-        // One may have come meanwhile.
+        // A value may have arrived meanwhile.
         if !arrived.isEmpty, let value = takeArrivedAndUnlock() {
             return waiter.resume(returning: Passed(value: .value(value)))
         }
@@ -199,7 +199,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
             let subscription = subscription
             lock.unlock()
             if n > 0 { subscription?.request(.max(n)) }
-        // Nothing is left where it drained.
+        // After draining, no values are left.
         case .failed, .over, .draining:
             phase = .over
             let completion = takeFailure()
@@ -272,8 +272,8 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
 
     func cancel() { end(.finished)?.cancel() }
 
-    /// The first who waits gets the end; for all others it is over.
-    /// - Returns: the subscription, where it was not over.
+    /// The first waiter receives the completion; the others receive `finished`.
+    /// - Returns: the subscription, unless the stream had already ended.
     @discardableResult private func end(_ completion: Subscribers.Completion<Failure>) -> (any Subscription)? {
         lock.lock()
         switch phase {

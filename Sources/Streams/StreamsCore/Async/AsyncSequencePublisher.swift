@@ -1,12 +1,12 @@
-// publisher: the elements of an asynchronous sequence, for subscribers.
+// publisher: publishes the elements of an asynchronous sequence.
 //
-//     demand ─→ pump ─→ task: waits for demand, then for the element ─→ subscriber
+//     demand ─→ pump ─→ task: waits for demand, then for an element ─→ subscriber
 //
-// The task takes an element from the sequence only when the subscriber has asked for one. Nothing is buffered.
+// The task takes an element from the sequence only if the subscriber has requested one. Nothing is buffered.
 
 extension AsyncSequence where Self: Sendable {
-    /// A publisher of these elements. Each subscriber has an iterator of its own, in a task of its own, which begins
-    /// when it asks for the first time and is cancelled when the subscription is.
+    /// A publisher of these elements. Each subscriber has its own iterator in its own task, which starts with the first
+    /// demand and is cancelled with the subscription.
     public var publisher: Publishers.AsyncElements<Self> { Publishers.AsyncElements(sequence: self) }
 }
 
@@ -56,7 +56,7 @@ private struct AsyncMachine<Base: AsyncSequence & Sendable>: StreamMachine {
         pump.close()
     }
 
-    /// A subscription may be used from any thread.
+    /// An inlet can be used from any thread.
     private struct Destination: @unchecked Sendable {
         let inlet: Inlet<Signal, Base.Element, Base.Failure>
     }
@@ -78,7 +78,7 @@ private struct AsyncMachine<Base: AsyncSequence & Sendable>: StreamMachine {
     }
 }
 
-/// The demand that a task waits for.
+/// The demand for which a task waits.
 private final class Pump: @unchecked Sendable {
     private let lock = Lock()
     private var demand = Subscribers.Demand.none
@@ -95,8 +95,8 @@ private final class Pump: @unchecked Sendable {
         waiter?.resume(returning: true)
     }
 
-    /// Waits until a value is asked for.
-    /// - Returns: false if none ever will be.
+    /// Waits until a value is requested.
+    /// - Returns: false if the subscription has ended.
     func take() async -> Bool {
         await withUnsafeContinuation { continuation in
             let answer = lock.with { () -> Bool? in

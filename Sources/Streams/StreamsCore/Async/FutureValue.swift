@@ -1,7 +1,8 @@
-// value: the result of a Future, waited for.
+// value: waits for the result of a Future.
 
 extension Future where Failure == Never {
-    /// The result, as soon as it is there. A task that is cancelled goes on waiting: nothing else could be returned.
+    /// The result, once it is available. Cancelling the task does not end the wait, because there is nothing else to
+    /// return.
     public final var value: Output {
         get async {
             switch await result() {
@@ -12,8 +13,8 @@ extension Future where Failure == Never {
 }
 
 extension Future {
-    /// The result, as soon as it is there.
-    /// - Throws: the failure. A task that is cancelled goes on waiting for one of both.
+    /// The result, once it is available. Cancelling the task does not end the wait.
+    /// - Throws: the failure.
     public final var value: Output {
         get async throws { try await result().get() }
     }
@@ -27,7 +28,7 @@ extension Future {
                     return .none
                 },
                 receiveCompletion: {
-                    // After a value, all has been said.
+                    // After a value, the completion carries no more information.
                     if case .failure(let failure) = $0 {
                         continuation.resume(returning: Passed(value: .failure(failure)))
                     }

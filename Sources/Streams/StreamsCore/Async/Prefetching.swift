@@ -1,15 +1,15 @@
-// Prefetching: publishers that are worth asking for several values at a time, as those of a broker are, and operators
-// that pass this on.
+// Prefetching: publishers that recommend requesting several values at a time, as a broker's topics do, and operators
+// that pass this recommendation on.
 
-/// A publisher that may know how many values are worth asking for in advance. One by one, each would cost the time that
-/// a demand takes to the source and a value back.
+/// A publisher that may recommend how many values to request in advance. Requested one by one, each value would cost a
+/// round trip to the source.
 package protocol PrefetchingPublisher {
-    /// At least 1; nil where one at a time is as good.
+    /// At least 1; nil if prefetching has no advantage.
     var prefetchHint: Int? { get }
 }
 
 extension Publisher {
-    /// How many values are worth asking for in advance; nil where one at a time is as good.
+    /// How many values to request in advance; nil if prefetching has no advantage.
     package var prefetch: Int? { (self as? any PrefetchingPublisher)?.prefetchHint }
 }
 
@@ -17,7 +17,7 @@ extension AnyPublisher: PrefetchingPublisher {
     package var prefetchHint: Int? { base.prefetch }
 }
 
-/// An operator that asks upstream for about as much as it is asked for.
+/// An operator that requests about as many values from upstream as are requested from it.
 package protocol PrefetchingOperator: PrefetchingPublisher {
     associatedtype Upstream: Publisher
     var upstream: Upstream { get }

@@ -1,17 +1,17 @@
-// Turns: a publisher that delivers on a thread of its own, as a topic of a broker's does, tells when it has delivered
-// what it had, so that whoever waits is woken once for all of it.
+// Turns: a publisher that delivers on its own thread, as a broker's topic does, reports when it has delivered
+// everything it had, so that a waiting task is woken only once for all of it.
 
-/// A subscriber that hands on together what came in one turn.
+/// A subscriber that passes on all values of a turn together.
 package protocol TurnSubscriber: AnyObject, TurnPassing {
-    /// Each value will be followed by the end of a turn, or by the end of the stream.
+    /// Announces that each value will be followed by the end of a turn or of the stream.
     func expectTurns()
-    /// What there was has been delivered.
-    /// - Returns: how many more values are wanted.
+    /// All available values have been delivered.
+    /// - Returns: additional demand.
     func turnEnded() -> Subscribers.Demand
 }
 
-/// A subscriber that is one, or stands in front of one: it delivers a value within the call that it receives it by, and
-/// demand means the same to it and to those behind it.
+/// A turn subscriber, or a subscriber in front of one. It passes each value on within the call in which it receives it,
+/// and demand means the same to it as to the subscribers downstream.
 package protocol TurnPassing {
     var turnSubscriber: (any TurnSubscriber)? { get }
 }
@@ -21,6 +21,6 @@ extension TurnSubscriber {
 }
 
 extension Subscriber {
-    /// Who behind this wants to know when a turn ends.
+    /// The downstream subscriber that must be notified when a turn ends.
     package var turns: (any TurnSubscriber)? { (self as? any TurnPassing)?.turnSubscriber }
 }

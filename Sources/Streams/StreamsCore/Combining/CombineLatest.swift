@@ -1,38 +1,39 @@
-// combineLatest: the latest values of several publishers together, whenever there is a new one.
+// combineLatest: combines the latest values of several publishers whenever there is a new one.
 
 extension Publisher {
-    /// Publishes a pair of the latest values of this and another publisher, whenever one publishes and both have.
+    /// Publishes a pair of the latest values of this and another publisher whenever one of them publishes a value and
+    /// both have published one.
     ///
-    /// Ends when both have ended, or one fails. What the subscriber asks for, each publisher is asked for; of the
-    /// pairs for which it has no demand, the latest waits.
+    /// Finishes when both have finished; fails when one fails. Each publisher receives the subscriber's demand. Of the
+    /// pairs for which there is no demand, the latest waits.
     public func combineLatest<P: Publisher>(
         _ other: P
     ) -> Publishers.CombineLatest<Self, P> where P.Failure == Failure {
         Publishers.CombineLatest(self, other)
     }
 
-    /// As `combineLatest`, with what `transform` makes of each pair.
+    /// Like `combineLatest`, with `transform` applied to each pair.
     public func combineLatest<P: Publisher, T>(
         _ other: P, _ transform: @escaping @Sendable (Output, P.Output) -> T
     ) -> Publishers.Map<Publishers.CombineLatest<Self, P>, T> where P.Failure == Failure {
         Publishers.CombineLatest(self, other).map { transform($0.0, $0.1) }
     }
 
-    /// As `combineLatest`, of three publishers.
+    /// Like `combineLatest`, with three publishers.
     public func combineLatest<P: Publisher, Q: Publisher>(
         _ publisher1: P, _ publisher2: Q
     ) -> Publishers.CombineLatest3<Self, P, Q> where P.Failure == Failure, Q.Failure == Failure {
         Publishers.CombineLatest3(self, publisher1, publisher2)
     }
 
-    /// As `combineLatest`, of three publishers, with what `transform` makes of it.
+    /// Like `combineLatest`, with three publishers and `transform` applied to their values.
     public func combineLatest<P: Publisher, Q: Publisher, T>(
         _ publisher1: P, _ publisher2: Q, _ transform: @escaping @Sendable (Output, P.Output, Q.Output) -> T
     ) -> Publishers.Map<Publishers.CombineLatest3<Self, P, Q>, T> where P.Failure == Failure, Q.Failure == Failure {
         Publishers.CombineLatest3(self, publisher1, publisher2).map { transform($0.0, $0.1, $0.2) }
     }
 
-    /// As `combineLatest`, of four publishers.
+    /// Like `combineLatest`, with four publishers.
     public func combineLatest<P: Publisher, Q: Publisher, R: Publisher>(
         _ publisher1: P, _ publisher2: Q, _ publisher3: R
     ) -> Publishers.CombineLatest4<Self, P, Q, R>
@@ -40,7 +41,7 @@ extension Publisher {
         Publishers.CombineLatest4(self, publisher1, publisher2, publisher3)
     }
 
-    /// As `combineLatest`, of four publishers, with what `transform` makes of it.
+    /// Like `combineLatest`, with four publishers and `transform` applied to their values.
     public func combineLatest<P: Publisher, Q: Publisher, R: Publisher, T>(
         _ publisher1: P, _ publisher2: Q, _ publisher3: R,
         _ transform: @escaping @Sendable (Output, P.Output, Q.Output, R.Output) -> T

@@ -1,11 +1,11 @@
-// flatMap: each value made into a publisher, and what those publish as one stream.
+// flatMap: transforms each value into a publisher and merges the values of those publishers.
 
 extension Publisher {
-    /// Publishes what the publishers publish that `transform` makes of each value, as it comes.
+    /// Merges the values of the publishers that `transform` returns, in the order in which they arrive.
     /// - Parameters:
-    ///   - maxPublishers: how many of them may be subscribed to at a time; upstream is asked for no more. One counts
-    ///     until its last value has been delivered.
-    ///   - transform: makes a publisher of a value.
+    ///   - maxPublishers: how many of them may be subscribed to at a time; this limits the demand on upstream. A
+    ///     publisher counts until its last value has been delivered.
+    ///   - transform: returns a publisher for a value.
     public func flatMap<Result, P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Self> where Result == P.Output, Failure == P.Failure {
@@ -14,14 +14,14 @@ extension Publisher {
 }
 
 extension Publisher where Failure == Never {
-    /// As `flatMap`, of a publisher that cannot fail to publishers that can.
+    /// Like `flatMap`, if this publisher cannot fail but the returned publishers can.
     public func flatMap<P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Publishers.SetFailureType<Self, P.Failure>> {
         setFailureType(to: P.Failure.self).flatMap(maxPublishers: maxPublishers, transform)
     }
 
-    /// As `flatMap`, where nothing can fail.
+    /// Like `flatMap`, if neither can fail.
     public func flatMap<P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Self> where P.Failure == Never {
@@ -30,7 +30,7 @@ extension Publisher where Failure == Never {
 }
 
 extension Publisher {
-    /// As `flatMap`, of a publisher that can fail to publishers that cannot.
+    /// Like `flatMap`, if this publisher can fail but the returned publishers cannot.
     public func flatMap<P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<Publishers.SetFailureType<P, Failure>, Self> where P.Failure == Never {

@@ -1,17 +1,17 @@
-// Flattening: the values of several upstreams of one kind as one stream, as merge and flatMap make it.
+// Flattening: merges the values of several upstreams of one type, for merge and flatMap.
 //
-// A subscriber that wants all there is gets each value as it comes. For one that asks for a number, each upstream is
-// asked for one value at a time, so that none of them can crowd out another; those that come while nothing is wanted
-// wait in order, one of each upstream at most. An upstream that has ended is there until its value has been delivered.
+// If the subscriber's demand is unlimited, values are passed on as they arrive. If it is limited, one value at a time
+// is requested from each upstream, so that none can starve the others. Values that arrive without demand wait in order,
+// at most one of each upstream. An upstream that has ended is kept until its value has been delivered.
 
-/// The upstreams and what waits of them: a part of machines.
+/// The upstreams and their waiting values: a component of state machines.
 struct Flattening<Output, Failure: Error> {
     private var upstreams: [Upstream] = []
     private var waiting = Queue<(value: Output, source: Upstream)>()
-    /// The subscriber wants all there is, and so each upstream was told.
+    /// The subscriber's demand is unlimited, and unlimited values have been requested from each upstream.
     private var isUnlimited = false
 
-    /// There is no upstream, so nothing waits either.
+    /// Whether there are no upstreams, and therefore no waiting values.
     var isEmpty: Bool { upstreams.isEmpty }
 
     mutating func add(_ upstream: Upstream, _ outlet: Outlet<Output, Failure>) {
@@ -29,16 +29,16 @@ struct Flattening<Output, Failure: Error> {
         if !isUnlimited { outlet.request(.max(1), of: source) }
     }
 
-    /// An upstream finished.
-    /// - Returns: whether that leaves room for another.
+    /// Called when an upstream has finished.
+    /// - Returns: whether that makes room for another upstream.
     mutating func finish(_ source: Upstream) -> Bool {
         source.hasEnded = true
         if source.held == 0 { remove(source) }
         return source.held == 0
     }
 
-    /// The subscriber asked for more.
-    /// - Returns: for how many more upstreams there is room by that.
+    /// Called when the subscriber has requested more.
+    /// - Returns: how many upstreams were removed, so that there is room for as many new ones.
     mutating func request(_ outlet: Outlet<Output, Failure>) -> Int {
         var removed = 0
         while outlet.demand > .none, !outlet.isOver, let (value, source) = waiting.popFirst() {
@@ -65,7 +65,7 @@ struct Flattening<Output, Failure: Error> {
         last.index = upstream.index
     }
 
-    /// Cancels all.
+    /// Cancels all upstreams.
     mutating func stop() {
         for upstream in upstreams { upstream.cancel() }
         upstreams = []

@@ -1,13 +1,13 @@
-// Joining: what zip and combineLatest do, for any number of publishers.
+// Joining: implements zip and combineLatest for any number of publishers.
 
-/// Zips the sides that `build` makes, to what the closure takes from them that it returns.
+/// Zips the upstreams that `build` adds. The closure that it returns takes one value from each and combines them.
 func zipAll<S: Subscriber>(
     to subscriber: S, _ build: @escaping (inout Sides<S.Input, S.Failure>) -> () -> S.Input
 ) {
     Runner(ZipMachine(build), name: "Zip", downstream: subscriber).begin()
 }
 
-/// As `zipAll`, for the latest values.
+/// Like `zipAll`, for the latest values.
 func combineAll<S: Subscriber>(
     to subscriber: S, _ build: @escaping (inout Sides<S.Input, S.Failure>) -> () -> S.Input
 ) {
@@ -48,7 +48,7 @@ private struct ZipMachine<Output, Failure: Error>: StreamMachine {
         for side in sides { outlet.request(demand, of: side) }
     }
 
-    /// There cannot be more of each than the subscriber has asked for.
+    /// No upstream has more waiting values than the subscriber has requested.
     private func deliver(_ outlet: Outlet<Output, Failure>) {
         guard let next, outlet.demand > .none, sides.allSatisfy({ $0.held > 0 }) else { return }
         for side in sides { side.held -= 1 }
@@ -74,7 +74,7 @@ private struct CombineLatestMachine<Output, Failure: Error>: StreamMachine {
     private let build: Build
     private var latest: (() -> Output)?
     private var sides: [Upstream] = []
-    /// There is a combination that the subscriber has not asked for yet.
+    /// There is a combination for which the subscriber has no demand yet.
     private var isWaiting = false
 
     init(_ build: @escaping Build) { self.build = build }
@@ -96,7 +96,7 @@ private struct CombineLatestMachine<Output, Failure: Error>: StreamMachine {
             if isWaiting {
                 deliver(outlet)
             } else if side.asked < outlet.demand {
-                // Nothing came of it: the demand is still there, to be met by this side as well.
+                // Nothing was delivered: this upstream must also serve the remaining demand.
                 request(.max(1), of: side, outlet)
             }
         case .completion(.finished, let side):

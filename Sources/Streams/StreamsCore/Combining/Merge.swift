@@ -1,7 +1,7 @@
-// merge: the values of several publishers as one stream, as they come. What the types do is in `MergeMachine`.
+// merge: the publishers that merge two to eight publishers. They are implemented by `MergeMachine`.
 
 extension Publishers {
-    /// The values of two publishers. See `Publisher.merge`.
+    /// Merges the values of two publishers. See `Publisher.merge`.
     public struct Merge<A: Publisher, B: Publisher>: Publisher
     where
         B.Output == A.Output, B.Failure == A.Failure
@@ -72,7 +72,7 @@ extension Publishers {
         { Merge8(a, b, z, y, x, w, v, u) }
     }
 
-    /// The values of three publishers. See `Publisher.merge`.
+    /// Merges the values of three publishers. See `Publisher.merge`.
     public struct Merge3<A: Publisher, B: Publisher, C: Publisher>: Publisher
     where
         B.Output == A.Output, B.Failure == A.Failure,
@@ -136,7 +136,7 @@ extension Publishers {
         { Merge8(a, b, c, z, y, x, w, v) }
     }
 
-    /// The values of four publishers. See `Publisher.merge`.
+    /// Merges the values of four publishers. See `Publisher.merge`.
     public struct Merge4<A: Publisher, B: Publisher, C: Publisher, D: Publisher>: Publisher
     where
         B.Output == A.Output, B.Failure == A.Failure,
@@ -193,7 +193,7 @@ extension Publishers {
         { Merge8(a, b, c, d, z, y, x, w) }
     }
 
-    /// The values of five publishers. See `Publisher.merge`.
+    /// Merges the values of five publishers. See `Publisher.merge`.
     public struct Merge5<A: Publisher, B: Publisher, C: Publisher, D: Publisher, E: Publisher>: Publisher
     where
         B.Output == A.Output, B.Failure == A.Failure,
@@ -247,7 +247,7 @@ extension Publishers {
         { Merge8(a, b, c, d, e, z, y, x) }
     }
 
-    /// The values of six publishers. See `Publisher.merge`.
+    /// Merges the values of six publishers. See `Publisher.merge`.
     public struct Merge6<A: Publisher, B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher>: Publisher
     where
         B.Output == A.Output, B.Failure == A.Failure,
@@ -295,7 +295,7 @@ extension Publishers {
         { Merge8(a, b, c, d, e, f, z, y) }
     }
 
-    /// The values of seven publishers. See `Publisher.merge`.
+    /// Merges the values of seven publishers. See `Publisher.merge`.
     public struct Merge7<
         A: Publisher, B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher
     >: Publisher
@@ -342,7 +342,7 @@ extension Publishers {
         { Merge8(a, b, c, d, e, f, g, z) }
     }
 
-    /// The values of eight publishers. See `Publisher.merge`.
+    /// Merges the values of eight publishers. See `Publisher.merge`.
     public struct Merge8<
         A: Publisher, B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher, H: Publisher
     >: Publisher

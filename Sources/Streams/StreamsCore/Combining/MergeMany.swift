@@ -1,17 +1,18 @@
-// MergeMany: any number of publishers of one type as one stream, and what all of merge's publishers do.
+// MergeMany: merges any number of publishers of one type. Also implements all Merge publishers.
 
 extension Publisher {
-    /// Publishes the values of this and another publisher of the same type as they come.
+    /// Publishes the values of this and another publisher of the same type as they arrive.
     public func merge(with other: Self) -> Publishers.MergeMany<Self> { Publishers.MergeMany(self, other) }
 }
 
 extension Publishers {
-    /// The values of any number of publishers as they come. Ends when all have, or one fails.
+    /// Merges the values of any number of publishers as they arrive. Finishes when all have finished; fails when one
+    /// fails.
     public struct MergeMany<Upstream: Publisher>: Publisher {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
-        /// Whose values they are.
+        /// The merged publishers.
         public let publishers: [Upstream]
 
         /// Merges these publishers.
@@ -30,11 +31,11 @@ extension Publishers {
 
 extension Publishers.MergeMany: Equatable where Upstream: Equatable {}
 
-/// A side of a merge.
+/// An upstream of a merge.
 typealias MergeUpstream<Output, Failure: Error> =
     SignalingUpstream<Output, Failure, UpstreamSignal<Output, Failure>, Output, Failure>
 
-/// Merges what subscribes to each of `sources`.
+/// Merges several sources. Each closure in `sources` subscribes an upstream to one of them.
 func mergeAll<S: Subscriber>(_ sources: [(MergeUpstream<S.Input, S.Failure>) -> Void], to subscriber: S) {
     Runner(MergeMachine(sources), name: "Merge", downstream: subscriber).begin()
 }

@@ -1,22 +1,23 @@
-// merge: the operator, of two to eight publishers.
+// merge: the operator for two to eight publishers.
 
 extension Publisher {
-    /// Publishes the values of this and another publisher as they come. Ends when both have, or one fails.
+    /// Publishes the values of this and another publisher as they arrive. Finishes when both have finished; fails when
+    /// one fails.
     ///
-    /// To a subscriber that asks for a number of values, they are asked for one each at a time.
+    /// If the subscriber's demand is limited, one value at a time is requested from each publisher.
     public func merge<P: Publisher>(with other: P) -> Publishers.Merge<Self, P>
     where
         P.Output == Output, P.Failure == Failure
     { Publishers.Merge(self, other) }
 
-    /// As `merge(with:)`, of 3 publishers.
+    /// Like `merge(with:)`, with 3 publishers.
     public func merge<B: Publisher, C: Publisher>(with b: B, _ c: C) -> Publishers.Merge3<Self, B, C>
     where
         B.Output == Output, B.Failure == Failure,
         C.Output == Output, C.Failure == Failure
     { Publishers.Merge3(self, b, c) }
 
-    /// As `merge(with:)`, of 4 publishers.
+    /// Like `merge(with:)`, with 4 publishers.
     public func merge<B: Publisher, C: Publisher, D: Publisher>(with b: B, _ c: C, _ d: D)
         -> Publishers.Merge4<Self, B, C, D>
     where
@@ -25,7 +26,7 @@ extension Publisher {
         D.Output == Output, D.Failure == Failure
     { Publishers.Merge4(self, b, c, d) }
 
-    /// As `merge(with:)`, of 5 publishers.
+    /// Like `merge(with:)`, with 5 publishers.
     public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher>(with b: B, _ c: C, _ d: D, _ e: E)
         -> Publishers.Merge5<Self, B, C, D, E>
     where
@@ -35,7 +36,7 @@ extension Publisher {
         E.Output == Output, E.Failure == Failure
     { Publishers.Merge5(self, b, c, d, e) }
 
-    /// As `merge(with:)`, of 6 publishers.
+    /// Like `merge(with:)`, with 6 publishers.
     public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher>(
         with b: B, _ c: C, _ d: D, _ e: E, _ f: F
     ) -> Publishers.Merge6<Self, B, C, D, E, F>
@@ -47,7 +48,7 @@ extension Publisher {
         F.Output == Output, F.Failure == Failure
     { Publishers.Merge6(self, b, c, d, e, f) }
 
-    /// As `merge(with:)`, of 7 publishers.
+    /// Like `merge(with:)`, with 7 publishers.
     public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher>(
         with b: B, _ c: C, _ d: D, _ e: E, _ f: F, _ g: G
     ) -> Publishers.Merge7<Self, B, C, D, E, F, G>
@@ -60,7 +61,7 @@ extension Publisher {
         G.Output == Output, G.Failure == Failure
     { Publishers.Merge7(self, b, c, d, e, f, g) }
 
-    /// As `merge(with:)`, of 8 publishers.
+    /// Like `merge(with:)`, with 8 publishers.
     public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher, H: Publisher>(
         with b: B, _ c: C, _ d: D, _ e: E, _ f: F, _ g: G, _ h: H
     ) -> Publishers.Merge8<Self, B, C, D, E, F, G, H>

@@ -1,14 +1,14 @@
-// switchToLatest: of a stream of publishers, the values of the latest.
+// switchToLatest: the values of the latest publisher in a stream of publishers.
 
 extension Publisher where Output: Publisher, Output.Failure == Failure {
-    /// Publishes what the latest of the published publishers publishes; the one before it is cancelled.
+    /// Publishes the values of the most recently published publisher. The previous one is cancelled.
     public func switchToLatest() -> Publishers.SwitchToLatest<Output, Self> {
         Publishers.SwitchToLatest(upstream: self)
     }
 }
 
 extension Publisher where Output: Publisher, Failure == Never {
-    /// As `switchToLatest`, of a publisher that cannot fail, of publishers that can.
+    /// Like `switchToLatest`, if this publisher cannot fail but the published publishers can.
     public func switchToLatest()
         -> Publishers.SwitchToLatest<Output, Publishers.SetFailureType<Self, Output.Failure>>
     {
@@ -17,14 +17,14 @@ extension Publisher where Output: Publisher, Failure == Never {
 }
 
 extension Publisher where Output: Publisher, Failure == Never, Output.Failure == Never {
-    /// As `switchToLatest`, where nothing can fail.
+    /// Like `switchToLatest`, if neither can fail.
     public func switchToLatest() -> Publishers.SwitchToLatest<Output, Self> {
         Publishers.SwitchToLatest(upstream: self)
     }
 }
 
 extension Publisher where Output: Publisher, Output.Failure == Never {
-    /// As `switchToLatest`, of a publisher that can fail, of publishers that cannot.
+    /// Like `switchToLatest`, if this publisher can fail but the published publishers cannot.
     public func switchToLatest()
         -> Publishers.SwitchToLatest<
             Publishers.SetFailureType<Output, Failure>,
@@ -84,7 +84,7 @@ where Source.Output: Publisher, Source.Output.Failure == Source.Failure {
             latest?.cancel()
             subscribe(to: publisher, outlet)
         case .inner(.value(let value, let source)):
-            // The one before may have delivered it while another thread was at work.
+            // The previous publisher may have delivered the value while another thread was handling events.
             if source === latest, outlet.demand > .none { outlet.send(value) }
         case .outer(.completion(.finished, _)):
             outer = nil
@@ -100,7 +100,7 @@ where Source.Output: Publisher, Source.Output.Failure == Source.Failure {
         }
     }
 
-    /// It is asked for what the subscriber still wants.
+    /// Requests the subscriber's outstanding demand from the new publisher.
     private mutating func subscribe(to publisher: Source.Output, _ outlet: Outlet<Output, Failure>) {
         guard let inlet else { return }
         let upstream = SignalingUpstream(inlet) { Signal.inner($0) }

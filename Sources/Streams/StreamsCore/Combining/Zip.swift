@@ -1,45 +1,45 @@
-// zip: the first values of several publishers together, then the second values, and so on.
+// zip: combines the first values of several publishers, then the second values, and so on.
 
 extension Publisher {
-    /// Publishes a pair of the first values of this and another publisher, then one of the second values, and so on.
+    /// Publishes a pair of the first values of this and another publisher, then a pair of the second values, and so on.
     ///
-    /// Ends when one of them has ended and its values are used up, or one fails. Values wait for their partners, as
-    /// many as the subscriber has asked for at most: what it asks for, each publisher is asked for.
+    /// Finishes when one of them has finished and its values are used up; fails when one fails. Each publisher receives
+    /// the subscriber's demand, so no more values than that wait for their partners.
     public func zip<P: Publisher>(
         _ other: P
     ) -> Publishers.Zip<Self, P> where P.Failure == Failure {
         Publishers.Zip(self, other)
     }
 
-    /// As `zip`, with what `transform` makes of each pair.
+    /// Like `zip`, with `transform` applied to each pair.
     public func zip<P: Publisher, T>(
         _ other: P, _ transform: @escaping @Sendable (Output, P.Output) -> T
     ) -> Publishers.Map<Publishers.Zip<Self, P>, T> where P.Failure == Failure {
         Publishers.Zip(self, other).map { transform($0.0, $0.1) }
     }
 
-    /// As `zip`, of three publishers.
+    /// Like `zip`, with three publishers.
     public func zip<P: Publisher, Q: Publisher>(
         _ publisher1: P, _ publisher2: Q
     ) -> Publishers.Zip3<Self, P, Q> where P.Failure == Failure, Q.Failure == Failure {
         Publishers.Zip3(self, publisher1, publisher2)
     }
 
-    /// As `zip`, of three publishers, with what `transform` makes of it.
+    /// Like `zip`, with three publishers and `transform` applied to their values.
     public func zip<P: Publisher, Q: Publisher, T>(
         _ publisher1: P, _ publisher2: Q, _ transform: @escaping @Sendable (Output, P.Output, Q.Output) -> T
     ) -> Publishers.Map<Publishers.Zip3<Self, P, Q>, T> where P.Failure == Failure, Q.Failure == Failure {
         Publishers.Zip3(self, publisher1, publisher2).map { transform($0.0, $0.1, $0.2) }
     }
 
-    /// As `zip`, of four publishers.
+    /// Like `zip`, with four publishers.
     public func zip<P: Publisher, Q: Publisher, R: Publisher>(
         _ publisher1: P, _ publisher2: Q, _ publisher3: R
     ) -> Publishers.Zip4<Self, P, Q, R> where P.Failure == Failure, Q.Failure == Failure, R.Failure == Failure {
         Publishers.Zip4(self, publisher1, publisher2, publisher3)
     }
 
-    /// As `zip`, of four publishers, with what `transform` makes of it.
+    /// Like `zip`, with four publishers and `transform` applied to their values.
     public func zip<P: Publisher, Q: Publisher, R: Publisher, T>(
         _ publisher1: P, _ publisher2: Q, _ publisher3: R,
         _ transform: @escaping @Sendable (Output, P.Output, Q.Output, R.Output) -> T

@@ -1,10 +1,10 @@
-// AnyPublisher and AnySubscriber: a publisher, or a subscriber, of which only the types of its events are known.
+// AnyPublisher and AnySubscriber: type-erased publishers and subscribers.
 
-/// A publisher of unknown kind.
+/// A type-erased publisher.
 @frozen public struct AnyPublisher<Output, Failure: Error>: Publisher, CustomStringConvertible {
     @usableFromInline let base: any Publisher<Output, Failure>
 
-    /// What is erased already is taken as it is.
+    /// A publisher that is already erased is not wrapped again.
     public init<P: Publisher>(_ publisher: P) where P.Output == Output, P.Failure == Failure {
         base = (publisher as? AnyPublisher<Output, Failure>)?.base ?? publisher
     }
@@ -16,12 +16,12 @@
     public var description: String { "AnyPublisher" }
 }
 
-/// A subscriber of unknown kind, or one made of closures.
+/// A type-erased subscriber, or one made of closures.
 @frozen public struct AnySubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible {
     private let receiveSubscription: @Sendable (any Subscription) -> Void
     private let receiveValue: @Sendable (Input) -> Subscribers.Demand
     private let receiveCompletion: @Sendable (Subscribers.Completion<Failure>) -> Void
-    /// The identity of the subscriber that is wrapped, where there is one.
+    /// The identifier of the wrapped subscriber, if there is one.
     public let combineIdentifier: CombineIdentifier
     public let description: String
 
@@ -33,12 +33,12 @@
         description = (subscriber as? any CustomStringConvertible)?.description ?? "AnySubscriber"
     }
 
-    /// Every value goes to a subject, which takes the subscription too.
+    /// Forwards all events to a subject, including the subscription.
     public init<S: Subject>(_ subject: S) where S.Output == Input, S.Failure == Failure {
         self.init(SubjectSubscriber(subject))
     }
 
-    /// What is not given does nothing, and asks for nothing.
+    /// An omitted closure does nothing. Without `receiveValue`, no more values are requested.
     public init(
         receiveSubscription: (@Sendable (any Subscription) -> Void)? = nil,
         receiveValue: (@Sendable (Input) -> Subscribers.Demand)? = nil,

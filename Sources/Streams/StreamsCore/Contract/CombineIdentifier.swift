@@ -1,28 +1,28 @@
-// CombineIdentifier: tells subscribers and subscriptions apart, whatever kind they are.
+// CombineIdentifier: distinguishes subscribers and subscriptions of any type.
 
 import Synchronization
 
-/// A mark that no other has.
+/// A unique identifier.
 public struct CombineIdentifier: Hashable, CustomStringConvertible, Sendable {
     private static let next = Atomic<UInt64>(0)
     private let number: UInt64
 
-    /// A mark that was never given before.
+    /// An identifier that was never used before.
     public init() { number = CombineIdentifier.next.wrappingAdd(1, ordering: .relaxed).oldValue }
 
-    /// The mark of an object, as long as it lives.
+    /// The identifier of an object, unique during the object's lifetime.
     public init(_ object: AnyObject) { number = UInt64(UInt(bitPattern: ObjectIdentifier(object))) }
 
     public var description: String { "0x\(String(number, radix: 16))" }
 }
 
-/// Something that can be told apart from others of any kind.
+/// A type whose instances can be distinguished from those of any other type.
 public protocol CustomCombineIdentifierConvertible {
-    /// Objects are identified by what they are, values by what is made of them at the first question.
+    /// The identifier. That of an object is derived from its identity.
     var combineIdentifier: CombineIdentifier { get }
 }
 
 extension CustomCombineIdentifierConvertible where Self: AnyObject {
-    /// Objects are identified by what they are, values by what is made of them at the first question.
+    /// The identifier. That of an object is derived from its identity.
     public var combineIdentifier: CombineIdentifier { CombineIdentifier(self) }
 }

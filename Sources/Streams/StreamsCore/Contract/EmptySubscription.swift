@@ -1,7 +1,7 @@
-// Subscriptions.empty: for publishers that have nothing to deliver but their end.
+// Subscriptions.empty: for publishers that deliver only a completion.
 
 extension Subscriptions {
-    /// A subscription through which nothing comes, whatever is asked for.
+    /// A subscription that ignores requests and never delivers anything.
     public static var empty: any Subscription { EmptySubscription.single }
 
     private final class EmptySubscription: Subscription, CustomStringConvertible, Sendable {

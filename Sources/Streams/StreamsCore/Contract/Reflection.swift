@@ -1,5 +1,5 @@
-// How what is erased, and the subscribers that are ready to use, show themselves to mirrors and playgrounds: by name,
-// without what they hold.
+// Reflection of type-erased types and ready-made subscribers: mirrors and playgrounds show their name, not their
+// contents.
 
 extension AnyPublisher: CustomPlaygroundDisplayConvertible {
     public var playgroundDescription: Any { description }

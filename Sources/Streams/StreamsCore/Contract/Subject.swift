@@ -1,21 +1,21 @@
-// Subject: a publisher that is told what to publish.
+// Subject: a publisher whose values are sent by its user.
 
-/// A publisher whose values are handed in from outside. Safe to use from any thread.
+/// A publisher whose values are sent from outside. It can be used from any thread.
 public protocol Subject<Output, Failure>: AnyObject, Publisher {
     /// Publishes a value.
     func send(_ value: Output)
-    /// Ends the stream; what is sent afterwards is ignored.
+    /// Ends the stream. Anything sent afterwards is ignored.
     func send(completion: Subscribers.Completion<Failure>)
-    /// Has the subject take values from an upstream, which it asks for as many as its subscribers want.
+    /// Connects the subject to an upstream. It requests values from the upstream once its subscribers want any.
     func send(subscription: any Subscription)
 }
 
 extension Subject where Output == Void {
-    /// Sends an occurrence that has no value.
+    /// Sends an event that has no value.
     public func send() { send(()) }
 }
 
-/// Feeds a subject from a publisher.
+/// Forwards a publisher's events to a subject.
 final class SubjectSubscriber<S: Subject>: Subscriber, Subscription, CustomStringConvertible, @unchecked Sendable {
     private let lock = Lock()
     private var subject: S?
@@ -29,7 +29,8 @@ final class SubjectSubscriber<S: Subject>: Subscriber, Subscription, CustomStrin
             upstream = subscription
             return subject
         }
-        // The subject decides when to ask and for how much. It sees this object, so that cancelling goes through it.
+        // The subject decides when to request and how much. It gets this object as its subscription, so that cancelling
+        // goes through it.
         if let subject { subject.send(subscription: self) } else { subscription.cancel() }
     }
 

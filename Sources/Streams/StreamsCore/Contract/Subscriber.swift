@@ -1,42 +1,42 @@
-// Subscriber and Subscription: the side that receives, and its hold on the side that delivers.
+// Subscriber and Subscription: the receiving side, and its link to the delivering side.
 
 /// Receives the values of a publisher.
 ///
-/// A publisher calls these one at a time, never two at once.
+/// A publisher calls these methods one at a time, never concurrently.
 public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible, Sendable {
-    /// What it takes.
+    /// The type of the values that it receives.
     associatedtype Input
-    /// The failure that it can be told of; `Never` if it takes none.
+    /// The type of failure that it can receive; `Never` if it accepts none.
     associatedtype Failure: Error
 
-    /// The publisher has accepted the subscriber, which can now ask for values.
+    /// The publisher has accepted the subscriber, which can now request values.
     func receive(subscription: any Subscription)
     /// A value arrived.
-    /// - Returns: how many more values are wanted, beyond what was asked for before.
+    /// - Returns: how many more values the subscriber wants, in addition to its earlier requests.
     func receive(_ input: Input) -> Subscribers.Demand
-    /// The stream ended; nothing more comes.
+    /// The stream ended. Nothing follows.
     func receive(completion: Subscribers.Completion<Failure>)
 }
 
 extension Subscriber where Input == Void {
-    /// Takes an occurrence that has no value.
+    /// Receives an event that has no value.
     public func receive() -> Subscribers.Demand { receive(()) }
 }
 
-/// One subscriber's connection to one publisher. May be used from any thread.
+/// One subscriber's connection to one publisher. It can be used from any thread.
 public protocol Subscription: Cancellable, CustomCombineIdentifierConvertible, Sendable {
-    /// Asks for that many more values. Adds to what was asked for before (Reactive Streams §3.8).
+    /// Requests more values, in addition to earlier requests (Reactive Streams §3.8).
     ///
-    /// Values may be delivered from within the call. A demand of none means nothing; after `cancel()` nothing happens.
+    /// Values may be delivered during the call. Requesting `.none` has no effect, nor has a request after `cancel()`.
     func request(_ demand: Subscribers.Demand)
 }
 
 extension Subscribers {
     /// How a stream ended.
     @frozen public enum Completion<Failure: Error> {
-        /// There is no more, and nothing went wrong.
+        /// The stream ended normally.
         case finished
-        /// Something went wrong, and there is no more.
+        /// The stream ended with an error.
         case failure(Failure)
     }
 }
@@ -46,7 +46,7 @@ extension Subscribers.Completion: Hashable where Failure: Hashable {}
 extension Subscribers.Completion: Sendable where Failure: Sendable {}
 
 extension Subscribers.Completion {
-    /// The same end with another type of failure, made by `transform` if there is one.
+    /// The same completion with another failure type; `transform` converts the failure.
     func mapFailure<NewFailure>(_ transform: (Failure) -> NewFailure) -> Subscribers.Completion<NewFailure> {
         switch self {
         case .finished: .finished

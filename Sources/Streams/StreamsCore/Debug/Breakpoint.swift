@@ -1,4 +1,4 @@
-// breakpoint: stops in the debugger when a certain event passes.
+// breakpoint: stops in the debugger on a certain event.
 
 #if canImport(Glibc)
     import Glibc
@@ -9,8 +9,8 @@
 #endif
 
 extension Publisher {
-    /// Raises SIGTRAP, at which a debugger stops the process, when a closure is true for an event. Without a debugger
-    /// that ends the process.
+    /// Raises SIGTRAP when a closure returns true for an event. A debugger then stops the process; without a debugger
+    /// the process is terminated.
     public func breakpoint(
         receiveSubscription: (@Sendable (any Subscription) -> Bool)? = nil,
         receiveOutput: (@Sendable (Output) -> Bool)? = nil,

@@ -1,7 +1,7 @@
-// handleEvents: closures that are told what passes by.
+// handleEvents: closures that observe events.
 
 extension Publisher {
-    /// Calls closures as events pass; each is called before the event goes on. Changes nothing.
+    /// Calls closures for events, each before its event is passed on. The stream is not changed.
     public func handleEvents(
         receiveSubscription: (@Sendable (any Subscription) -> Void)? = nil,
         receiveOutput: (@Sendable (Output) -> Void)? = nil,

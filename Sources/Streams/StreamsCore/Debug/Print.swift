@@ -1,29 +1,29 @@
-// print and debug: what passes by, as lines of text.
+// print and debug: events as lines of text.
 
 extension Publisher {
-    /// Writes a line for each event as it passes.
+    /// Prints a line for each event.
     /// - Parameters:
-    ///   - prefix: stands before each line, and a colon after it.
-    ///   - stream: where to; standard output if there is none. Lines of one subscription are written one at a time.
+    ///   - prefix: printed before each line, followed by a colon.
+    ///   - stream: the destination; standard output by default. Lines of one subscription are written one at a time.
     public func print(_ prefix: String = "", to stream: (any TextOutputStream & Sendable)? = nil)
         -> Publishers.Print<Self>
     {
         Publishers.Print(upstream: self, prefix: prefix, to: stream)
     }
 
-    /// Writes a line for each event as it passes, which says where in the source this stands:
+    /// Prints a line for each event, with its position in the source code:
     ///
     ///     prices load():12 subscription PassthroughSubject
     ///     prices load():12 request max(2)
     ///     prices load():12 value 7
     ///     prices load():12 cancel
     ///
-    /// and `finished` or `failure(…)` for the end.
+    /// and `finished` or `failure(…)` for the completion.
     /// - Parameters:
-    ///   - prefix: stands before each line.
-    ///   - function: stands behind it.
-    ///   - line: stands behind that.
-    ///   - stream: where to; standard output if there is none.
+    ///   - prefix: printed before each line.
+    ///   - function: printed after the prefix.
+    ///   - line: printed after the function.
+    ///   - stream: the destination; standard output by default.
     public func debug(
         prefix: String = "", function: String = #function, line: Int = #line,
         to stream: (any TextOutputStream & Sendable)? = nil
@@ -85,17 +85,18 @@ extension Publishers {
     }
 }
 
-/// Writes lines to a stream, or to standard output: one at a time, whatever threads they come from, and without a lock
-/// while the stream is at work, which may itself cause further lines.
+/// Writes lines to a stream or to standard output, one at a time for all threads. No lock is held while the stream
+/// writes, because writing may itself cause further lines.
 private final class LineOutput: @unchecked Sendable {
-    /// Lines that may wait while another one is being written; what is beyond is counted and told.
+    /// The number of lines that may wait while another is being written. Lines beyond it are dropped, counted and
+    /// reported.
     private static let limit = 1024
 
     private let lock = Lock()
     private var waiting = Queue<String>()
     private var omitted = 0
     private var isWriting = false
-    /// Of who is writing.
+    /// Used only by the thread that is writing.
     private var stream: (any TextOutputStream & Sendable)?
 
     init(_ stream: (any TextOutputStream & Sendable)?) { self.stream = stream }

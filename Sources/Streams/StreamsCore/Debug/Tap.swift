@@ -1,13 +1,13 @@
-// Tap: sees each call between a subscriber and its upstream when it is made, on the thread that makes it. What
-// handleEvents and print are made of.
+// Tap: observes each call between a subscriber and its upstream, on the thread that makes the call. The basis of
+// handleEvents and print.
 
-/// What is to be told, each before it goes on.
+/// Closures that are called for events, each before its event is passed on.
 struct TapEvents<Output, Failure: Error> {
     var subscription: (any Subscription) -> Void = { _ in }
     var output: (Output) -> Void = { _ in }
     var completion: (Subscribers.Completion<Failure>) -> Void = { _ in }
     var cancel: () -> Void = {}
-    /// `isReturned`: the subscriber asked by what it returned from a value.
+    /// `isReturned`: the subscriber returned this demand when it received a value.
     var request: (_ demand: Subscribers.Demand, _ isReturned: Bool) -> Void = { _, _ in }
 }
 
@@ -64,7 +64,7 @@ final class Tap<Downstream: Subscriber>: Subscriber, Subscription, CustomStringC
         upstream?.cancel()
     }
 
-    /// Lets go of both; the caller releases them, outside of the lock.
+    /// Clears both. The caller releases them outside of the lock.
     private func end() -> (upstream: (any Subscription)?, downstream: Downstream?) {
         lock.with { (upstream.take(), downstream.take()) }
     }

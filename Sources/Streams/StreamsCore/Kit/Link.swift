@@ -1,23 +1,23 @@
-// Link: a subscriber for an operator that subscribes to publishers itself, one for each of them. The operator holds
-// the link's subscription, which is there before there is one of the publisher's: demand waits for that, and cancelling
-// is not forgotten.
+// Link: a subscriber for an operator that subscribes to publishers itself, one link for each publisher. The operator
+// holds the link's subscription, which exists before the publisher has delivered its own. Demand waits for that, and an
+// early cancellation is not lost.
 //
 //     operator ─→ LinkSubscription ─→ the publisher's subscription ─→ Link ─→ operator
 //
-// So what holds the operator is the publisher, as with every subscriber; one that never gives a subscription, and lets
-// go of the link, lets go of the operator by that.
+// So it is the publisher that keeps the operator alive, as with every subscriber. A publisher that never delivers a
+// subscription and releases the link releases the operator too.
 
 final class Link<Input, Failure: Error>: Subscriber, CustomStringConvertible, @unchecked Sendable {
-    /// What is done with what comes. Let go of at the end.
+    /// Closures for the link's events, released at the end.
     struct Handlers {
-        /// The first that happens, before demand that has waited goes upstream.
+        /// Called first, before any waiting demand is sent upstream.
         var subscription: () -> Void = {}
         var value: (Input) -> Subscribers.Demand
         var completion: (Subscribers.Completion<Failure>) -> Void
     }
 
     let subscription: LinkSubscription
-    /// Under the subscription's lock.
+    /// Protected by the subscription's lock.
     private var handlers: Handlers?
 
     init(_ subscription: LinkSubscription, _ handlers: Handlers) {
@@ -29,7 +29,7 @@ final class Link<Input, Failure: Error>: Subscriber, CustomStringConvertible, @u
     func receive(subscription publisher: any Subscription) {
         let handlers = subscription.lock.with { subscription.isWaiting ? self.handlers : nil }
         guard let handlers else { return publisher.cancel() }
-        // Demand that is made from within waits like that before.
+        // Demand requested during this call waits as well.
         handlers.subscription()
         guard let demand = subscription.begin(with: publisher) else { return publisher.cancel() }
         if demand > .none { publisher.request(demand) }
@@ -59,13 +59,13 @@ extension Link: Linked {
     }
 }
 
-/// A link, whatever comes through it.
+/// A link of any type.
 private protocol Linked: AnyObject {
-    /// Nothing that comes is wanted any more.
+    /// Releases the handlers: no more events are wanted.
     func letGo()
 }
 
-/// What the operator has of a link.
+/// The operator's end of a link.
 final class LinkSubscription: Subscription, CustomStringConvertible, @unchecked Sendable {
     fileprivate enum State {
         case waiting(Subscribers.Demand)
@@ -76,7 +76,7 @@ final class LinkSubscription: Subscription, CustomStringConvertible, @unchecked 
     let description: String
     fileprivate let lock = Lock()
     private var state = State.waiting(.none)
-    /// Set once, before anybody else knows of either.
+    /// Set once, before any other object knows of either.
     fileprivate weak var link: (any Linked)?
 
     init(name: String) { description = name }
@@ -101,20 +101,20 @@ final class LinkSubscription: Subscription, CustomStringConvertible, @unchecked 
         link?.letGo()
     }
 
-    // Under the lock
+    // Called with the lock held.
 
     fileprivate var isWaiting: Bool { if case .waiting = state { true } else { false } }
     fileprivate var isSubscribed: Bool { if case .subscribed = state { true } else { false } }
 
-    /// - Returns: what it was, for the caller to let go of without the lock.
+    /// - Returns: the previous state, for the caller to release without the lock.
     fileprivate func end() -> State {
         defer { state = .over }
         return state
     }
 
-    // Without it
+    // Called without the lock.
 
-    /// - Returns: what was asked for before, or nil if no subscription is wanted any more.
+    /// - Returns: the demand requested before, or nil if a subscription is not wanted any more.
     fileprivate func begin(with subscription: any Subscription) -> Subscribers.Demand? {
         lock.with {
             guard case .waiting(let demand) = state else { return nil }

@@ -1,5 +1,5 @@
-// Lock: guards the fields of one object for the time of a few instructions. Nothing that belongs to others – a
-// subscriber, a closure, a release of what they hold – is ever called while it is held.
+// Lock: protects the fields of one object for a few instructions. No outside code (a subscriber, a closure, or the
+// release of what they hold) runs while it is held.
 
 #if canImport(Glibc)
     import Glibc
@@ -9,7 +9,7 @@
     import Darwin
 #endif
 
-/// Not recursive: taking it twice on one thread never ends, and shows in the first test.
+/// Not recursive: locking it twice on one thread deadlocks, which the first test reveals.
 package struct Lock: ~Copyable, @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 
@@ -26,7 +26,7 @@ package struct Lock: ~Copyable, @unchecked Sendable {
         return try body()
     }
 
-    /// `lock` and `unlock` are for those whose every step ends in a different state.
+    /// `lock` and `unlock` are for functions that unlock at different points.
     @inline(__always) package borrowing func lock() { pthread_mutex_lock(mutex) }
     @inline(__always) package borrowing func unlock() { pthread_mutex_unlock(mutex) }
 }

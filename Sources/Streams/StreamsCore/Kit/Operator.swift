@@ -1,7 +1,7 @@
-// Operator: the kit for writing one's own operator with one upstream. The author says what becomes of values, of the
-// completion and of demand; calls come one at a time, and no lock is held, whatever threads the events come from.
+// Operator: the kit for custom operators with one upstream. Its author decides what happens to values, the completion
+// and demand. Calls come one at a time and without a lock held, whatever threads the events come from.
 
-/// What an operator does. Made anew for each subscriber.
+/// The behavior of an operator. Created for each subscriber.
 ///
 ///     /// Lets every `n`th value pass.
 ///     struct EveryNth<Input, Failure: Error>: OperatorBehavior {
@@ -20,36 +20,36 @@
 ///         }
 ///     }
 ///
-/// What the author need not think of: calls come one at a time, whatever threads events come from, and one call is over
-/// before the next begins, also when the subscriber asks for more, cancels, or sends to a subject upstream from within
-/// a value. Nothing comes after the end or after cancel, and what is sent then goes nowhere.
+/// The kit guarantees that calls come one at a time, whatever threads events come from. One call returns before the
+/// next begins, even if the subscriber requests more, cancels, or sends to an upstream subject while it receives a
+/// value. No call follows the end or a cancellation, and anything sent then is ignored.
 ///
-/// What is left to the author:
-/// - send no more values than `outlet.demand` tells;
-/// - ask upstream for no more than what can be sent or kept, as what was asked for may all come;
-/// - do not wait for anything within a call: whoever does something to the stream meanwhile leaves it to be done by the
-///   thread that is at work, which also is why a value may be delivered by another thread than the one that sent it.
+/// The author's responsibilities:
+/// - Send no more values than `outlet.demand` allows.
+/// - Request no more from upstream than can be sent or kept, because all of it may arrive.
+/// - Do not block within a call. Events that arrive meanwhile are left to the thread that is in the call. For the same
+///   reason, a value may be delivered by another thread than the one that sent it.
 public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure>: SendableMetatype {
-    /// What comes from upstream.
+    /// The type of the values from upstream.
     associatedtype Input
-    /// How upstream can fail.
+    /// The type of upstream's failure.
     associatedtype InputFailure: Error
-    /// What goes to the subscriber.
+    /// The type of the values for the subscriber.
     associatedtype Output
-    /// How the stream can fail for the subscriber.
+    /// The type of failure that the subscriber receives.
     associatedtype OutputFailure: Error
 
-    /// The subscriber has its subscription. Does nothing unless it is written.
+    /// The subscriber has received its subscription. Does nothing by default.
     mutating func start(_ outlet: Outlet<Output, OutputFailure>)
-    /// A value came from upstream. Send what becomes of it; where nothing does, ask for one more in its place.
+    /// A value arrived from upstream. Send the result; if there is none, request another value in its place.
     mutating func receive(_ input: Input, _ outlet: Outlet<Output, OutputFailure>)
     /// Upstream ended.
     mutating func receive(
         completion: Subscribers.Completion<InputFailure>, _ outlet: Outlet<Output, OutputFailure>)
-    /// The subscriber asked for `demand` more, by its subscription or by what it returned; `outlet.demand` contains
-    /// it. Goes upstream as it is unless it is written.
+    /// The subscriber requested `demand` more values, through its subscription or a return value; `outlet.demand`
+    /// includes them. By default, they are requested from upstream.
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, OutputFailure>)
-    /// The stream has ended or was cancelled. Does nothing unless it is written.
+    /// The stream has ended or was cancelled. Does nothing by default.
     mutating func stop()
 }
 
@@ -62,7 +62,7 @@ extension OperatorBehavior {
 }
 
 extension OperatorBehavior where InputFailure == OutputFailure {
-    /// The end of upstream is the end of the stream unless it is written.
+    /// By default, the upstream's completion ends the stream.
     public mutating func receive(
         completion: Subscribers.Completion<InputFailure>, _ outlet: Outlet<Output, OutputFailure>
     ) {
@@ -71,21 +71,21 @@ extension OperatorBehavior where InputFailure == OutputFailure {
 }
 
 extension Publishers {
-    /// A publisher made of an upstream and a behaviour of one's own.
+    /// A publisher made of an upstream and a custom behavior.
     public struct Custom<Upstream: Publisher, Behavior: OperatorBehavior>: Publisher
     where Behavior.Input == Upstream.Output, Behavior.InputFailure == Upstream.Failure {
         public typealias Output = Behavior.Output
         public typealias Failure = Behavior.OutputFailure
 
-        /// Whose values the behaviour receives.
+        /// The publisher whose values the behavior receives.
         public let upstream: Upstream
         private let name: String
         private let behavior: @Sendable () -> Behavior
 
         /// - Parameters:
-        ///   - upstream: whose values the behaviour receives.
-        ///   - name: what its subscriptions are called in logs.
-        ///   - behavior: called for each subscriber.
+        ///   - upstream: the publisher whose values the behavior receives.
+        ///   - name: the name of its subscriptions in logs.
+        ///   - behavior: creates a behavior; called for each subscriber.
         public init(_ upstream: Upstream, name: String, behavior: @escaping @Sendable () -> Behavior) {
             self.upstream = upstream
             self.name = name
@@ -98,7 +98,7 @@ extension Publishers {
     }
 }
 
-/// A behaviour as a machine with one upstream.
+/// A behavior as a state machine with one upstream.
 struct SingleUpstream<Behavior: OperatorBehavior>: StreamMachine {
     enum Signal {
         case value(Behavior.Input)
@@ -123,7 +123,7 @@ struct SingleUpstream<Behavior: OperatorBehavior>: StreamMachine {
     mutating func stop(_ outlet: Outlet<Behavior.Output, Behavior.OutputFailure>) { behavior.stop() }
 }
 
-/// One subscriber's instance of an operator: a subscriber of its upstream, a subscription for its downstream.
+/// An operator for one subscriber: it is a subscriber of its upstream and the subscription of its downstream.
 final class Operator<Behavior: OperatorBehavior, Downstream: Subscriber>:
     Runner<SingleUpstream<Behavior>, Downstream>, Subscriber, @unchecked Sendable
 where Downstream.Input == Behavior.Output, Downstream.Failure == Behavior.OutputFailure {
@@ -131,7 +131,7 @@ where Downstream.Input == Behavior.Output, Downstream.Failure == Behavior.Output
         super.init(SingleUpstream(behavior: behavior), name: name, downstream: downstream)
     }
 
-    /// Upstream has begun or ended; there is none but the first.
+    /// Whether an upstream has begun. Only the first is accepted.
     private var hasUpstream = false
 
     func receive(subscription: any Subscription) {
@@ -151,7 +151,7 @@ where Downstream.Input == Behavior.Output, Downstream.Failure == Behavior.Output
     }
 
     func receive(completion: Subscribers.Completion<Behavior.InputFailure>) {
-        // It is not to be cancelled or asked any more.
+        // From now on, upstream is neither cancelled nor asked for more.
         let ended = lock.with { upstream.take() }
         if ended != nil { submit(.completion(completion)) }
     }

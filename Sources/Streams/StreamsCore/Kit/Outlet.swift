@@ -1,52 +1,52 @@
-// Outlet: a stream's way to its subscriber, as the author of an operator or a source sees it.
+// Outlet: an operator's or source's interface to its subscriber.
 
 import Synchronization
 
-/// Where an operator puts what it has for its subscriber. To be used only while the operator is being called.
+/// Sends an operator's output to its subscriber. Use it only while the operator is being called.
 public class Outlet<Output, Failure: Error> {
-    /// What the subscriber asked for and has not yet received.
+    /// The number of values that the subscriber has requested and not yet received.
     public final internal(set) var demand = Subscribers.Demand.none
-    /// What it asked for by what it returned from `receive`, of which the operator is still to be told.
+    /// Demand that the subscriber returned from `receive`, not yet passed to the operator.
     final var returned = Subscribers.Demand.none
-    /// What is wanted of the only upstream, if there is one.
+    /// Demand for the only upstream, if there is one.
     final var wanted = Subscribers.Demand.none
-    /// What is to be done when this turn is over.
+    /// Work to do after the current events have been handled.
     final var postponed: [() -> Void] = []
-    /// What is wanted of one of several upstreams goes out then, too.
+    /// Upstreams, of several, that have demand to be sent at the same time.
     final var owing: [Upstream] = []
-    /// Ended or cancelled; set under the lock, read by anyone.
+    /// Ended or cancelled; set under the lock, read from any thread.
     final let over = Atomic<Bool>(false)
 
     init() {}
 
-    /// The stream has ended, or was cancelled; whatever is sent goes nowhere.
+    /// Whether the stream has ended or was cancelled. Anything sent afterwards is ignored.
     public final var isOver: Bool { over.load(ordering: .relaxed) }
 
-    /// Delivers a value. Only as many may be sent as `demand` tells, which is what the operator is there to see to.
+    /// Delivers a value. The operator must send no more values than `demand` allows.
     public func send(_ value: Output) { preconditionFailure("a subclass does this") }
 
-    /// Ends the stream: what comes from upstream is not wanted any more, and upstream is cancelled if it has not ended.
+    /// Ends the stream. Upstream is cancelled if it has not ended, and nothing more is received from it.
     public func send(completion: Subscribers.Completion<Failure>) { preconditionFailure("a subclass does this") }
 
-    /// Asks upstream for values, once this call is over. Of use to operators with a single upstream.
+    /// Requests values from upstream after this call. For operators with a single upstream.
     public final func requestUpstream(_ demand: Subscribers.Demand) { wanted += demand }
 
-    /// Wants nothing more of upstream, though the stream goes on. Of use to operators with a single upstream.
+    /// Cancels upstream without ending the stream. For operators with a single upstream.
     public func cancelUpstream() { preconditionFailure("a subclass does this") }
 
-    /// Has another upstream take the place of the one that has ended. The link is still to be subscribed, and asks then
-    /// for all that is outstanding.
+    /// Replaces the upstream, which has ended. The new link is not subscribed yet; when it is, it requests all
+    /// outstanding demand.
     func replaceUpstream(with upstream: LinkSubscription) {
         preconditionFailure("a subclass does this")
     }
 
-    /// Has something done when the operator is not at work any more: whatever may call it back at once, such as
+    /// Runs a closure after the operator has returned. For calls that may call the operator back immediately, such as
     /// subscribing to another publisher.
     public final func afterwards(_ work: @escaping () -> Void) { postponed.append(work) }
 }
 
-/// An outlet whose operator takes signals of a known type.
+/// An outlet whose operator accepts signals of a known type.
 class Inlet<Signal, Output, Failure: Error>: Outlet<Output, Failure> {
-    /// Hands in a signal, from any thread.
+    /// Submits a signal, from any thread.
     func submit(_ signal: Signal) { preconditionFailure("a subclass does this") }
 }

@@ -1,8 +1,8 @@
-// Queue: first in, first out, in one ring of memory.
+// Queue: a first-in, first-out queue in a ring buffer.
 
-/// Grows as needed; whoever uses it keeps to a bound.
+/// Grows as needed; its users must bound it.
 struct Queue<Element> {
-    /// A power of two long, or empty. `nil` where nothing stands, so that what was taken is let go of.
+    /// The size is a power of two, or 0. Unused slots are `nil`, so that removed elements are released.
     private var slots: [Element?] = []
     private var head = 0
     private(set) var count = 0

@@ -1,12 +1,13 @@
-// Relay: for operators whose upstreams follow one another, such as append, catch and retry. What the subscriber has
-// asked for and not received goes over to the next.
+// Relay: for operators with successive upstreams, such as append, catch and retry. The subscriber's outstanding demand
+// is transferred to the next upstream.
 
-/// One upstream after the other.
+/// One upstream after another.
 struct Relay<Output, Failure: Error>: StreamMachine {
     enum Signal {
         case value(Output)
         case end(Subscribers.Completion<Failure>)
-        /// The upstream has ended; `replace` puts a link in its place, and `subscribe` subscribes it to the next one.
+        /// The upstream has ended. `replace` installs a new link, and `subscribe` subscribes that link to the next
+        /// upstream.
         case next(replace: (Outlet<Output, Failure>) -> Void, subscribe: () -> Void)
     }
 
@@ -28,8 +29,8 @@ struct Relay<Output, Failure: Error>: StreamMachine {
         outlet.requestUpstream(demand)
     }
 
-    /// Gives a subscriber its first upstream. It gets its subscription when that has come.
-    /// - Parameter onEnd: what is to be done with the upstream's end.
+    /// Subscribes to the first upstream. The subscriber receives its subscription once the upstream has delivered one.
+    /// - Parameter onEnd: handles the completion of the first upstream.
     static func start<Upstream: Publisher, Downstream: Subscriber>(
         _ downstream: Downstream, name: String, first upstream: Upstream,
         onEnd: (RelayRunner<Downstream>) -> (Subscribers.Completion<Upstream.Failure>) -> Void
@@ -50,7 +51,7 @@ typealias RelayRunner<Downstream: Subscriber> =
     Runner<Relay<Downstream.Input, Downstream.Failure>, Downstream>
 
 extension Runner where Machine == Relay<Downstream.Input, Downstream.Failure> {
-    /// Goes over to the next upstream.
+    /// Continues with the next upstream.
     func goOn<Upstream: Publisher>(
         to upstream: Upstream, onEnd: @escaping (Subscribers.Completion<Upstream.Failure>) -> Void
     ) where Upstream.Output == Downstream.Input {
@@ -60,8 +61,8 @@ extension Runner where Machine == Relay<Downstream.Input, Downstream.Failure> {
     }
 }
 
-/// Runs what is to be run one after the other, also if it is handed in from within: an upstream that fails as soon as
-/// it is subscribed to, and is tried again, does not fill the stack.
+/// Runs closures one after another, including those added while one is running. So an upstream that fails as soon as it
+/// is subscribed to, and is retried, does not overflow the stack.
 private final class Trampoline: @unchecked Sendable {
     private let lock = Lock()
     private var isRunning = false

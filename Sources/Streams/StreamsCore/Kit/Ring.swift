@@ -1,9 +1,9 @@
-// Ring: the last values of a stream, in memory of its own. Of generic code that nobody specialises, pointers are what
-// costs least: they need no description of any type but the values'.
+// Ring: the latest values of a stream, in manually managed memory. In unspecialized generic code, pointers cost least:
+// they need no type metadata except that of the values.
 
-/// Holds up to `limit` values. Not for several threads.
+/// Holds up to `limit` values. Not thread-safe.
 final class Ring<Element> {
-    /// What becomes of a value for which there is no room.
+    /// What happens to a value when the ring is full.
     enum WhenFull {
         case refuse, replaceFirst, replaceLast
     }
@@ -11,7 +11,7 @@ final class Ring<Element> {
     private let limit: Int
     private let whenFull: WhenFull
     private var slots: UnsafeMutablePointer<Element>
-    /// How many there are; grows up to the limit.
+    /// The number of slots; grows up to the limit.
     private var size: Int
     private var head = 0
     private var count = 0
@@ -36,7 +36,7 @@ final class Ring<Element> {
     var isEmpty: Bool { count == 0 }
     var isFull: Bool { count == limit }
 
-    /// There is room for it.
+    /// The ring must not be full.
     func append(_ element: Element) {
         precondition(count < limit)
         if count == size { grow() }
@@ -52,8 +52,8 @@ final class Ring<Element> {
         return element
     }
 
-    /// There is no room for it.
-    /// - Returns: what is not held any more: the one that gives way, or that which is refused.
+    /// Called when the ring is full.
+    /// - Returns: the value that is not in the ring any more: the replaced one, or `element` if it is refused.
     func exchange(_ element: Element) -> Element {
         guard limit > 0 else { return element }
         let place: Int
@@ -69,7 +69,7 @@ final class Ring<Element> {
         return gone
     }
 
-    /// A copy, the first value first.
+    /// A copy, oldest value first.
     var queue: Queue<Element> {
         var queue = Queue<Element>()
         for index in 0..<count { queue.append(slots[slot(index)]) }

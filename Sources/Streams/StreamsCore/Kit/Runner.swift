@@ -1,47 +1,47 @@
-// Runner: thread safety for a machine with one subscriber. Whatever happens to it – signals, demand, cancellation –
-// may happen on any thread and at any time, also from within the subscriber; the machine and the subscriber see one
-// thing after another.
+// Runner: makes a state machine with one subscriber thread-safe. Signals, demand and cancellation may arrive on any
+// thread at any time, including during a call of the subscriber. The machine and the subscriber receive them one at a
+// time.
 //
-//     submit, request ─┬─ nobody is at work ─→ work on it, then on what came meanwhile ─→ what was put off
-//                      └─ somebody is ──────→ inbox
+//     submit, request ─┬─ idle ──→ handle it, then everything that has arrived meanwhile ─→ postponed work
+//                      └─ busy ──→ inbox
 //
-// Who works holds no lock. Demand goes upstream after the work, as a publisher may deliver all of it from within
-// `request`: it would otherwise pile up in the inbox. So the inbox holds no more than upstream was asked for; where
-// signals come unasked, as those of subjects do, a limit drops what is beyond demand.
+// No lock is held while an event is handled. Demand is sent upstream afterwards, because a publisher may deliver all of
+// it during `request`, which would otherwise pile up in the inbox. So the inbox holds no more than was requested from
+// upstream. Signals that arrive without demand, such as those of subjects, are limited: surplus ones are dropped.
 
-/// What a stream does with its signals, apart from threads: calls come one at a time.
+/// Handles a stream's signals without any concern for threads: it is called one call at a time.
 protocol StreamMachine {
-    /// What comes in, from one upstream or several.
+    /// What the machine receives, from one or more upstreams.
     associatedtype Signal
     associatedtype Output
     associatedtype Failure: Error
 
-    /// Comes before `start`, and tells where the signals go in of upstreams that the machine itself subscribes to.
+    /// Called before `start`. Upstreams that the machine itself subscribes to submit their signals to `inlet`.
     mutating func open(_ inlet: Inlet<Signal, Output, Failure>)
-    /// The subscriber has its subscription.
+    /// The subscriber has received its subscription.
     mutating func start(_ outlet: Outlet<Output, Failure>)
     mutating func receive(_ signal: Signal, _ outlet: Outlet<Output, Failure>)
-    /// The subscriber asked for `demand` more, which `outlet.demand` contains already.
+    /// The subscriber requested `demand` more values, already included in `outlet.demand`.
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>)
-    /// The stream has ended or was cancelled: let go of what is held, and cancel what has not ended.
+    /// The stream has ended or was cancelled: release resources and cancel upstreams that have not ended.
     mutating func stop(_ outlet: Outlet<Output, Failure>)
-    /// What becomes of a signal when more wait than the subscriber has asked for. `kept` unless it is written.
+    /// How to treat a signal if more are waiting than the subscriber requested. `kept` by default.
     static func surplus(_ signal: Signal) -> Surplus
 }
 
-/// What becomes of a signal that comes while the subscriber is busy, and for which it is not known to have demand.
+/// How to treat a signal that arrives while the subscriber is busy and is not known to have demand for it.
 enum Surplus {
-    /// There are only as many as were asked for.
+    /// Keep it: no more arrive than were requested.
     case kept
     case dropped
-    /// It takes the place of the one before, if that is of this kind too.
+    /// Replace the preceding signal if that is of this kind too.
     case latest
 }
 
-/// Limits of what waits while a subscriber is busy.
+/// Limits for signals that wait while a subscriber is busy.
 enum RunnerLimits {
-    /// Signals that may be dropped, beyond the subscriber's demand: what it returns from the call that it is busy with
-    /// is not known yet.
+    /// How many droppable signals may wait beyond the subscriber's demand, because it is not known yet how much the
+    /// current call will return.
     static let surplus = 1024
 }
 
@@ -61,19 +61,19 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         case demand(Subscribers.Demand)
     }
 
-    // Under the lock
+    // Protected by the lock.
     final let lock = Lock()
     private final var inbox = Queue<Event>()
-    /// The demand that the event that is being worked on began with, and what was asked for since.
+    /// The subscriber's demand at the start of the current event, and what has been requested since.
     private final var known = (before: Subscribers.Demand.none, since: Subscribers.Demand.none)
-    /// From the start, until `begin` is through.
+    /// True from the beginning until `begin` has returned.
     private final var isAtWork = true
-    /// The only upstream, of a machine that has one. Ends with the stream.
+    /// The upstream of a machine that has only one. Cleared when the stream ends.
     final var upstream: (any Subscription)?
-    /// How the stream ended, until it is delivered.
+    /// The completion, until it is delivered.
     private final var completion: Subscribers.Completion<Machine.Failure>?
 
-    // For who is at work
+    // Used only by the thread that is handling events.
     private final var machine: Machine?
     private final var downstream: Downstream?
 
@@ -87,7 +87,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         self.name = name
     }
 
-    /// Hands the subscriber its subscription. Nothing else is handed to it before that.
+    /// Passes the subscription to the subscriber. Nothing else is delivered before it.
     final func begin() {
         handle(.start)
         _ = release(returning: false)
@@ -95,8 +95,8 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
 
     override final func submit(_ signal: Machine.Signal) { perform(.signal(signal)) }
 
-    /// As `submit`, for a signal of the only upstream's.
-    /// - Returns: what is wanted of it now.
+    /// Like `submit`, for a signal from the only upstream.
+    /// - Returns: the demand that upstream should receive in return.
     final func take(_ signal: Machine.Signal) -> Subscribers.Demand {
         guard work(.signal(signal)) else { return .none }
         return release(returning: true)
@@ -109,7 +109,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     final func cancel() {
         lock.lock()
         guard !isOver else {
-            // Whoever is about to deliver the end does not any more.
+            // A thread that is about to deliver the completion must not do so any more.
             let unwanted = completion.take()
             lock.unlock()
             _ = unwanted
@@ -124,14 +124,14 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         if idle { end() }
     }
 
-    // The turn of who is at work
+    // Handling events, one thread at a time.
 
     private final func perform(_ event: Event) {
         if work(event) { _ = release(returning: false) }
     }
 
-    /// Works on an event and on all that came meanwhile, or leaves it to who is at work.
-    /// - Returns: false if it was left to another, or the stream is over.
+    /// Handles an event if no other thread is handling one; otherwise puts it into the inbox.
+    /// - Returns: false if the event was put into the inbox or the stream is over.
     private final func work(_ event: Event) -> Bool {
         lock.lock()
         guard !isOver else {
@@ -151,8 +151,8 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         return true
     }
 
-    /// Leaves an event for who is at work. Under the lock.
-    /// - Returns: what is dropped, to be released outside of it.
+    /// Puts an event into the inbox. Called with the lock held.
+    /// - Returns: an event that was dropped, to be released without the lock.
     private final func keep(_ event: Event) -> Event? {
         switch event {
         case .demand(let more):
@@ -178,7 +178,8 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         return nil
     }
 
-    /// - Parameter returning: what is wanted of upstream is returned, rather than asked for.
+    /// Handles everything in the inbox, then lets other threads handle events.
+    /// - Parameter returning: whether to return the demand for upstream instead of requesting it.
     private final func release(returning: Bool) -> Subscribers.Demand {
         var owed = Subscribers.Demand.none
         while true {
@@ -233,7 +234,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         }
     }
 
-    /// The stream is over, and nobody else is at work, nor will be.
+    /// Called when the stream has ended and no other thread is, or will be, handling events.
     private final func end() {
         machine?.stop(self)
         let downstream = downstream.take()
@@ -249,7 +250,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         if let completion { downstream?.receive(completion: completion) }
     }
 
-    // What the machine calls
+    // Called by the machine.
 
     override final func send(_ value: Machine.Output) {
         guard !isOver, let downstream else { return }

@@ -1,13 +1,13 @@
-// Behaviours that many operators share: those that make at most one value of each value, and those that sum up a whole
-// stream in one. What differs is a function of a state and a value; a function that throws ends the stream.
+// Behaviors shared by many operators: those that produce at most one value for each value, and those that reduce a
+// stream to one value. Each is defined by a function of a state and a value; if it throws, the stream fails.
 
-/// What becomes of one value.
+/// The result for one value.
 enum Step<Output> {
     case send(Output)
-    /// Nothing; one more is asked for in its place.
+    /// No value; another one is requested in its place.
     case skip
     case finish
-    /// It is the last.
+    /// The last value.
     case sendAndFinish(Output)
 }
 
@@ -56,13 +56,13 @@ extension StepBehavior where InputFailure == OutputFailure {
 }
 
 extension StepBehavior where OutputFailure == any Error {
-    /// Any failure is an error.
+    /// Any failure is an `Error`.
     init(trying state: State, _ step: @escaping (inout State, Input) throws(any Error) -> Step<Output>) {
         self.init(state, failure: { $0 }, step)
     }
 }
 
-/// Asks upstream for everything at once, keeps a state, and has one value at the end at most, which waits for demand.
+/// Requests unlimited values from upstream, updates a state, and sends at most one value, which waits for demand.
 struct SummaryBehavior<State, Input, InputFailure: Error, Output, OutputFailure: Error>: OperatorBehavior {
     enum Step {
         case more
@@ -137,7 +137,7 @@ extension SummaryBehavior where InputFailure == OutputFailure {
 }
 
 extension SummaryBehavior where OutputFailure == any Error {
-    /// Any failure is an error.
+    /// Any failure is an `Error`.
     init(
         trying state: State, _ step: @escaping (inout State, Input) throws(any Error) -> Step,
         result: @escaping (State) -> Output?

@@ -1,6 +1,6 @@
-// Unchecked: hands on what the compiler cannot see to be safe on another thread, where this library sees to it.
+// Unchecked: passes a value between threads when this library, not the compiler, ensures that it is safe.
 
-/// What is held is used from one thread at a time.
+/// The value is used by one thread at a time.
 package struct Unchecked<Value>: @unchecked Sendable {
     package let value: Value
 

@@ -1,33 +1,33 @@
-// Upstreams: the sides of a machine with several upstreams. Each is a subscriber of its own, which hands what comes to
-// the machine as signals, from whatever thread; what the machine asks of it goes out when the machine's turn is over.
+// Upstreams: the subscribers of a machine with several upstreams. Each passes its events to the machine as signals,
+// from any thread. The machine's requests to them are sent after it has handled its events.
 
-/// One of a machine's upstreams, as the machine sees it.
+/// One upstream of a machine, as the machine sees it.
 class Upstream: @unchecked Sendable {
     private let lock = Lock()
 
-    // Under the lock
+    // Protected by the lock.
     private var subscription: (any Subscription)?
-    /// What is asked for and did not go out yet.
+    /// Demand that has not been sent yet.
     private var wanted = Subscribers.Demand.none
-    /// It is delivering: what is asked for meanwhile is what it returns.
+    /// Whether it is delivering a value. Demand requested meanwhile is returned from that call.
     private var isReceiving = false
     private var isOver = false
 
-    // For the machine, which alone uses them
+    // Used only by the machine.
 
-    /// Where it keeps this.
+    /// The machine's index of this upstream.
     final var index = 0
-    /// How many values of this wait there.
+    /// The number of its values that wait in the machine.
     final var held = 0
-    /// What it was asked for and has not delivered.
+    /// Demand requested from it and not yet delivered.
     final var asked = Subscribers.Demand.none
-    /// It has been told of the end.
+    /// The machine has received its completion.
     final var hasEnded = false
 
-    /// The first of the values that wait here is the latest now, where values wait here.
+    /// Makes the first waiting value the latest, in a subclass that queues values.
     func advance() {}
 
-    /// - Returns: whether `flush` has something to do.
+    /// - Returns: whether `flush` must be called.
     fileprivate final func want(_ demand: Subscribers.Demand) -> Bool {
         lock.with {
             guard !isOver else { return false }
@@ -37,7 +37,7 @@ class Upstream: @unchecked Sendable {
         }
     }
 
-    /// Asks for what is wanted, unless it goes another way.
+    /// Requests the pending demand, unless a call in progress will return it.
     final func flush() {
         lock.lock()
         guard !isReceiving, let subscription, wanted > .none else { return lock.unlock() }
@@ -47,10 +47,10 @@ class Upstream: @unchecked Sendable {
         subscription.request(demand)
     }
 
-    /// It ends here, whether or not it has begun.
+    /// Ends it, whether or not it has begun.
     final func cancel() { close()?.cancel() }
 
-    // What it receives
+    // Called for what it receives.
 
     fileprivate final func open(_ subscription: any Subscription) {
         let isFirst = lock.with {
@@ -61,7 +61,7 @@ class Upstream: @unchecked Sendable {
         if isFirst { flush() } else { subscription.cancel() }
     }
 
-    /// - Returns: whether a value is still wanted of it.
+    /// - Returns: whether another value is wanted.
     fileprivate final func beginReceiving() -> Bool {
         lock.with {
             guard !isOver else { return false }
@@ -70,7 +70,7 @@ class Upstream: @unchecked Sendable {
         }
     }
 
-    /// - Returns: what was asked for since it began to receive.
+    /// - Returns: the demand requested since `beginReceiving`.
     fileprivate final func endReceiving() -> Subscribers.Demand {
         lock.with {
             isReceiving = false
@@ -81,7 +81,7 @@ class Upstream: @unchecked Sendable {
 
     fileprivate final func isOpen() -> Bool { lock.with { !isOver } }
 
-    /// It ended, or is not wanted any more. The caller lets go of the subscription.
+    /// Called when it ended or is not wanted any more. The caller releases the subscription.
     @discardableResult fileprivate final func close() -> (any Subscription)? {
         lock.with {
             isOver = true
@@ -91,19 +91,19 @@ class Upstream: @unchecked Sendable {
 }
 
 extension Outlet {
-    /// Asks one of several upstreams for more, once this call is over.
+    /// Requests more from one of several upstreams, after this call.
     final func request(_ demand: Subscribers.Demand, of upstream: Upstream) {
         if demand > .none, upstream.want(demand) { owing.append(upstream) }
     }
 }
 
-/// A machine with several upstreams of one kind is told by each which of them it is.
+/// A signal for a machine with several upstreams of the same type; it names the upstream.
 enum UpstreamSignal<Input, Failure: Error> {
     case value(Input, from: Upstream)
     case completion(Subscribers.Completion<Failure>, from: Upstream)
 }
 
-/// An upstream whose values become signals.
+/// An upstream whose events are submitted as signals.
 final class SignalingUpstream<Input, InputFailure: Error, Signal, Output, Failure: Error>: Upstream, Subscriber,
     CustomStringConvertible, @unchecked Sendable
 {
@@ -134,20 +134,20 @@ final class SignalingUpstream<Input, InputFailure: Error, Signal, Output, Failur
     var description: String { "\(inlet)" }
 }
 
-/// A machine whose upstreams differ in what they deliver is only told that there is something to be taken.
+/// A signal for a machine whose upstreams have different types: it only says that a value can be taken.
 enum ArrivalSignal<Failure: Error> {
     case arrival(from: Upstream)
     case completion(Subscribers.Completion<Failure>, from: Upstream)
 }
 
-/// An upstream whose values wait here until the machine takes them: as many as it was asked for at most.
+/// An upstream that queues its values until the machine takes them, no more than were requested.
 final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscriber, CustomStringConvertible,
     @unchecked Sendable
 {
     private let inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>
     private let lock = Lock()
     private var queue = Queue<Input>()
-    /// For the machine: the value taken last.
+    /// Used by the machine: the value taken last.
     private(set) var latest: Input?
 
     fileprivate init(_ inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>) { self.inlet = inlet }
@@ -167,7 +167,7 @@ final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscribe
         inlet.submit(.completion(completion, from: self))
     }
 
-    /// Takes the first value that waits, of which there is one for each arrival.
+    /// Takes the first waiting value. There is one for each arrival.
     func next() -> Input { lock.with { queue.popFirst()! } }
 
     override func advance() { latest = next() }
@@ -175,7 +175,7 @@ final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscribe
     var description: String { "\(inlet)" }
 }
 
-/// The sides of a machine whose upstreams differ in what they deliver, as they are made.
+/// Collects the upstreams of a machine whose upstreams have different types.
 struct Sides<Output, Failure: Error> {
     private let inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>
     private(set) var upstreams: [Upstream] = []
@@ -191,7 +191,7 @@ struct Sides<Output, Failure: Error> {
         return upstream
     }
 
-    /// Subscribes each, after this turn.
+    /// Subscribes to all of them, after the current call.
     func start() {
         inlet.afterwards { [inlet, subscribe] in
             for side in subscribe where !inlet.isOver { side() }

@@ -1,19 +1,19 @@
-// ObservableObject: a class that tells when it is about to change.
+// ObservableObject: a class that announces its changes.
 
-/// A class whose subscribers are told before it changes: without more being written, before each change of a property
-/// that is `@Published`.
+/// A class that notifies its subscribers before it changes. By default, it does so before each change of a `@Published`
+/// property.
 public protocol ObservableObject: AnyObject {
-    /// Announces that the object is about to change.
+    /// The type of the publisher that announces changes.
     associatedtype ObjectWillChangePublisher: Publisher = ObservableObjectPublisher
     where ObjectWillChangePublisher.Failure == Never
 
-    /// Tells that the object is about to change.
+    /// Publishes before the object changes.
     var objectWillChange: ObjectWillChangePublisher { get }
 }
 
 extension ObservableObject where ObjectWillChangePublisher == ObservableObjectPublisher {
-    /// The same one for each call if a property is `@Published`, be it a superclass's; else a new one, to which nothing
-    /// is sent.
+    /// Always the same publisher if the class or a superclass has a `@Published` property. Otherwise a new publisher
+    /// for each call, to which nothing is sent.
     public var objectWillChange: ObservableObjectPublisher {
         var properties: [any ChangeAnnouncing] = []
         var mirror: Mirror? = Mirror(reflecting: self)
@@ -29,23 +29,23 @@ extension ObservableObject where ObjectWillChangePublisher == ObservableObjectPu
     }
 }
 
-/// So that of two threads that ask at once both get the same.
+/// Ensures that two threads asking concurrently get the same publisher.
 private let attaching = Lock()
 
-/// What an `ObservableObject` has unless it has something else.
+/// The default `objectWillChange` of an `ObservableObject`.
 public final class ObservableObjectPublisher: Publisher, Sendable {
     public typealias Output = Void
     public typealias Failure = Never
 
     private let subject = PassthroughSubject<Void, Never>()
 
-    /// A publisher without subscribers.
+    /// Starts without subscribers.
     public init() {}
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Void, S.Failure == Never {
         subject.subscribe(SharedSubscription(name: "ObservableObjectPublisher", downstream: subscriber))
     }
 
-    /// Tells the subscribers that the object is about to change.
+    /// Notifies the subscribers that the object is about to change.
     public func send() { subject.send() }
 }

@@ -1,7 +1,7 @@
-// Published: a property of a class whose values are published, and the publisher of them.
+// Published: a property wrapper that publishes the values of a property, and its publisher.
 
-/// A property of a class whose values are published: to each subscriber first the current one, and each new one before
-/// it is stored.
+/// A property of a class whose values are published. Each subscriber receives the current value first, and then each
+/// new value before it is stored.
 ///
 ///     final class Thermometer: ObservableObject {
 ///         @Published var celsius = 20.0
@@ -9,7 +9,7 @@
 ///     thermometer.$celsius.sink { print($0) }
 @propertyWrapper
 public struct Published<Value> {
-    /// Publishes the property's values. One that was not asked for is dropped for a later one.
+    /// Publishes the property's values. A value for which there is no demand is replaced by the next.
     public struct Publisher: StreamsCore.Publisher {
         public typealias Output = Value
         public typealias Failure = Never
@@ -23,25 +23,26 @@ public struct Published<Value> {
 
     fileprivate let storage: PublishedStorage<Value>
 
-    /// A property that begins with a value.
+    /// Creates a property with an initial value.
     public init(initialValue: Value) { storage = PublishedStorage(initialValue) }
-    /// What `@Published var name = value` calls.
+    /// Called for `@Published var name = value`.
     public init(wrappedValue: Value) { storage = PublishedStorage(wrappedValue) }
 
-    /// What `$property` is. It can be set so that it can be handed to `assign(to:)`; that by itself changes nothing.
+    /// The publisher `$property`. Its setter exists so that it can be passed to `assign(to:)`; setting it has no
+    /// effect.
     public var projectedValue: Publisher {
         mutating get { Publisher(storage: storage) }
         set {}
     }
 
-    /// Not there: what the property is of is an object, which the static subscript is given.
+    /// Unavailable: the property must belong to an object, which the static subscript receives.
     @available(*, unavailable, message: "@Published is for properties of classes")
     public var wrappedValue: Value {
         get { preconditionFailure("not to be called") }
         set { preconditionFailure("not to be called") }
     }
 
-    /// What `object.name` reads and sets.
+    /// Reads and writes `object.name`.
     public static subscript<Object: AnyObject>(
         _enclosingInstance object: Object, wrapped _: ReferenceWritableKeyPath<Object, Value>,
         storage path: ReferenceWritableKeyPath<Object, Published<Value>>
@@ -52,10 +53,11 @@ public struct Published<Value> {
 }
 
 extension Publisher where Output: Sendable, Failure == Never {
-    /// Stores each value in a published property, as `assign(to: &object.$property)`, until the property is no more.
+    /// Stores each value in a published property, as in `assign(to: &object.$property)`, until the property is
+    /// released.
     ///
-    /// The property changes on the thread that delivers. Where that is not the actor's that calls this, as of an object
-    /// of the main actor's, the first value traps: `receive(on: DispatchQueue.main)` stands before this then.
+    /// The property changes on the thread that delivers. If an actor calls this and values are not delivered on it, the
+    /// first value traps. For an object of the main actor, put `receive(on: DispatchQueue.main)` before it.
     public func assign(
         to published: inout Published<Output>.Publisher, isolation actor: isolated (any Actor)? = #isolation
     ) {
@@ -63,13 +65,13 @@ extension Publisher where Output: Sendable, Failure == Never {
     }
 }
 
-/// What a published property holds. An object, so that what reflection copies of the property is this still.
+/// The storage of a published property. It is an object, so that a copy of the property made by reflection shares it.
 final class PublishedStorage<Value>: @unchecked Sendable {
     private let lock = Lock()
     private var stored: Value
     private var subject: CurrentValueSubject<Value, Never>?
     private var objectWillChange: ObservableObjectPublisher?
-    /// What it takes values from.
+    /// The subscriptions to the publishers assigned to this property.
     private var followed: [CombineIdentifier: any Cancellable] = [:]
 
     init(_ value: Value) { stored = value }
@@ -78,7 +80,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
 
     var value: Value { lock.with { stored } }
 
-    /// Tells the object's subscribers, then its own, then stores the value.
+    /// Notifies the object's subscribers, then the property's own, then stores the value.
     func set(_ value: Value) {
         let (objectWillChange, subject) = lock.with { (self.objectWillChange, self.subject) }
         objectWillChange?.send()
@@ -90,7 +92,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
         _ = before
     }
 
-    /// Made when it is first asked for.
+    /// Created on first use.
     var values: CurrentValueSubject<Value, Never> {
         lock.with {
             let subject = self.subject ?? CurrentValueSubject(stored)
@@ -99,7 +101,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
         }
     }
 
-    /// - Parameter actor: whose the property is, if any actor's.
+    /// - Parameter actor: the actor to which the property belongs, if any.
     func follow<P: Publisher>(_ publisher: P, on actor: (any Actor)?) where P.Output == Value, P.Failure == Never {
         let identifier = CombineIdentifier()
         let sink = Subscribers.Sink<Value, Never>(
@@ -120,12 +122,12 @@ final class PublishedStorage<Value>: @unchecked Sendable {
 
 // For objects
 
-/// A published property, whatever its values are.
+/// A published property, whatever the type of its values.
 protocol PublishedProperty {
     var changes: any ChangeAnnouncing { get }
 }
 
-/// Announces its changes as those of an object.
+/// Announces its changes as changes of an object.
 protocol ChangeAnnouncing {
     var announcedBy: ObservableObjectPublisher? { get }
     func announce(by publisher: ObservableObjectPublisher)

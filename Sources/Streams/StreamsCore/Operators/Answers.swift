@@ -1,65 +1,65 @@
-// min, max, contains, allSatisfy: what can be told of a whole stream. Upstream is asked for everything, and cancelled
+// min, max, contains, allSatisfy: one answer about a whole stream. They request unlimited values, and cancel upstream
 // as soon as the answer is known.
 
 extension Publisher where Output: Comparable & SendableMetatype {
-    /// Publishes the least value, at the end; nothing if there was none.
+    /// Publishes the least value when upstream finishes; nothing if there was no value.
     public func min() -> Publishers.Comparison<Self> { max { $0 > $1 } }
-    /// Publishes the greatest value, at the end; nothing if there was none.
+    /// Publishes the greatest value when upstream finishes; nothing if there was no value.
     public func max() -> Publishers.Comparison<Self> { max { $0 < $1 } }
 }
 
 extension Publisher {
-    /// Publishes the least value by an order, at the end; nothing if there was none.
+    /// Publishes the least value by the given order when upstream finishes; nothing if there was no value.
     public func min(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
         -> Publishers.Comparison<Self>
     {
         max { areInIncreasingOrder($1, $0) }
     }
 
-    /// Publishes the greatest value by an order, at the end; nothing if there was none.
+    /// Publishes the greatest value by the given order when upstream finishes; nothing if there was no value.
     public func max(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
         -> Publishers.Comparison<Self>
     {
         Publishers.Comparison(upstream: self, areInIncreasingOrder: areInIncreasingOrder)
     }
 
-    /// As `min(by:)`; when the order throws, upstream is cancelled and the error is the end.
+    /// Like `min(by:)`. If `areInIncreasingOrder` throws, upstream is cancelled and the stream fails with that error.
     public func tryMin(
         by areInIncreasingOrder: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryComparison<Self> {
         tryMax { try areInIncreasingOrder($1, $0) }
     }
 
-    /// As `max(by:)`; when the order throws, upstream is cancelled and the error is the end.
+    /// Like `max(by:)`. If `areInIncreasingOrder` throws, upstream is cancelled and the stream fails with that error.
     public func tryMax(
         by areInIncreasingOrder: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryComparison<Self> {
         Publishers.TryComparison(upstream: self, areInIncreasingOrder: areInIncreasingOrder)
     }
 
-    /// Publishes true as soon as there is a value equal to `output`, else false at the end.
+    /// Publishes true as soon as a value equals `output`, or false when upstream finishes.
     public func contains(_ output: Output) -> Publishers.Contains<Self> where Output: Equatable {
         Publishers.Contains(upstream: self, output: output)
     }
 
-    /// Publishes true as soon as there is a value that `predicate` is true for, else false at the end.
+    /// Publishes true as soon as `predicate` returns true for a value, or false when upstream finishes.
     public func contains(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.ContainsWhere<Self> {
         Publishers.ContainsWhere(upstream: self, predicate: predicate)
     }
 
-    /// As `contains(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `contains(where:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryContains(
         where predicate: @escaping @Sendable (Output) throws -> Bool
     ) -> Publishers.TryContainsWhere<Self> {
         Publishers.TryContainsWhere(upstream: self, predicate: predicate)
     }
 
-    /// Publishes false as soon as there is a value that `predicate` is false for, else true at the end.
+    /// Publishes false as soon as `predicate` returns false for a value, or true when upstream finishes.
     public func allSatisfy(_ predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.AllSatisfy<Self> {
         Publishers.AllSatisfy(upstream: self, predicate: predicate)
     }
 
-    /// As `allSatisfy`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `allSatisfy`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryAllSatisfy(_ predicate: @escaping @Sendable (Output) throws -> Bool)
         -> Publishers.TryAllSatisfy<Self>
     {

@@ -1,22 +1,22 @@
-// catch: another publisher in the place of one that has failed. retry: the same one again.
+// catch: replaces a failed publisher with another. retry: subscribes to it again.
 
 extension Publisher {
-    /// When this publisher fails, goes on with the one that `handler` makes of the failure.
+    /// When this publisher fails, continues with the publisher that `handler` returns for the failure.
     public func `catch`<P: Publisher>(
         _ handler: @escaping @Sendable (Failure) -> P
     ) -> Publishers.Catch<Self, P> where P.Output == Output {
         Publishers.Catch(upstream: self, handler: handler)
     }
 
-    /// As `catch`; when `handler` throws, the error is the end.
+    /// Like `catch`. If `handler` throws, the stream fails with that error.
     public func tryCatch<P: Publisher>(
         _ handler: @escaping @Sendable (Failure) throws -> P
     ) -> Publishers.TryCatch<Self, P> where P.Output == Output {
         Publishers.TryCatch(upstream: self, handler: handler)
     }
 
-    /// When this publisher fails, subscribes to it again, at most `retries` times. Values that came before the failure
-    /// have been published.
+    /// When this publisher fails, subscribes to it again, at most `retries` times. Values published before a failure
+    /// are not withdrawn.
     public func retry(_ retries: Int) -> Publishers.Retry<Self> { Publishers.Retry(upstream: self, retries: retries) }
 }
 
@@ -84,8 +84,8 @@ extension Publishers {
         public let retries: Int?
 
         /// - Parameters:
-        ///   - upstream: what is subscribed to again when it fails.
-        ///   - retries: how often upstream is subscribed to after the first time, at most; nil for no limit.
+        ///   - upstream: the publisher to subscribe to again when it fails.
+        ///   - retries: the maximum number of subscriptions after the first; nil for no limit.
         public init(upstream: Upstream, retries: Int?) {
             self.upstream = upstream
             self.retries = retries

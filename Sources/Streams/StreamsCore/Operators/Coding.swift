@@ -1,30 +1,30 @@
-// encode and decode: values to and from a format, by any encoder that has one method for it.
+// encode and decode: convert values to and from a format, with any encoder or decoder that has one method for it.
 
-/// Encodes whole values, as `JSONEncoder` does.
+/// Encodes complete values, as `JSONEncoder` does.
 public protocol TopLevelEncoder: Sendable {
-    /// What values are encoded to.
+    /// The type of encoded values.
     associatedtype Output
     /// The encoded form of a value.
     func encode<T: Encodable>(_ value: T) throws -> Output
 }
 
-/// Decodes whole values, as `JSONDecoder` does.
+/// Decodes complete values, as `JSONDecoder` does.
 public protocol TopLevelDecoder: Sendable {
-    /// What values are decoded from.
+    /// The type of encoded values.
     associatedtype Input
-    /// Makes a value of its encoded form.
+    /// Decodes a value.
     func decode<T: Decodable>(_ type: T.Type, from: Input) throws -> T
 }
 
 extension Publisher {
-    /// Publishes each value encoded; when that fails, upstream is cancelled and the error is the end.
+    /// Encodes each value. If that fails, upstream is cancelled and the stream fails with the error.
     public func encode<Coder: TopLevelEncoder>(
         encoder: Coder
     ) -> Publishers.Encode<Self, Coder> where Output: Encodable {
         Publishers.Encode(upstream: self, encoder: encoder)
     }
 
-    /// Publishes each value decoded; when that fails, upstream is cancelled and the error is the end.
+    /// Decodes each value. If that fails, upstream is cancelled and the stream fails with the error.
     public func decode<Item: Decodable, Coder: TopLevelDecoder>(
         type: Item.Type, decoder: Coder
     ) -> Publishers.Decode<Self, Item, Coder> where Output == Coder.Input {

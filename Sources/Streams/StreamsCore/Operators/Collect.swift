@@ -1,8 +1,8 @@
-// collect by count, and replaceEmpty: what has something to deliver when upstream has ended already.
+// collect by count, and replaceEmpty: operators that may have a value to deliver after upstream has finished.
 
 extension Publisher {
-    /// Publishes values as arrays of `count`, at least 1; the last, at the end, may be shorter. After a failure there
-    /// is no last.
+    /// Publishes values in arrays of `count`, at least 1. When upstream finishes, a shorter array with the remaining
+    /// values follows; after a failure it does not.
     public func collect(_ count: Int) -> Publishers.CollectByCount<Self> {
         Publishers.CollectByCount(upstream: self, count: count)
     }
@@ -23,8 +23,8 @@ extension Publishers {
         public let count: Int
 
         /// - Parameters:
-        ///   - upstream: whose values are collected.
-        ///   - count: values in an array, at least 1.
+        ///   - upstream: the publisher whose values are collected.
+        ///   - count: the number of values in an array, at least 1.
         public init(upstream: Upstream, count: Int) {
             precondition(count > 0, "An array of no values cannot be collected.")
             self.upstream = upstream

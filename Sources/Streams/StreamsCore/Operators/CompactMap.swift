@@ -1,14 +1,14 @@
-// compactMap: each value made into another or into nothing. unwrap is made of it.
+// compactMap: transforms each value and drops nil results. unwrap is based on it.
 
 extension Publisher {
-    /// Publishes what `transform` makes of each value, unless that is nil.
+    /// Publishes the results of `transform` that are not nil.
     public func compactMap<Result>(
         _ transform: @escaping @Sendable (Output) -> Result?
     ) -> Publishers.CompactMap<Self, Result> {
         Publishers.CompactMap(upstream: self, transform: transform)
     }
 
-    /// As `compactMap`; when `transform` throws, upstream is cancelled and the error is the end.
+    /// Like `compactMap`. If `transform` throws, upstream is cancelled and the stream fails with that error.
     public func tryCompactMap<Result>(
         _ transform: @escaping @Sendable (Output) throws -> Result?
     ) -> Publishers.TryCompactMap<Self, Result> {
@@ -62,10 +62,10 @@ extension Publishers {
     }
 }
 
-// Two one after the other are one.
+// Consecutive operators are fused into one.
 
 extension Publishers.CompactMap {
-    /// As `Publisher.compactMap`, in one step with the operator before.
+    /// Like `Publisher.compactMap`, fused with the preceding operator.
     public func compactMap<Result>(
         _ transform: @escaping @Sendable (Output) -> Result?
     ) -> Publishers.CompactMap<Upstream, Result> {
@@ -73,7 +73,7 @@ extension Publishers.CompactMap {
         return Publishers.CompactMap(upstream: upstream) { first($0).flatMap(transform) }
     }
 
-    /// As `Publisher.map`, in one step with the operator before.
+    /// Like `Publisher.map`, fused with the preceding operator.
     public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result)
         -> Publishers.CompactMap<Upstream, Result>
     {
@@ -83,7 +83,7 @@ extension Publishers.CompactMap {
 }
 
 extension Publishers.TryCompactMap {
-    /// As `Publisher.compactMap`, in one step with the operator before.
+    /// Like `Publisher.compactMap`, fused with the preceding operator.
     public func compactMap<Result>(
         _ transform: @escaping @Sendable (Output) throws -> Result?
     ) -> Publishers.TryCompactMap<Upstream, Result> {

@@ -1,39 +1,39 @@
 // append and prepend: one publisher after another.
 
 extension Publisher {
-    /// Publishes these values when this publisher has finished.
+    /// Publishes these values after this publisher has finished.
     public func append(_ elements: Output...) -> Publishers.Concatenate<Self, Publishers.Sequence<[Output], Failure>> {
         append(elements)
     }
 
-    /// Publishes these values when this publisher has finished.
+    /// Publishes these values after this publisher has finished.
     public func append<S: Swift.Sequence>(
         _ elements: S
     ) -> Publishers.Concatenate<Self, Publishers.Sequence<S, Failure>> where S.Element == Output {
         append(Publishers.Sequence(sequence: elements))
     }
 
-    /// Publishes what `publisher` does when this one has finished; it is not subscribed to before.
+    /// Publishes the values of `publisher` after this one has finished. It is not subscribed to before that.
     public func append<P: Publisher>(
         _ publisher: P
     ) -> Publishers.Concatenate<Self, P> where P.Output == Output, P.Failure == Failure {
         Publishers.Concatenate(prefix: self, suffix: publisher)
     }
 
-    /// Publishes these values, and then what this publisher does.
+    /// Publishes these values, then those of this publisher.
     public func prepend(_ elements: Output...) -> Publishers.Concatenate<Publishers.Sequence<[Output], Failure>, Self> {
         prepend(elements)
     }
 
-    /// Publishes these values, and then what this publisher does.
+    /// Publishes these values, then those of this publisher.
     public func prepend<S: Swift.Sequence>(
         _ elements: S
     ) -> Publishers.Concatenate<Publishers.Sequence<S, Failure>, Self> where S.Element == Output {
         prepend(Publishers.Sequence(sequence: elements))
     }
 
-    /// Publishes what `publisher` does, and when that has finished what this one does, which is not subscribed to
-    /// before.
+    /// Publishes the values of `publisher`, then those of this one, which is not subscribed to until `publisher` has
+    /// finished.
     public func prepend<P: Publisher>(
         _ publisher: P
     ) -> Publishers.Concatenate<P, Self> where P.Output == Output, P.Failure == Failure {

@@ -1,8 +1,8 @@
-// mapError, setFailureType, assertNoFailure, replaceError: what becomes of a failure. The first three stand between
-// publisher and subscriber without a state of their own, as map does.
+// mapError, setFailureType, assertNoFailure, replaceError: handling of failures. The first three have no state, so,
+// like map, they use upstream's subscription.
 
 extension Publisher {
-    /// Makes another failure of the one that upstream ends with.
+    /// Converts upstream's failure to another one.
     public func mapError<NewFailure: Error>(
         _ transform: @escaping @Sendable (Failure) -> NewFailure
     ) -> Publishers.MapError<Self, NewFailure> {
@@ -11,23 +11,23 @@ extension Publisher {
 
     /// Traps when upstream fails.
     /// - Parameters:
-    ///   - prefix: stands before what is said then.
-    ///   - file: where it is said to have happened.
-    ///   - line: where in the file.
+    ///   - prefix: printed before the failure.
+    ///   - file: the file to which the trap is attributed.
+    ///   - line: the line to which the trap is attributed.
     public func assertNoFailure(
         _ prefix: String = "", file: StaticString = #file, line: UInt = #line
     ) -> Publishers.AssertNoFailure<Self> {
         Publishers.AssertNoFailure(upstream: self, prefix: prefix, file: file, line: line)
     }
 
-    /// Publishes `output` in place of a failure, and ends. It waits for demand.
+    /// Publishes `output` instead of a failure, then finishes. It waits for demand.
     public func replaceError(with output: Output) -> Publishers.ReplaceError<Self> {
         Publishers.ReplaceError(upstream: self, output: output)
     }
 }
 
 extension Publisher where Failure == Never {
-    /// The same stream, of which it is not said that it cannot fail.
+    /// Changes the failure type of a stream that cannot fail.
     public func setFailureType<E: Error>(to failureType: E.Type) -> Publishers.SetFailureType<Self, E> {
         Publishers.SetFailureType(upstream: self)
     }

@@ -1,12 +1,13 @@
-// filter: only the values that a condition holds for. Where nothing can be thrown, it has no subscription of its own.
+// filter: only the values that satisfy a condition. Unless the condition can throw, it needs no subscription of its
+// own.
 
 extension Publisher {
-    /// Publishes the values that `isIncluded` is true for.
+    /// Publishes the values for which `isIncluded` returns true.
     public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.Filter<Self> {
         Publishers.Filter(upstream: self, isIncluded: isIncluded)
     }
 
-    /// As `filter`; when `isIncluded` throws, upstream is cancelled and the error is the end.
+    /// Like `filter`. If `isIncluded` throws, upstream is cancelled and the stream fails with that error.
     public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Self> {
         Publishers.TryFilter(upstream: self, isIncluded: isIncluded)
     }
@@ -57,16 +58,16 @@ extension Publishers {
     }
 }
 
-// Two conditions one after the other are one.
+// Consecutive filters are fused into one.
 
 extension Publishers.Filter {
-    /// As `Publisher.filter`, in one step with the operator before.
+    /// Like `Publisher.filter`, fused with the preceding operator.
     public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.Filter<Upstream> {
         let first = self.isIncluded
         return Publishers.Filter(upstream: upstream) { first($0) && isIncluded($0) }
     }
 
-    /// As `Publisher.tryFilter`, in one step with the operator before.
+    /// Like `Publisher.tryFilter`, fused with the preceding operator.
     public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
@@ -74,20 +75,20 @@ extension Publishers.Filter {
 }
 
 extension Publishers.TryFilter {
-    /// As `Publisher.filter`, in one step with the operator before.
+    /// Like `Publisher.filter`, fused with the preceding operator.
     public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.TryFilter<Upstream> {
         tryFilter(isIncluded)
     }
 
-    /// As `Publisher.tryFilter`, in one step with the operator before.
+    /// Like `Publisher.tryFilter`, fused with the preceding operator.
     public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
     }
 }
 
-/// Lets pass what `transform` makes of values. Has no state of its own, so it stands between publisher and subscriber
-/// as map does.
+/// Passes on the results of `transform` that are not nil. It has no state, so, like map, it uses upstream's
+/// subscription.
 struct Sieve<Input, Downstream: Subscriber>: Subscriber, TurnPassing, CustomStringConvertible {
     let downstream: Downstream
     let description: String

@@ -1,29 +1,30 @@
-// first and last: one value of the stream. Upstream is asked for everything, and cancelled when it has been found.
+// first and last: one value of the stream. They request unlimited values; `first` cancels upstream when it has the
+// value.
 
 extension Publisher {
-    /// Publishes the first value, and ends.
+    /// Publishes the first value, then finishes.
     public func first() -> Publishers.First<Self> { Publishers.First(upstream: self) }
 
-    /// Publishes the first value that `predicate` is true for, and ends.
+    /// Publishes the first value for which `predicate` returns true, then finishes.
     public func first(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.FirstWhere<Self> {
         Publishers.FirstWhere(upstream: self, predicate: predicate)
     }
 
-    /// As `first(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `first(where:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryFirst(where predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFirstWhere<Self>
     {
         Publishers.TryFirstWhere(upstream: self, predicate: predicate)
     }
 
-    /// Publishes the last value, at the end.
+    /// Publishes the last value when upstream finishes.
     public func last() -> Publishers.Last<Self> { Publishers.Last(upstream: self) }
 
-    /// Publishes the last value that `predicate` is true for, at the end.
+    /// Publishes the last value for which `predicate` returned true when upstream finishes.
     public func last(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.LastWhere<Self> {
         Publishers.LastWhere(upstream: self, predicate: predicate)
     }
 
-    /// As `last(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `last(where:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryLast(where predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryLastWhere<Self> {
         Publishers.TryLastWhere(upstream: self, predicate: predicate)
     }

@@ -1,8 +1,8 @@
-// map: each value made into another. Has no state of its own, so it stands between publisher and subscriber without a
-// thread's notice; the subscription that the subscriber gets is upstream's.
+// map: transforms each value. It has no state and needs no synchronization; the subscriber receives upstream's
+// subscription.
 
 extension Publisher {
-    /// Publishes what `transform` makes of each value.
+    /// Publishes the result of `transform` for each value.
     public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.Map<Self, Result> {
         Publishers.Map(upstream: self, transform: transform)
     }
@@ -43,7 +43,7 @@ extension Publishers {
 }
 
 extension Publishers.Map {
-    /// As `Publisher.map`, in one step with the operator before.
+    /// Like `Publisher.map`, fused with the preceding operator.
     public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.Map<Upstream, Result> {
         let first = self.transform
         return Publishers.Map(upstream: upstream) { transform(first($0)) }

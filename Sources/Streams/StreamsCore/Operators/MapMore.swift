@@ -1,7 +1,7 @@
-// tryMap, replaceNil, and map by key paths.
+// tryMap, replaceNil, and map with key paths.
 
 extension Publisher {
-    /// Publishes what `transform` makes of each value; when it throws, upstream is cancelled and the error is the end.
+    /// Like `map`. If `transform` throws, upstream is cancelled and the stream fails with that error.
     public func tryMap<Result>(_ transform: @escaping @Sendable (Output) throws -> Result)
         -> Publishers.TryMap<Self, Result>
     {
@@ -129,10 +129,10 @@ extension Publishers {
     }
 }
 
-// Two one after the other are one.
+// Consecutive operators are fused into one.
 
 extension Publishers.Map {
-    /// As `Publisher.tryMap`, in one step with the operator before.
+    /// Like `Publisher.tryMap`, fused with the preceding operator.
     public func tryMap<Result>(
         _ transform: @escaping @Sendable (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {
@@ -142,13 +142,13 @@ extension Publishers.Map {
 }
 
 extension Publishers.TryMap {
-    /// As `Publisher.map`, in one step with the operator before.
+    /// Like `Publisher.map`, fused with the preceding operator.
     public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.TryMap<Upstream, Result>
     {
         tryMap(transform)
     }
 
-    /// As `Publisher.tryMap`, in one step with the operator before.
+    /// Like `Publisher.tryMap`, fused with the preceding operator.
     public func tryMap<Result>(
         _ transform: @escaping @Sendable (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {

@@ -1,14 +1,14 @@
-// prefix and output: the values at certain places of the stream. The stream ends with the last of them: who wants two
-// is not left waiting, and upstream not kept, until there is a third.
+// prefix and output: values selected by index. The stream finishes together with the last of them, so a subscriber that
+// wants two does not wait, and upstream is not kept, until there is a third.
 
 extension Publisher {
-    /// Publishes the first `maxLength` values, at least 0, and ends with the last of them.
+    /// Publishes the first `maxLength` values, at least 0, and finishes with the last of them.
     public func prefix(_ maxLength: Int) -> Publishers.Output<Self> { output(in: ..<maxLength) }
 
-    /// Publishes the value at `index`, from 0 on, and ends.
+    /// Publishes the value at `index`, counted from 0, then finishes.
     public func output(at index: Int) -> Publishers.Output<Self> { output(in: index...index) }
 
-    /// Publishes the values at the places in `range`, from 0 on, and ends with the last of them.
+    /// Publishes the values with indices in `range`, counted from 0, and finishes with the last of them.
     public func output<R: RangeExpression>(in range: R) -> Publishers.Output<Self> where R.Bound == Int {
         Publishers.Output(upstream: self, range: range.relative(to: 0..<Int.max))
     }
@@ -24,8 +24,8 @@ extension Publishers {
         public let range: CountableRange<Int>
 
         /// - Parameters:
-        ///   - upstream: whose values are counted.
-        ///   - range: places of values, from 0 on.
+        ///   - upstream: the publisher whose values are counted.
+        ///   - range: indices of values, counted from 0.
         public init(upstream: Upstream, range: CountableRange<Int>) {
             precondition(range.lowerBound >= 0 && range.upperBound >= 0, "Places are counted from 0.")
             self.upstream = upstream

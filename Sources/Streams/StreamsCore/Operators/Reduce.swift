@@ -1,28 +1,28 @@
-// reduce and what is made like it: one value of a whole stream, at its end. Upstream is asked for everything.
+// reduce and similar operators: one value for a whole stream, when it finishes. They request unlimited values.
 
 extension Publisher {
-    /// Publishes, at the end, what `next` makes of all values, one after the other, beginning with `initial`.
+    /// Combines all values with `next`, starting with `initial`, and publishes the result when upstream finishes.
     public func reduce<Accumulator>(
         _ initial: Accumulator, _ next: @escaping @Sendable (Accumulator, Output) -> Accumulator
     ) -> Publishers.Reduce<Self, Accumulator> {
         Publishers.Reduce(upstream: self, initial: initial, nextPartialResult: next)
     }
 
-    /// As `reduce`; when `next` throws, upstream is cancelled and the error is the end.
+    /// Like `reduce`. If `next` throws, upstream is cancelled and the stream fails with that error.
     public func tryReduce<Accumulator>(
         _ initial: Accumulator, _ next: @escaping @Sendable (Accumulator, Output) throws -> Accumulator
     ) -> Publishers.TryReduce<Self, Accumulator> {
         Publishers.TryReduce(upstream: self, initial: initial, nextPartialResult: next)
     }
 
-    /// Publishes the number of values, at the end.
+    /// Publishes the number of values when upstream finishes.
     public func count() -> Publishers.Count<Self> { Publishers.Count(upstream: self) }
 
-    /// Publishes all values as one array, at the end. Keeps as many as upstream has: for a stream that is known to be
-    /// short, or behind `prefix`.
+    /// Publishes all values as one array when upstream finishes. All of them are kept in memory, so use it for short
+    /// streams or after `prefix`.
     public func collect() -> Publishers.Collect<Self> { Publishers.Collect(upstream: self) }
 
-    /// Publishes nothing but the end.
+    /// Publishes only the completion.
     public func ignoreOutput() -> Publishers.IgnoreOutput<Self> { Publishers.IgnoreOutput(upstream: self) }
 }
 

@@ -1,19 +1,19 @@
-// removeDuplicates: only the values that differ from the one before.
+// removeDuplicates: drops values that equal the preceding one.
 
 extension Publisher {
-    /// Publishes the values that are not equal to the one before.
+    /// Publishes the values that differ from the preceding one.
     public func removeDuplicates() -> Publishers.RemoveDuplicates<Self> where Output: Equatable & SendableMetatype {
         removeDuplicates { $0 == $1 }
     }
 
-    /// Publishes the values that are not the same, by `predicate`, as the one published before.
+    /// Publishes the values that `predicate` does not consider equal to the one published before.
     public func removeDuplicates(
         by predicate: @escaping @Sendable (Output, Output) -> Bool
     ) -> Publishers.RemoveDuplicates<Self> {
         Publishers.RemoveDuplicates(upstream: self, predicate: predicate)
     }
 
-    /// As `removeDuplicates(by:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `removeDuplicates(by:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryRemoveDuplicates(
         by predicate: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryRemoveDuplicates<Self> {

@@ -1,14 +1,14 @@
-// scan: each value combined with what came of those before.
+// scan: combines each value with the preceding result.
 
 extension Publisher {
-    /// Publishes, for each value, what `next` makes of it and of the result before, which is `initial` at first.
+    /// Combines each value with the preceding result, initially `initial`, using `next`, and publishes each result.
     public func scan<Result>(
         _ initial: Result, _ next: @escaping @Sendable (Result, Output) -> Result
     ) -> Publishers.Scan<Self, Result> {
         Publishers.Scan(upstream: self, initialResult: initial, nextPartialResult: next)
     }
 
-    /// As `scan`; when `next` throws, upstream is cancelled and the error is the end.
+    /// Like `scan`. If `next` throws, upstream is cancelled and the stream fails with that error.
     public func tryScan<Result>(
         _ initial: Result, _ next: @escaping @Sendable (Result, Output) throws -> Result
     ) -> Publishers.TryScan<Self, Result> {
@@ -65,7 +65,7 @@ extension Publishers {
     }
 }
 
-/// The subscription is upstream's: values come one at a time, and the state is nobody else's.
+/// Passes on upstream's subscription. Values come one at a time, so the state needs no lock.
 private final class Scanner<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible, @unchecked Sendable {
     private let downstream: Downstream
     private var result: Downstream.Input

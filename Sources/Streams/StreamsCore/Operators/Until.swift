@@ -1,13 +1,13 @@
-// prefix(untilOutputFrom:) and drop(untilOutputFrom:): another publisher says when the stream ends, or begins.
+// prefix(untilOutputFrom:) and drop(untilOutputFrom:): another publisher ends or starts the stream.
 
 extension Publisher {
-    /// Publishes values until `publisher` publishes one, and ends then. How `publisher` ends is of no consequence.
+    /// Publishes values until `publisher` publishes one, then finishes. The completion of `publisher` is ignored.
     public func prefix<P: Publisher>(untilOutputFrom publisher: P) -> Publishers.PrefixUntilOutput<Self, P> {
         Publishers.PrefixUntilOutput(upstream: self, other: publisher)
     }
 
-    /// Publishes values from when `publisher` has published one. If that ends before, so does the stream. For each
-    /// value dropped another one is asked for.
+    /// Drops values until `publisher` publishes one. If `publisher` ends without a value, so does the stream. For each
+    /// dropped value, another one is requested.
     public func drop<P: Publisher>(
         untilOutputFrom publisher: P
     ) -> Publishers.DropUntilOutput<Self, P> where Failure == P.Failure {
@@ -57,13 +57,13 @@ extension Publishers {
 extension Publishers.PrefixUntilOutput: Equatable where Upstream: Equatable, Other: Equatable {}
 extension Publishers.DropUntilOutput: Equatable where Upstream: Equatable, Other: Equatable {}
 
-/// Lets values pass until, or from when, another publisher has published one.
+/// Passes values on until, or after, another publisher has published a value.
 private struct Gate<Output, Failure: Error>: StreamMachine {
     enum Signal {
         case value(Output)
         case completion(Subscribers.Completion<Failure>)
         case turn
-        /// The other publisher ended, which is the end of a stream that has not begun.
+        /// The other publisher ended, which ends a stream that is still closed.
         case otherEnded(Subscribers.Completion<Failure>)
     }
 
@@ -92,7 +92,7 @@ private struct Gate<Output, Failure: Error>: StreamMachine {
 
     mutating func stop(_ outlet: Outlet<Output, Failure>) { other.cancel() }
 
-    /// - Parameter onOtherEnd: what the end of the other publisher means for a stream that has not begun, if anything.
+    /// - Parameter onOtherEnd: the completion for a stream that is still closed when the other publisher ends, if any.
     static func start<Upstream: Publisher, Other: Publisher, Downstream: Subscriber>(
         _ downstream: Downstream, name: String, opens: Bool, _ upstream: Upstream, _ other: Other,
         onOtherEnd: @escaping (Subscribers.Completion<Other.Failure>) -> Subscribers.Completion<Failure>?
@@ -118,7 +118,8 @@ private struct Gate<Output, Failure: Error>: StreamMachine {
                 subscription: { if !opens { runner.begin() } }, value: { runner.take(.value($0)) },
                 completion: { runner.submit(.completion($0)) }))
         runner.upstream = link.subscription
-        // As Combine does: who waits for another publisher has a subscription to cancel from the beginning.
+        // As in Combine: a subscriber that waits for the other publisher has a subscription to cancel from the
+        // beginning.
         if opens { runner.begin() }
         otherSubscription.request(.max(1))
         other.subscribe(otherLink)

@@ -1,29 +1,29 @@
-// prefix(while:) and drop: what comes up to, or after, a certain value.
+// prefix(while:) and drop: the values before, or from, a certain value.
 
 extension Publisher {
-    /// Publishes values up to the first for which `predicate` is false, and ends there.
+    /// Publishes values until `predicate` returns false for one, then finishes without that value.
     public func prefix(while predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.PrefixWhile<Self> {
         Publishers.PrefixWhile(upstream: self, predicate: predicate)
     }
 
-    /// As `prefix(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `prefix(while:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryPrefix(while predicate: @escaping @Sendable (Output) throws -> Bool)
         -> Publishers.TryPrefixWhile<Self>
     {
         Publishers.TryPrefixWhile(upstream: self, predicate: predicate)
     }
 
-    /// Publishes values from the first on for which `predicate` is false.
+    /// Drops values until `predicate` returns false for one, and publishes that value and all later ones.
     public func drop(while predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.DropWhile<Self> {
         Publishers.DropWhile(upstream: self, predicate: predicate)
     }
 
-    /// As `drop(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    /// Like `drop(while:)`. If `predicate` throws, upstream is cancelled and the stream fails with that error.
     public func tryDrop(while predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryDropWhile<Self> {
         Publishers.TryDropWhile(upstream: self, predicate: predicate)
     }
 
-    /// Publishes all values but the first `count`, at least 0.
+    /// Publishes all values except the first `count`, at least 0.
     public func dropFirst(_ count: Int = 1) -> Publishers.Drop<Self> { Publishers.Drop(upstream: self, count: count) }
 }
 
@@ -125,8 +125,8 @@ extension Publishers {
         public let count: Int
 
         /// - Parameters:
-        ///   - upstream: whose first values are left out.
-        ///   - count: how many, at least 0.
+        ///   - upstream: the publisher whose first values are dropped.
+        ///   - count: the number of values to drop, at least 0.
         public init(upstream: Upstream, count: Int) {
             precondition(count >= 0, "The number of values to be dropped cannot be negative.")
             self.upstream = upstream
@@ -145,7 +145,7 @@ extension Publishers.Drop: Equatable where Upstream: Equatable {}
 private struct DropBehavior<Value, Failure: Error>: OperatorBehavior {
     var remaining: Int
 
-    /// Asked for all at once, not one by one.
+    /// Requests all values to drop together, not one by one.
     mutating func start(_ outlet: Outlet<Value, Failure>) { outlet.requestUpstream(.max(remaining)) }
 
     mutating func receive(_ input: Value, _ outlet: Outlet<Value, Failure>) {

@@ -1,16 +1,16 @@
-// collect by time: values are put together in groups, each of which ends with an interval of time.
+// collect by time: groups values by time intervals.
 
 extension Publisher where Output: Sendable {
-    /// Collects values, and delivers them on a scheduler as an array when an interval has passed; with
-    /// `byTimeOrCount` also when there are so many. When upstream finishes, what has been collected comes before the
-    /// end; when it fails, the failure comes alone.
+    /// Collects values and delivers them as an array on a scheduler after each interval; with `byTimeOrCount`, also
+    /// when the count is reached. When upstream finishes, the collected values are delivered before the completion;
+    /// when it fails, they are dropped.
     ///
-    /// An interval begins where the one before ended, or with a value that comes later than it would have ended: an
-    /// array is never empty.
+    /// An interval begins at the end of the preceding one, or with a value that arrives after the current one has
+    /// ended. So arrays are never empty.
     ///
-    /// With `byTimeOrCount`, upstream is asked for as many values as the groups asked for can hold, and nothing is
-    /// lost. With `byTime` it is asked for all it has as soon as a group is asked for; what comes while no group is
-    /// asked for is dropped.
+    /// With `byTimeOrCount`, as many values are requested from upstream as the requested groups can hold, and nothing
+    /// is lost. With `byTime`, unlimited values are requested as soon as a group is requested; values that arrive
+    /// without demand for a group are dropped.
     public func collect<S: Scheduler>(
         _ strategy: Publishers.TimeGroupingStrategy<S>, options: S.SchedulerOptions? = nil
     ) -> Publishers.CollectByTime<Self, S> {
@@ -19,11 +19,11 @@ extension Publisher where Output: Sendable {
 }
 
 extension Publishers {
-    /// What ends a group of values.
+    /// Determines when a group of values ends.
     public enum TimeGroupingStrategy<Context: Scheduler> {
-        /// That an interval has passed.
+        /// After an interval.
         case byTime(Context, Context.SchedulerTimeType.Stride)
-        /// That an interval has passed, or that there are so many; at least 1.
+        /// After an interval, or when the group has the given number of values, at least 1.
         case byTimeOrCount(Context, Context.SchedulerTimeType.Stride, Int)
     }
 
@@ -67,13 +67,13 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
     typealias Output = [Input]
 
     private let interval: Time.Stride
-    /// Of one group.
+    /// The maximum size of a group.
     private let limit: Int?
     private var group: [Input] = []
     private var intervalEnd: Time
-    /// The interval of the group has ended, but nobody has asked for it.
+    /// The group's interval has ended, but there is no demand for it.
     private var isDue = false
-    /// What upstream was asked for and has not delivered, where there is a limit.
+    /// Demand that upstream has not satisfied yet; used if there is a limit.
     private var outstanding = Subscribers.Demand.none
     private var isFinished = false
 
@@ -103,7 +103,8 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
 
     mutating func wake(_ stage: inout Stage<[Input], Failure, Time>) { flush(&stage) }
 
-    /// The group is complete, or more than that: upstream may have been asked for more than one group could hold.
+    /// Called when the group is complete. It may hold more than the limit, because upstream may have been asked for
+    /// more values than fit into one group.
     private mutating func flush(_ stage: inout Stage<[Input], Failure, Time>) {
         intervalEnd = stage.now.advanced(by: interval)
         stage.deadline = nil
@@ -131,7 +132,7 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
             stage.wanted = .unlimited
             return
         }
-        // As much as the groups asked for can hold beside what they have, or are going to get.
+        // The room in the requested groups, minus the values that are collected or still to arrive.
         let room = stage.demand * limit - group.count
         if room > outstanding {
             stage.wanted += room == .unlimited ? .unlimited : room - outstanding
@@ -145,7 +146,7 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
         if case .finished = completion, !group.isEmpty {
             isFinished = true
             flush(&stage)
-            // The rest waits for demand, and the end behind it.
+            // The rest waits for demand, and so does the completion.
             if !group.isEmpty { return }
         }
         stage.send(completion: completion)

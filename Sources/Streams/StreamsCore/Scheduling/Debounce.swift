@@ -1,9 +1,9 @@
-// debounce: a value is delivered when none has come for a while.
+// debounce: delivers a value after a pause.
 
 extension Publisher where Output: Sendable {
-    /// Delivers a value on `scheduler` when `dueTime` has passed since it came and no other one has come meanwhile;
-    /// the earlier ones are dropped, and so is one that nobody has asked for. The end comes without delay, and what is
-    /// not due by then is dropped.
+    /// Delivers a value on `scheduler` when no other value has arrived within `dueTime` after it; earlier values are
+    /// dropped. A value without demand is dropped when it is due. The completion is delivered without delay, and a
+    /// value that is not due by then is dropped.
     public func debounce<S: Scheduler>(
         for dueTime: S.SchedulerTimeType.Stride, scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.Debounce<Self, S> {

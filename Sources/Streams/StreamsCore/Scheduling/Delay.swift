@@ -1,14 +1,14 @@
-// delay: events are delivered later than they came.
+// delay: delivers events after a delay.
 
 extension Publisher where Output: Sendable {
-    /// Delivers values and the end on `scheduler`, when `interval` has passed since they came. Upstream is asked for
-    /// more only while fewer than 1,024 values are overdue, because the subscriber is slow.
+    /// Delivers values and the completion on `scheduler`, `interval` after their arrival. More values are requested
+    /// from upstream only while fewer than 1,024 are overdue because of a slow subscriber.
     ///
     /// - Parameters:
-    ///   - interval: how much later they are delivered.
-    ///   - tolerance: how much later still they may be delivered; as little as possible unless it is given.
-    ///   - scheduler: where they are delivered.
-    ///   - options: of the scheduler.
+    ///   - interval: the length of the delay.
+    ///   - tolerance: how much later the scheduler may deliver; by default, its minimum tolerance.
+    ///   - scheduler: the scheduler that delivers the events.
+    ///   - options: options for the scheduler.
     public func delay<S: Scheduler>(
         for interval: S.SchedulerTimeType.Stride, tolerance: S.SchedulerTimeType.Stride? = nil, scheduler: S,
         options: S.SchedulerOptions? = nil
@@ -59,7 +59,7 @@ private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBeh
     }
 
     private let interval: Time.Stride
-    /// As many as come in the interval.
+    /// As many as arrive during an interval.
     private var waiting = Queue<(due: Time, event: Event)>()
 
     init(interval: Time.Stride) { self.interval = interval }
@@ -74,9 +74,9 @@ private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBeh
 
     private mutating func wait(_ event: Event, _ stage: inout Stage<Output, Failure, Time>) {
         let due = stage.now.advanced(by: interval)
-        // A clock that was set back does not change the order.
+        // A clock that was set back must not change the order.
         waiting.append((Swift.max(due, waiting.last?.due ?? due), event))
-        // What is overdue, because the scheduler is busy, counts as what waits for the subscriber.
+        // Events that are overdue because the scheduler is busy count as waiting for the subscriber.
         send(&stage) { $0 < $1 }
     }
 

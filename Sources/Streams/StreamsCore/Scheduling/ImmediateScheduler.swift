@@ -1,25 +1,25 @@
-// ImmediateScheduler: carries everything out at once.
+// ImmediateScheduler: runs everything immediately.
 
-/// Carries out every closure before the call returns, on the thread that makes the call. Its clock stands still, so
-/// that what is asked for later is carried out at once too, and what is to be repeated just once.
+/// Runs every closure on the calling thread, before the call returns. Its clock stands still, so delayed closures run
+/// immediately too, and repeated closures run just once.
 public struct ImmediateScheduler: Scheduler, Sendable {
-    /// There is nothing to choose.
+    /// There are no options.
     public typealias SchedulerOptions = Never
 
-    /// The one moment there is.
+    /// The only moment.
     public struct SchedulerTimeType: Strideable, Sendable {
         init() {}
 
         public func distance(to other: SchedulerTimeType) -> Stride { 0 }
         public func advanced(by n: Stride) -> SchedulerTimeType { self }
 
-        /// A length of time, of which this scheduler's clock takes no notice.
+        /// A length of time, which this scheduler ignores.
         public struct Stride: ExpressibleByFloatLiteral, Comparable, SignedNumeric, Codable,
             SchedulerTimeIntervalConvertible, Sendable
         {
             public var magnitude: Int
 
-            /// A figure without a unit: this scheduler has no clock.
+            /// A number without a unit, because this scheduler has no clock.
             public init(_ value: Int) { magnitude = value }
             public init(integerLiteral value: Int) { self.init(value) }
             public init(floatLiteral value: Double) { self.init(Int(value)) }
@@ -36,20 +36,20 @@ public struct ImmediateScheduler: Scheduler, Sendable {
             public static func -= (lhs: inout Stride, rhs: Stride) { lhs = lhs - rhs }
             public static func *= (lhs: inout Stride, rhs: Stride) { lhs = lhs * rhs }
 
-            /// Nothing: the clock stands still.
+            /// Zero, because the clock stands still.
             public static func seconds(_ s: Int) -> Stride { 0 }
-            /// Nothing: the clock stands still.
+            /// Zero, because the clock stands still.
             public static func seconds(_ s: Double) -> Stride { 0 }
-            /// Nothing: the clock stands still.
+            /// Zero, because the clock stands still.
             public static func milliseconds(_ ms: Int) -> Stride { 0 }
-            /// Nothing: the clock stands still.
+            /// Zero, because the clock stands still.
             public static func microseconds(_ us: Int) -> Stride { 0 }
-            /// Nothing: the clock stands still.
+            /// Zero, because the clock stands still.
             public static func nanoseconds(_ ns: Int) -> Stride { 0 }
         }
     }
 
-    /// The one that there needs to be.
+    /// The shared instance.
     public static let shared = ImmediateScheduler()
 
     public var now: SchedulerTimeType { SchedulerTimeType() }

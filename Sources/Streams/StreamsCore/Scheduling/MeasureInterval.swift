@@ -1,8 +1,8 @@
-// measureInterval: how much time passes between values.
+// measureInterval: measures the time between values.
 
 extension Publisher {
-    /// Publishes, for each value, how much time has passed on the scheduler's clock since the one before, or since the
-    /// subscription. Values come as upstream delivers them: the scheduler does nothing but tell the time.
+    /// Publishes, for each value, the time since the preceding value or since the subscription, measured by the
+    /// scheduler's clock. Values are delivered on upstream's thread; the scheduler is used only as a clock.
     public func measureInterval<S: Scheduler>(
         using scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.MeasureInterval<Self, S> {

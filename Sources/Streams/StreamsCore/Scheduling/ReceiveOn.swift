@@ -1,12 +1,13 @@
-// receive(on:): events are delivered on a scheduler.
+// receive(on:): delivers events on a scheduler.
 
 extension Publisher where Output: Sendable {
-    /// Delivers values and the end on `scheduler`. Cancellation goes upstream directly.
+    /// Delivers values and the completion on `scheduler`. Cancellation is passed upstream directly.
     ///
-    /// Demand goes upstream as far as there is room: at most 1,024 values wait for the scheduler or are asked for, of
-    /// a topic of a broker as many as its `window`. Upstream is asked for more as the subscriber takes them, so a slow
-    /// one slows upstream down. A subject keeps nothing and loses what is beyond that, and what it is sent before a
-    /// demand that the subscriber returns from `receive` has reached it: `buffer` in front of this loses nothing.
+    /// Demand is passed upstream as long as there is room: at most 1,024 values are requested or wait for the
+    /// scheduler; for a broker's topic, as many as its `window`. More are requested as the subscriber takes them, so a
+    /// slow subscriber slows upstream down. A subject stores nothing: it loses values beyond that limit, and values
+    /// sent before the demand that the subscriber returns from `receive` has reached it. Put a `buffer` before this
+    /// operator to lose nothing.
     public func receive<S: Scheduler>(
         on scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.ReceiveOn<Self, S> {

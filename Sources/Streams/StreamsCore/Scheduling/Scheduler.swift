@@ -1,40 +1,40 @@
-// Scheduler: when and where a closure is carried out.
+// Scheduler: determines when and where a closure runs.
 
-/// A length of time that can be told in units of time.
+/// A length of time that can be expressed in units of time.
 public protocol SchedulerTimeIntervalConvertible {
-    /// That many seconds.
+    /// Creates an interval in seconds.
     static func seconds(_ s: Int) -> Self
-    /// That many seconds.
+    /// Creates an interval in seconds.
     static func seconds(_ s: Double) -> Self
-    /// That many milliseconds.
+    /// Creates an interval in milliseconds.
     static func milliseconds(_ ms: Int) -> Self
-    /// That many microseconds.
+    /// Creates an interval in microseconds.
     static func microseconds(_ us: Int) -> Self
-    /// That many nanoseconds.
+    /// Creates an interval in nanoseconds.
     static func nanoseconds(_ ns: Int) -> Self
 }
 
-/// Carries out closures, as soon as it can or at a time of its clock.
+/// Runs closures, as soon as possible or at a time of its clock.
 public protocol Scheduler<SchedulerTimeType>: SendableMetatype {
     /// A moment on the scheduler's clock.
     associatedtype SchedulerTimeType: Strideable, Sendable
     where SchedulerTimeType.Stride: SchedulerTimeIntervalConvertible
-    /// How something is to be carried out, as far as the scheduler leaves a choice.
+    /// Options for running a closure.
     associatedtype SchedulerOptions
 
-    /// The moment it is.
+    /// The current time.
     var now: SchedulerTimeType { get }
-    /// The least inaccuracy that may be asked for.
+    /// The smallest tolerance that can be requested.
     var minimumTolerance: SchedulerTimeType.Stride { get }
 
-    /// Carries out `action` as soon as it can.
+    /// Runs `action` as soon as possible.
     func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void)
-    /// Carries out `action` when it is `date`, or later by no more than about `tolerance`.
+    /// Runs `action` at `date`, or later by about `tolerance` at most.
     func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
         _ action: @escaping @Sendable () -> Void)
-    /// Carries out `action` when it is `date`, and then each time that `interval` has passed.
-    /// - Returns: what ends the repetition when it is cancelled.
+    /// Runs `action` at `date`, and then repeatedly after each `interval`.
+    /// - Returns: stops the repetition when it is cancelled.
     func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
         options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
@@ -42,31 +42,31 @@ public protocol Scheduler<SchedulerTimeType>: SendableMetatype {
 }
 
 extension Scheduler {
-    /// Carries out `action` as soon as it can.
+    /// Runs `action` as soon as possible.
     public func schedule(_ action: @escaping @Sendable () -> Void) { schedule(options: nil, action) }
 
-    /// Carries out `action` when it is `date`, as accurately as it can.
+    /// Runs `action` at `date`, with the minimum tolerance.
     public func schedule(after date: SchedulerTimeType, _ action: @escaping @Sendable () -> Void) {
         schedule(after: date, tolerance: minimumTolerance, options: nil, action)
     }
 
-    /// Carries out `action` when it is `date`, or later by no more than about `tolerance`.
+    /// Runs `action` at `date`, or later by about `tolerance` at most.
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, _ action: @escaping @Sendable () -> Void
     ) {
         schedule(after: date, tolerance: tolerance, options: nil, action)
     }
 
-    /// Carries out `action` when it is `date`, and then each time that `interval` has passed, as accurately as it can.
-    /// - Returns: what ends the repetition when it is cancelled.
+    /// Runs `action` at `date`, and then repeatedly after each `interval`, with the minimum tolerance.
+    /// - Returns: stops the repetition when it is cancelled.
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         schedule(after: date, interval: interval, tolerance: minimumTolerance, options: nil, action)
     }
 
-    /// Carries out `action` when it is `date`, and then each time that `interval` has passed.
-    /// - Returns: what ends the repetition when it is cancelled.
+    /// Runs `action` at `date`, and then repeatedly after each `interval`.
+    /// - Returns: stops the repetition when it is cancelled.
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
         _ action: @escaping @Sendable () -> Void

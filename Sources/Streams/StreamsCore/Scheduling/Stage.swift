@@ -1,7 +1,7 @@
-// Stage: what an operator with a clock works on – apart from threads and from the scheduler itself.
+// Stage: the state of an operator with a clock, independent of threads and of the scheduler.
 
-/// What an operator does that delivers on a scheduler, or by its clock. Calls come one at a time, under a lock: they
-/// change state and put on the stage what is to happen, and call nothing foreign.
+/// The behavior of an operator that delivers on a scheduler or according to its clock. Calls come one at a time, under
+/// a lock: they update the state and the stage and must not call any outside code.
 protocol TimedBehavior<Input, InputFailure, Output, OutputFailure>: SendableMetatype {
     associatedtype Input
     associatedtype InputFailure: Error
@@ -10,19 +10,19 @@ protocol TimedBehavior<Input, InputFailure, Output, OutputFailure>: SendableMeta
     /// A moment on the scheduler's clock.
     associatedtype Time: Strideable, Sendable
 
-    /// Whether `stage.now` is read for each event, which has its cost.
+    /// Whether `stage.now` must be updated for each event, which has a cost.
     static var readsClock: Bool { get }
 
-    /// The subscriber has its subscription.
+    /// The subscriber has received its subscription.
     mutating func start(_ stage: inout Stage<Output, OutputFailure, Time>)
     mutating func receive(_ input: Input, _ stage: inout Stage<Output, OutputFailure, Time>)
     mutating func receive(
         completion: Subscribers.Completion<InputFailure>, _ stage: inout Stage<Output, OutputFailure, Time>)
-    /// The subscriber asked for `demand` more, which `stage.demand` contains already.
+    /// The subscriber requested `demand` more values, already included in `stage.demand`.
     mutating func request(_ demand: Subscribers.Demand, _ stage: inout Stage<Output, OutputFailure, Time>)
-    /// Upstream is asked for values again, after it was held back with none to come.
+    /// Values were requested from upstream again, after demand was held back while none were due to arrive.
     mutating func asked(_ stage: inout Stage<Output, OutputFailure, Time>)
-    /// The deadline has been reached. There is none any more unless a new one is set.
+    /// The deadline has been reached and cleared.
     mutating func wake(_ stage: inout Stage<Output, OutputFailure, Time>)
 }
 
@@ -33,52 +33,53 @@ extension TimedBehavior {
     mutating func wake(_ stage: inout Stage<Output, OutputFailure, Time>) {}
 }
 
-/// Limits of what waits to be delivered on a scheduler.
+/// Limits for values that wait to be delivered on a scheduler.
 enum TimedLimits {
-    /// Values that wait or were asked for, of an operator that delivers each.
+    /// The number of waiting and requested values, for an operator that delivers every value.
     static let room = 1024
 
     static func room<P: Publisher>(_ upstream: P) -> Int { max(upstream.prefetch ?? room, 1) }
 }
 
-/// What is to happen, as the behaviour has it.
+/// The actions that a behavior wants.
 struct Stage<Output, Failure: Error, Time: Strideable> {
     enum Delivery {
         case value(Output)
         case completion(Subscribers.Completion<Failure>)
-        /// A failure that is made when it is delivered, as its maker is not ours.
+        /// A failure that is created when it is delivered, because its closure is outside code.
         case failure(() -> Failure)
     }
 
-    /// The moment at which the behaviour is called. Never before the deadline that it is woken for.
+    /// The time at which the behavior is called, never earlier than the deadline that wakes it.
     var now: Time
-    /// When the behaviour wants to be woken, if at all.
+    /// When to wake the behavior, if at all.
     var deadline: Time?
-    /// What the subscriber asked for and for which nothing was sent yet.
+    /// Demand of the subscriber for which nothing has been sent yet.
     var demand = Subscribers.Demand.none
-    /// What is wanted of upstream.
+    /// Demand for upstream.
     var wanted = Subscribers.Demand.none
-    /// More is wanted of upstream, which has sent all that it was asked for: the subscriber has to take some first.
+    /// Upstream has sent everything that was requested, and there is more demand for it, but the subscriber must take
+    /// some values first.
     var isHeldBack = false
-    /// What is not needed any more, to be let go of outside of the lock.
+    /// A value that is not needed any more, to be released without the lock.
     var discarded: Output?
 
-    /// Sent, and to be delivered on the scheduler.
+    /// Events that were sent and await delivery on the scheduler.
     fileprivate(set) var outbox = Queue<Delivery>()
-    /// How many of those at the end of the outbox nobody was sent for yet.
+    /// The number of events at the end of the outbox for which no closure has been scheduled yet.
     private var unscheduled = 0
-    /// The end was sent.
+    /// Whether the completion has been sent.
     private(set) var isComplete = false
 
     init(now: Time) { self.now = now }
 
-    /// Has a value delivered on the scheduler.
+    /// Sends a value, to be delivered on the scheduler.
     mutating func send(_ value: Output) {
         demand -= 1
         put(.value(value))
     }
 
-    /// Has the end delivered on the scheduler, after all that was sent before.
+    /// Sends the completion, to be delivered on the scheduler after everything sent before.
     mutating func send(completion: Subscribers.Completion<Failure>) { end(.completion(completion)) }
     mutating func send(failure: @escaping () -> Failure) { end(.failure(failure)) }
 
@@ -97,7 +98,7 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
 
     mutating func nextDelivery() -> Delivery? { outbox.popFirst() }
 
-    /// - Returns: how many were sent since this was asked last.
+    /// - Returns: how many events were sent since the last call.
     mutating func takeUnscheduled() -> Int {
         defer { unscheduled = 0 }
         return unscheduled

@@ -1,10 +1,11 @@
-// subscribe(on:): what goes upstream goes there on a scheduler.
+// subscribe(on:): sends subscription, demand and cancellation upstream on a scheduler.
 
 extension Publisher where Output: Sendable {
-    /// Subscribes, asks for values and cancels on `scheduler`. Values and the end come as upstream delivers them.
+    /// Subscribes, requests values and cancels on `scheduler`. Values and the completion are delivered on upstream's
+    /// thread.
     ///
-    /// A demand takes effect when the scheduler gets round to it: a subject that keeps nothing loses what it is sent
-    /// before.
+    /// Demand takes effect only when the scheduler has run the request. A subject that stores nothing loses values that
+    /// are sent before that.
     public func subscribe<S: Scheduler>(
         on scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.SubscribeOn<Self, S> {
@@ -40,7 +41,7 @@ extension Publishers {
             private let scheduler: Context
             private let options: Context.SchedulerOptions?
 
-            // Under the lock
+            // Protected by the lock.
             private let lock = Lock()
             private var downstream: Downstream?
             private var upstream: (any Subscription)?
@@ -71,7 +72,7 @@ extension Publishers {
 
             func request(_ demand: Subscribers.Demand) {
                 guard demand > .none else { return }
-                // Whether there still is an upstream is seen when the scheduler gets round to it.
+                // The scheduled closure checks whether there still is an upstream.
                 scheduler.schedule(options: options) { self.lock.with { self.upstream }?.request(demand) }
             }
 

@@ -1,17 +1,18 @@
 // TimedOperator: thread safety for an operator that delivers on a scheduler.
 //
-//     upstream, demand ─→ behaviour (under the lock) ─┬─→ outbox ─→ a closure on the scheduler for each delivery
-//     alarm, on the scheduler ────────────────────────┘       └──→ if we are on the scheduler already: at once
+//     upstream, demand ─→ behavior (under the lock) ─┬─→ outbox ─→ a closure on the scheduler for each delivery
+//     alarm, on the scheduler ───────────────────────┘       └──→ if already on the scheduler: immediately
 //
-// The kit's `Runner` has whoever is at work do the work of others; here the subscriber is called by closures of the
-// scheduler alone, which is what these operators are for. Of those, one at a time delivers, and holds no lock. Each
-// closure delivers as much as it was scheduled for, so that a value takes its turn among what others schedule.
+// In the kit's `Runner`, the thread that is busy also handles events from other threads. Here, only closures on the
+// scheduler call the subscriber, because that is the purpose of these operators. One of them delivers at a time,
+// without holding the lock. Each closure delivers only what it was scheduled for, so that deliveries take their turn
+// among other scheduled work.
 //
-// An operator that delivers every value has room for so many: what was asked of upstream and has not come, and what
-// came and was not taken. Upstream is asked for more when half of the room is free.
+// An operator that delivers every value has limited room for values that were requested from upstream and have not
+// arrived, and for values that have arrived and were not taken. More are requested when half of the room is free.
 //
-// One alarm is pending at most, unless an earlier deadline is set: one that goes off before the deadline, as that was
-// put off meanwhile, is set again.
+// At most one alarm is pending, unless an earlier deadline is set. If the deadline was postponed, the alarm goes off
+// too early and is set again.
 
 final class TimedOperator<Behavior: TimedBehavior, Context: Scheduler, Downstream: Subscriber>: Subscriber,
     Subscription, CustomStringConvertible, @unchecked Sendable
@@ -24,11 +25,11 @@ where
     private enum Upstream {
         case awaited
         case subscribed(any Subscription)
-        /// Deliveries may still be under way.
+        /// Deliveries may still be in progress.
         case ended
     }
 
-    /// What is to be done after a step of the behaviour, outside of the lock.
+    /// What to do after a step of the behavior, without the lock.
     private struct Effects {
         var deliveries = 0
         var alarm: Behavior.Time?
@@ -42,21 +43,21 @@ where
     private let scheduler: Context
     private let options: Context.SchedulerOptions?
     private let tolerance: Behavior.Time.Stride
-    /// Nil leaves it to the behaviour what upstream is asked for.
+    /// The limit for requested and waiting values; nil if the behavior controls the demand itself.
     private let room: Int?
     let description: String
 
-    // Under the lock
+    // Protected by the lock.
     private let lock = Lock()
     private var behavior: Behavior?
     private var stage: Stage
     private var downstream: Downstream?
     private var upstream = Upstream.awaited
     private var alarm: Behavior.Time?
-    /// How many deliveries the scheduler has been at.
+    /// The number of deliveries that closures on the scheduler may make.
     private var permits = 0
     private var isDelivering = false
-    /// Wanted of upstream, and not asked for; and asked for, and not come.
+    /// `owed` is demand not requested from upstream yet; `asked` was requested and has not arrived yet.
     private var owed = Subscribers.Demand.none
     private var asked = 0
 
@@ -74,7 +75,7 @@ where
         description = name
     }
 
-    // From upstream
+    // Called by upstream.
 
     func receive(subscription: any Subscription) {
         let downstream = lock.with { () -> Downstream? in
@@ -103,7 +104,7 @@ where
         step(endingUpstream: true) { $0.receive(completion: completion, &$1) }
     }
 
-    // From downstream
+    // Called by downstream.
 
     func request(_ demand: Subscribers.Demand) {
         guard demand > .none else { return }
@@ -124,7 +125,7 @@ where
         if case .subscribed(let subscription) = held.upstream { subscription.cancel() }
     }
 
-    /// Takes out what is held, to be released outside of the lock. Whatever comes later finds nothing.
+    /// Clears the state. The caller releases the returned values outside of the lock.
     private func clear() -> (upstream: Upstream, downstream: Downstream?, behavior: Behavior?, stage: Stage) {
         let held = (upstream, downstream, behavior, stage)
         upstream = .ended
@@ -135,11 +136,12 @@ where
         return held
     }
 
-    // The behaviour's turn
+    // Calling the behavior.
 
     /// - Parameters:
-    ///   - taking: values that upstream has sent.
-    ///   - endingUpstream: it has told its end: it is not to be cancelled or asked any more, nor heard.
+    ///   - taking: the number of values that upstream has sent.
+    ///   - endingUpstream: upstream has completed. From now on it is neither cancelled nor asked for more, and its
+    ///     events are ignored.
     private func step(
         taking: Int = 0, endingUpstream: Bool = false, _ body: (inout Behavior, inout Stage) -> Void
     ) {
@@ -157,7 +159,7 @@ where
         perform(effects)
     }
 
-    /// What has become due by what the behaviour did. Under the lock.
+    /// Collects the effects of a step of the behavior. Called with the lock held.
     private func settle() -> Effects {
         var effects = Effects()
         effects.deliveries = stage.takeUnscheduled()
@@ -182,8 +184,8 @@ where
         return effects
     }
 
-    /// What upstream is asked for now: all that is wanted, if there is room for it; else at least half of the room, so
-    /// that it is not asked for each value. Under the lock.
+    /// Returns the demand to request from upstream now: all that is owed if there is room for it, otherwise at least
+    /// half of the room, so that values are not requested one by one. Called with the lock held.
     private func ask() -> Subscribers.Demand {
         guard let room else {
             defer { owed = .none }
@@ -222,9 +224,9 @@ where
         if effects.isComplete { upstream.cancel() } else { upstream.request(effects.demand) }
     }
 
-    // On the scheduler
+    // Called on the scheduler.
 
-    /// - Parameter time: what the alarm was set to. A clock that is behind that is not believed.
+    /// - Parameter time: the time for which the alarm was set. If the clock reads less, this time is used instead.
     private func ring(_ time: Behavior.Time) {
         let now = scheduler.now
         lock.lock()
@@ -241,7 +243,8 @@ where
         perform(effects, onScheduler: true)
     }
 
-    /// Delivers `count` more, in order, unless another closure of the scheduler is at it: then that does.
+    /// Delivers `count` more events in order. If another closure on the scheduler is delivering, that one delivers
+    /// them.
     private func deliver(_ count: Int) {
         lock.lock()
         permits += count

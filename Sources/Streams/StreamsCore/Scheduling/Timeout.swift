@@ -1,15 +1,16 @@
-// timeout: the stream ends if nothing comes for too long.
+// timeout: ends the stream if no value arrives for too long.
 
 extension Publisher where Output: Sendable {
-    /// Delivers events on `scheduler`, and ends the stream, cancelling upstream, when `interval` has passed without a
-    /// value since the last one, or since the first demand. Upstream is asked for more as the subscriber takes values,
-    /// as by `receive(on:options:)`; while a slow subscriber keeps it from being asked, the time does not count.
+    /// Delivers events on `scheduler`. Ends the stream and cancels upstream if no value arrives for `interval` after
+    /// the last one; at first, after the subscription or the first demand, whichever is later. More values are
+    /// requested from upstream as the subscriber takes them, as by `receive(on:options:)`; while a slow subscriber
+    /// prevents this, the timeout is suspended.
     ///
     /// - Parameters:
-    ///   - interval: how long there may be no value.
-    ///   - scheduler: where events are delivered, and whose clock counts.
-    ///   - options: of the scheduler.
-    ///   - customError: makes the failure with which the stream ends; it finishes if this is nil.
+    ///   - interval: the longest time without a value.
+    ///   - scheduler: the scheduler that delivers the events and measures the time.
+    ///   - options: options for the scheduler.
+    ///   - customError: returns the failure for a timeout; if nil, the stream finishes normally.
     public func timeout<S: Scheduler>(
         _ interval: S.SchedulerTimeType.Stride, scheduler: S, options: S.SchedulerOptions? = nil,
         customError: (@Sendable () -> Failure)? = nil

@@ -1,13 +1,13 @@
-// autoconnect and share: connected as long as there are subscribers.
+// autoconnect and share: connected while there are subscribers.
 
 extension ConnectablePublisher {
-    /// Connects when the first subscriber has come, and disconnects when the last one has cancelled.
+    /// Connects when the first subscriber has subscribed, and disconnects when the last one has cancelled.
     public func autoconnect() -> Publishers.Autoconnect<Self> { Publishers.Autoconnect(upstream: self) }
 }
 
 extension Publisher {
-    /// Has all subscribers share one subscription upstream, from the first one's coming until the last one cancels.
-    /// Each gets the values that come while it is there and for which it has demand.
+    /// Shares one upstream subscription among all subscribers, from the first subscription until the last one is
+    /// cancelled. Each subscriber receives the values that arrive while it is subscribed and for which it has demand.
     public func share() -> Publishers.Share<Self> { Publishers.Share(upstream: self) }
 }
 
@@ -19,7 +19,7 @@ extension Publishers {
 
         private enum State {
             case disconnected
-            /// The first subscriber is seeing to it.
+            /// The first subscriber is establishing the connection.
             case connecting
             case connected(any Cancellable)
         }
@@ -38,7 +38,7 @@ extension Publishers {
                 state = .connecting
                 return true
             }
-            // As long as the subscriber stays, this does, as it holds the connection.
+            // A subscriber keeps this object alive, because it holds the connection.
             upstream.subscribe(SharedSubscription(downstream: subscriber) { self.subscriberLeft() })
             if isFirst { connect() }
         }
@@ -49,7 +49,7 @@ extension Publishers {
                 state = subscribers > 0 ? .connected(connection) : .disconnected
                 return subscribers > 0
             }
-            // All have left while it was being made.
+            // All subscribers have left in the meantime.
             if !isWanted { connection.cancel() }
         }
 
@@ -85,8 +85,8 @@ extension Publishers {
     }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Autoconnect: @unchecked Sendable where Upstream.Output: Sendable {}
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Share: @unchecked Sendable where Upstream.Output: Sendable {}

@@ -1,11 +1,11 @@
-// buffer: a subscriber that is slower than its publisher, and what becomes of the values it has not asked for yet.
+// buffer: keeps values for a subscriber that is slower than its publisher.
 
 extension Publisher {
-    /// Keeps values that the subscriber has not asked for yet. The end comes behind them.
+    /// Keeps values for which the subscriber has no demand yet. The completion is delivered after them.
     /// - Parameters:
-    ///   - size: how many values may wait, one at least.
-    ///   - prefetch: what upstream is asked for.
-    ///   - whenFull: what becomes of a value for which there is no room.
+    ///   - size: how many values may wait, at least one.
+    ///   - prefetch: how much to request from upstream.
+    ///   - whenFull: what to do with a value if the buffer is full.
     public func buffer(
         size: Int, prefetch: Publishers.PrefetchStrategy, whenFull: Publishers.BufferingStrategy<Failure>
     ) -> Publishers.Buffer<Self> {
@@ -16,9 +16,9 @@ extension Publisher {
 extension Publishers {
     /// How a buffer is filled.
     public enum PrefetchStrategy {
-        /// Upstream is asked for as many values as there is room for.
+        /// Request as many values as there is room for.
         case keepFull
-        /// Upstream is asked for all it has, to be kept in the buffer as far as there is room.
+        /// Request unlimited values, and buffer as many as there is room for.
         case byRequest
     }
 
@@ -49,7 +49,7 @@ extension Publishers {
     }
 }
 
-/// A behavior can be copied, and a cursor cannot. Each subscriber has a behavior of its own.
+/// A behavior is copyable, but a cursor is not. Each subscriber has its own behavior.
 private final class HeldBuffer<Value> {
     var buffer: ReplayBuffer<Value>
 
@@ -80,11 +80,11 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
         if lane.pass() { return send(input, outlet) }
         var lost = Queue<Input>()
         if held.buffer.settle(input, &lane, lost: &lost) { return send(input, outlet) }
-        // Nothing that comes is taken any more; what waits is still delivered.
+        // No further values are accepted; those that wait are still delivered.
         if held.buffer.hasOverflowed { outlet.cancelUpstream() }
     }
 
-    /// What was delivered leaves room for another.
+    /// Delivers a value, which makes room for another.
     private func send(_ value: Input, _ outlet: Outlet<Input, Failure>) {
         outlet.send(value)
         if prefetch == .keepFull { outlet.requestUpstream(.max(1)) }

@@ -1,14 +1,14 @@
-// multicast: one subscription upstream for all, whose values go through a subject.
+// multicast: one upstream subscription for all subscribers, through a subject.
 
 extension Publisher {
-    /// Has all subscribers share one subscription upstream, which `connect()` makes, through a subject.
-    /// - Parameter createSubject: called once, when the subject is first needed.
+    /// Shares one upstream subscription, made by `connect()`, among all subscribers, through a subject.
+    /// - Parameter createSubject: creates the subject when it is first needed.
     public func multicast<S: Subject>(_ createSubject: @escaping @Sendable () -> S) -> Publishers.Multicast<Self, S>
     where S.Output == Output, S.Failure == Failure {
         Publishers.Multicast(upstream: self, createSubject: createSubject)
     }
 
-    /// Has all subscribers share one subscription upstream, which `connect()` makes, through `subject`.
+    /// Shares one upstream subscription, made by `connect()`, among all subscribers, through `subject`.
     public func multicast<S: Subject>(subject: S) -> Publishers.Multicast<Self, S>
     where S.Output == Output, S.Failure == Failure {
         let subject = Unchecked(subject)
@@ -17,7 +17,7 @@ extension Publisher {
 }
 
 extension Publisher where Failure == Never {
-    /// Delivers nothing until it is connected.
+    /// Delays delivery until `connect()` is called.
     public func makeConnectable() -> Publishers.MakeConnectable<Self> { Publishers.MakeConnectable(upstream: self) }
 }
 
@@ -38,7 +38,7 @@ extension Publishers {
             self.createSubject = createSubject
         }
 
-        /// Made outside of the lock; of two threads that make one at once, the first to be done is right.
+        /// Created outside of the lock. If two threads create one concurrently, the first to finish wins.
         private var subject: SubjectType {
             if let subject = lock.with({ made }) { return subject }
             let subject = createSubject()
@@ -53,8 +53,8 @@ extension Publishers {
         }
 
         /// Subscribes to upstream.
-        /// - Returns: what disconnects when it is cancelled or let go of. The subject and its subscribers remain, and
-        ///   can be connected again.
+        /// - Returns: disconnects when it is cancelled or released. The subject and its subscribers remain and can be
+        ///   connected again.
         public func connect() -> any Cancellable { upstream.subscribe(subject) }
     }
 
@@ -75,5 +75,5 @@ extension Publishers {
     }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Multicast: @unchecked Sendable where Upstream.Output: Sendable {}

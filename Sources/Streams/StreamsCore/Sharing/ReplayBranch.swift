@@ -1,16 +1,16 @@
-// ReplayBranch: one subscriber of a replayer, with the values that are for it.
+// ReplayBranch: one subscriber of a replayer, with its values.
 
 import Replay
 
-/// A branch as its replayer sees it.
+/// A branch as the replayer sees it.
 class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
-    // Under the lock
+    // Protected by the lock.
     private final var buffer: ReplayBuffer<Output>
     private final var lost = Queue<Output>()
-    /// The end is to be delivered.
+    /// The completion that must be delivered.
     final var due: End?
 
-    // For who is at work
+    // Used only by the thread that is delivering.
     private final var batch = Queue<Output>()
 
     init(_ buffer: consuming ReplayBuffer<Output>) {
@@ -18,22 +18,22 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
         super.init()
     }
 
-    /// Delivers a value. Called by who is at work.
+    /// Delivers a value. Called by the thread that is delivering.
     func pass(_ value: Output) { preconditionFailure("a subclass does this") }
-    /// Delivers the end, if it is still due, as `pass` does.
+    /// Delivers the completion if it is still due. Called like `pass`.
     func finish() { preconditionFailure("a subclass does this") }
 
-    // Under the lock
+    // Called with the lock held.
 
-    /// A value arrives that does not pass by the lane.
-    /// - Returns: whether it is for the subscriber now.
+    /// A value has arrived that the lane did not let pass.
+    /// - Returns: whether to deliver it now.
     final func settle(_ value: Output) -> Bool {
         let passes = buffer.settle(value, &state.pointee.lane, lost: &lost)
         state.pointee.hasLost = !lost.isEmpty
         return passes
     }
 
-    /// What is for the subscriber waits for who is at work.
+    /// Keeps a deliverable value for the thread that is delivering.
     final func keep(_ value: Output) {
         buffer.keep(value)
         state.pointee.hasMore = true
@@ -69,7 +69,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
 
     override final func horizon() -> SequenceNumber? { buffer.horizon(&state.pointee.lane) }
 
-    // Without it
+    // Called without the lock.
 
     override final func deliver() {
         if isOver { return finish() }
@@ -83,14 +83,14 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
 
     func takeLost() -> Queue<Output> { preconditionFailure("a subclass does this") }
 
-    /// Under the lock: all that there is, for the caller to release without it.
+    /// Called with the lock held: removes all values, for the caller to release without it.
     final func takeValues() -> [Queue<Output>] {
         var held = buffer.takeAll()
         held.append(moveLost())
         return held
     }
 
-    /// Under the lock: what was lost, for the caller to release without it.
+    /// Called with the lock held: removes the lost values, for the caller to release without it.
     final func moveLost() -> Queue<Output> {
         var taken = Queue<Output>()
         swap(&taken, &lost)
@@ -98,11 +98,11 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
         return taken
     }
 
-    /// Called by who is at work.
+    /// Called by the thread that is delivering.
     final func dropBatch() { batch.removeAll() }
 }
 
-/// Holds a subscriber, so that it can be let go of at once, and is not looked into for each value.
+/// Holds a subscriber, so that it can be released at once and is not copied for each value.
 private final class SubscriberBox<Downstream: Subscriber> {
     let downstream: Downstream
     init(_ downstream: Downstream) { self.downstream = downstream }
@@ -117,12 +117,12 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     private let shared: ReplayLock
     private let overflow: Publishers.ReplayOverflow<Failure>
 
-    // Under the lock
+    // Protected by the lock.
     private var replayer: Replayer<Output, Failure>?
     private var owner: AnyObject?
 
-    // For who is at work
-    /// Counted as held by this, and in memory of its own for the reason that `ReplayState` is.
+    // Used only by the thread that is delivering.
+    /// A retained reference, in separate memory for the same reason as `ReplayState`.
     private let box = UnsafeMutablePointer<Unmanaged<SubscriberBox<Downstream>>?>.allocate(capacity: 1)
 
     init(
@@ -142,7 +142,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         box.deallocate()
     }
 
-    /// Hands the subscriber its subscription.
+    /// Passes the subscription to the subscriber.
     func begin() {
         let replayer = replayer
         box.pointee?.takeUnretainedValue().downstream.receive(subscription: self)
@@ -155,7 +155,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
 
     override func pass(_ value: Output) {
         guard !isOver, let box = box.pointee else { return }
-        // Nobody takes it out while this thread is at work.
+        // The box is not removed while this thread is delivering.
         let more = box._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
         if more > .none { returned.pointee += more }
     }
@@ -186,7 +186,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
 
     override func takeLost() -> Queue<Output> { shared.lock.with { moveLost() } }
 
-    // From the subscriber
+    // Called by the subscriber.
 
     func request(_ demand: Subscribers.Demand) {
         guard demand > .none, !isOver else { return }
@@ -207,7 +207,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     func cancel() {
         shared.lock.lock()
         guard !isOver, let replayer else {
-            // Whoever is about to deliver the end does not any more.
+            // A thread that is about to deliver the completion must not do so any more.
             due = nil
             return shared.lock.unlock()
         }
@@ -216,9 +216,9 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         let isMine = !state.pointee.isAtWork
         state.pointee.isAtWork = true
         shared.lock.unlock()
-        // Who is at work clears up when the subscriber returns.
+        // Otherwise the thread that is delivering clears it when the subscriber returns.
         if isMine { clear() }
-        // It may have been the slowest.
+        // It may have been the slowest subscriber.
         replayer.pull()
     }
 

@@ -1,42 +1,42 @@
-// ReplayBuffer: the values between a stream and one subscriber. What becomes of each is decided by Replay's
-// subscription, as for a subscriber of the broker; here are the values themselves.
+// ReplayBuffer: the values between a stream and one subscriber. The subscription in Replay decides what happens to each
+// value, as for a subscriber of the broker; the values themselves are here.
 //
-//     arrives ─┬─ it was asked for, and nothing waits ─→ passes ─────────────────────┐
-//              └─ else: overflow policy ─→ waiting ─→ asked for by now ─→ ready ─────┴─→ the subscriber, then the end
+//     arrives ─┬─ requested, and nothing waits ─→ passes ───────────────────────────┐
+//              └─ else: overflow policy ─→ waiting ─→ requested by now ─→ ready ────┴─→ the subscriber, then the end
 //
-// `waiting` is bounded by the capacity, `ready` by what was asked for.
+// `waiting` is bounded by the capacity, `ready` by the demand.
 
 import ForebayWire
 import Replay
 
-/// How many values go straight to the subscriber. Apart from the buffer as it does not depend on what they are: values
-/// that are passed on at once need nothing else.
+/// The number of values that may go straight to the subscriber. It is separate from the buffer because it does not
+/// depend on the type of the values: values that are passed on immediately need nothing else.
 struct ReplayLane {
-    /// So many more pass without a look at anything.
+    /// So many more values pass without any further check.
     fileprivate var passing = 0
-    /// Values that passed and that the cursor does not know of; it is told of them together.
+    /// Values that have passed but are not accounted for by the cursor yet. They are reported to it together.
     fileprivate var passed = 0
-    /// Credit that the cursor does not know of either.
+    /// Credit that is not accounted for either.
     fileprivate var granted = 0
-    /// The credit that the cursor knew of before all that.
+    /// The credit that the cursor knew at the last report.
     fileprivate var known = 0
-    /// Nothing waits, so that demand is of consequence only to what arrives.
+    /// Nothing waits, so demand concerns only values still to arrive.
     fileprivate var isClear = false
 
-    /// The subscriber asked for more.
-    /// - Returns: whether that is all there is to it; else the buffer is to `request` it.
+    /// The subscriber has requested more.
+    /// - Returns: false if the buffer must handle it with `request`.
     @inline(__always) mutating func grant(_ demand: Subscribers.Demand) -> Bool {
         guard isClear else { return false }
         if known == .max { return true }
-        // The cursor takes a larger sum for no limit.
+        // A larger sum would be unbounded credit.
         guard let count = demand.max, count < 1 << 29, granted < 1 << 29, known < 1 << 29 else { return false }
         passing += count
         granted += count
         return true
     }
 
-    /// A value arrives.
-    /// - Returns: whether it is for the subscriber now; else the buffer is to `settle` what becomes of it.
+    /// A value has arrived.
+    /// - Returns: whether to deliver it now. If false, the buffer must handle it with `settle`.
     @inline(__always) mutating func pass() -> Bool {
         guard passing > 0 else { return false }
         passing -= 1
@@ -45,38 +45,38 @@ struct ReplayLane {
     }
 }
 
-/// Calls come one at a time, each with the same lane. What is lost is handed out, for the caller to release where it
-/// holds no lock.
+/// Calls come one at a time, each with the same lane. Lost values are returned, so that the caller can release them
+/// without a lock.
 struct ReplayBuffer<Value>: ~Copyable {
     private var cursor: Replay.Subscription
     private var credit = Credit(mode: .outstanding)
     private var waiting = Queue<Value>()
     private var ready = Queue<Value>()
-    /// Asked for, beyond what the cursor can count.
+    /// Demand beyond what the credit can count.
     private var further = Subscribers.Demand.none
-    /// Values below are known to the cursor.
+    /// The cursor accounts for all values below this number.
     private var told: SequenceNumber
     private var hasEnded = false
-    /// A value arrived that was not taken.
+    /// Whether a value was refused.
     private var wasRefused = false
 
     /// - Parameters:
-    ///   - window: the values that it begins with.
-    ///   - next: the number of the first that arrives.
-    ///   - capacity: how many values may wait, one at least.
+    ///   - window: the values that it starts with.
+    ///   - next: the number of the first value to arrive.
+    ///   - capacity: how many values may wait, at least one.
     init(window: Queue<Value>, next: SequenceNumber, capacity: Int, policy: Overflow) {
-        // Those it begins with are numbered as the latest; which of them they are is of no consequence.
+        // The initial values are numbered as if they were the latest; their real numbers do not matter.
         let range = SequenceRange(lower: next.advanced(by: -window.count), upper: next)
         cursor = Replay.Subscription(
             start: .all, window: range, buffer: capacity, overflow: policy)
         waiting = window
         told = next
-        // `latest` begins with the last one only.
+        // `latest` starts with only the last one.
         while waiting.count > cursor.waiting { _ = waiting.popFirst() }
     }
 
-    /// A value arrives that does not pass by its lane.
-    /// - Returns: whether it is for the subscriber now.
+    /// A value has arrived that the lane did not let pass.
+    /// - Returns: whether to deliver it now.
     mutating func settle(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
         tell(&lane)
         if further > .none { grant(&lane) }
@@ -99,17 +99,17 @@ struct ReplayBuffer<Value>: ~Copyable {
         return false
     }
 
-    /// What was to pass cannot be delivered just now: it is ready.
+    /// Keeps a value that passed but cannot be delivered just now: it is ready.
     mutating func keep(_ value: Value) { ready.append(value) }
 
-    /// The subscriber asked for more: what waits is ready, as far as that goes.
+    /// The subscriber has requested more: as many waiting values become ready.
     mutating func request(_ demand: Subscribers.Demand, _ lane: inout ReplayLane) {
         tell(&lane)
         further += demand
         grant(&lane)
     }
 
-    /// The stream ended. The first end counts.
+    /// The stream has ended. Only the first end counts.
     mutating func end(_ lane: inout ReplayLane) {
         tell(&lane)
         hasEnded = true
@@ -118,7 +118,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         cursor.topicEnded(.completed, at: told)
     }
 
-    /// Has the cursor know what passed.
+    /// Reports to the cursor what has passed.
     private mutating func tell(_ lane: inout ReplayLane) {
         if lane.granted > 0 { _ = credit.add(UInt32(lane.granted)) }
         lane.granted = 0
@@ -131,10 +131,10 @@ struct ReplayBuffer<Value>: ~Copyable {
         lane.passed = 0
     }
 
-    /// Turns demand into credit, and credit into values that are ready.
+    /// Turns demand into credit, and credit into ready values.
     private mutating func grant(_ lane: inout ReplayLane) {
         if let figure = further.max {
-            // One more, and it would be no limit to the cursor.
+            // One more would make the credit unbounded.
             let room = Int(Credit.unbounded) - 1 - Int(clamping: credit.outstanding)
             let count = credit.isUnbounded ? 0 : min(figure, room)
             if count > 0 { _ = credit.add(UInt32(count)) }
@@ -151,7 +151,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         letPass(&lane)
     }
 
-    /// Has the cursor hand over what it may, at most so many. Returns how many.
+    /// Hands over at most `most` values, as the credit allows. Returns their number.
     private mutating func handOver(most: Int) -> Int {
         let range = cursor.deliverable(credit.available)
         let count = min(range.count, most)
@@ -168,23 +168,23 @@ struct ReplayBuffer<Value>: ~Copyable {
         lane.known = credit.isUnbounded ? .max : lane.passing
     }
 
-    // Out
+    // Output
 
     var hasReady: Bool { !ready.isEmpty }
-    /// Under `fail`: there was no room, and nothing more is taken.
+    /// Under `fail`: a value was refused, and no further values are accepted.
     var hasOverflowed: Bool { cursor.overflow == .fail && wasRefused }
-    /// All was taken, and the end is due.
+    /// All values were taken, and the completion is due.
     var isEndDue: Bool { ready.isEmpty && cursor.end != nil }
     mutating func popReady() -> Value? { ready.popFirst() }
 
-    /// All that is ready.
+    /// Removes all ready values.
     mutating func takeReady() -> Queue<Value> {
         var taken = Queue<Value>()
         swap(&taken, &ready)
         return taken
     }
 
-    /// All there is, when nothing is wanted any more.
+    /// Removes all values, after the subscription has ended.
     mutating func takeAll() -> [Queue<Value>] {
         defer {
             waiting = Queue()
@@ -193,10 +193,10 @@ struct ReplayBuffer<Value>: ~Copyable {
         return [waiting, ready]
     }
 
-    /// The end, if it is due; once.
+    /// Returns the completion once, if it is due.
     mutating func takeEnd() -> End? { ready.isEmpty ? cursor.takeEnd() : nil }
 
-    /// Under `block`: values below may be sent without more waiting than there is room for.
+    /// Under `block`: values below this number can be sent without exceeding the buffer.
     mutating func horizon(_ lane: inout ReplayLane) -> SequenceNumber? {
         tell(&lane)
         return cursor.horizon

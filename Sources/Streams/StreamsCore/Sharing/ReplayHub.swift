@@ -1,46 +1,46 @@
-// ReplayHub: a replayer and its branches, as far as it does not matter what the values are. Where generic code is not
-// specialised – and that of a library is not, in the modules of others – each step of it costs many times as much.
+// ReplayHub: the part of a replayer and its branches that does not depend on the type of the values. Unspecialized
+// generic code costs many times as much, and a library's generic code is not specialized in other modules.
 //
-// A value goes to every branch under the lock that all share, so that all see the same order. Where it is for the
-// subscriber at once and nobody else is at work there, the thread that brought it is from then on, and delivers it with
-// no lock held. When it is through with all of them it looks, under the lock again, what has become ready meanwhile:
-// two turns of the lock for a value, however many subscribers there are.
+// Each value is distributed to all branches under one shared lock, so that all see the same order. If a subscriber can
+// receive it immediately and no other thread is delivering to it, the current thread starts delivering, without the
+// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready meanwhile.
+// So each value takes the lock twice, however many subscribers there are.
 
 import Replay
 import Synchronization
 
-/// The lock of a replayer, which is there as long as one of its branches.
+/// The lock of a replayer. It lives as long as any branch.
 final class ReplayLock: Sendable {
     let lock = Lock()
 }
 
-/// What a place is looked at for with each value. It does not stand in the object, as each access to a field of one is
-/// checked for overlap with others at run time, which took a third of the time that a value takes.
+/// The state that is checked for each value. It is outside of the object because every access to an object's field is
+/// checked for exclusivity at run time, which took a third of the time per value.
 struct ReplayState: ~Copyable {
-    // Under the lock
+    // Protected by the lock.
     var lane = ReplayLane()
-    /// Some thread delivers, as one does from the beginning.
+    /// A thread is delivering. True from the beginning.
     var isAtWork = true
-    /// Something may be ready, or the end be due.
+    /// Values may be ready, or the completion may be due.
     var hasMore = true
-    /// Values were lost, and are to be released.
+    /// There are lost values to release.
     var hasLost = false
 
-    /// Ended or cancelled; set under the lock, read by anyone.
+    /// Ended or cancelled; set under the lock, read from any thread.
     let over = Atomic<Bool>(false)
 
-    /// Under the lock: a value arrives.
-    /// - Returns: whether it is for the subscriber now and the caller is to deliver it, being at work from here on. If
-    ///   not, nothing was done.
+    /// A value has arrived. Called with the lock held.
+    /// - Returns: whether the caller must deliver it now; the caller is then the delivering thread. If false, nothing
+    ///   has changed.
     @inline(__always) mutating func beginsWork() -> Bool {
         guard !isAtWork, lane.pass() else { return false }
         isAtWork = true
         return true
     }
 
-    /// Under the lock: who was at work has delivered a value.
-    /// - Parameter returned: what the subscriber asked for by what it returned.
-    /// - Returns: whether there is nothing more to do, and nobody is at work any more.
+    /// The delivering thread has delivered a value. Called with the lock held.
+    /// - Parameter returned: the demand that the subscriber returned.
+    /// - Returns: whether there is nothing more to do, in which case no thread is delivering any more.
     @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
         guard !hasMore, !over.load(ordering: .relaxed) else { return false }
         if returned > .none {
@@ -55,8 +55,8 @@ struct ReplayState: ~Copyable {
 /// One subscriber of a replayer.
 class ReplayPlace: @unchecked Sendable {
     final let state = UnsafeMutablePointer<ReplayState>.allocate(capacity: 1)
-    /// For who is at work: what the subscriber asked for by what it returned. Apart from the state, as it is written
-    /// without the lock.
+    /// Used only by the thread that is delivering: the demand that the subscriber returned. It is separate from the
+    /// state because it is written without the lock.
     final let returned = UnsafeMutablePointer<Subscribers.Demand>.allocate(capacity: 1)
     final var isOver: Bool { state.pointee.over.load(ordering: .relaxed) }
 
@@ -71,23 +71,23 @@ class ReplayPlace: @unchecked Sendable {
         state.deallocate()
     }
 
-    /// Under the lock: the subscriber asked for more.
+    /// The subscriber has requested more. Called with the lock held.
     func grant(_ demand: Subscribers.Demand) { preconditionFailure("a subclass does this") }
-    /// Under the lock: takes out what is to be delivered next: what is ready, or the end, with which it is over.
-    /// - Returns: false if there is nothing.
+    /// Takes what must be delivered next: ready values, or the completion, which ends the branch. Called with the lock
+    /// held.
+    /// - Returns: false if there is nothing to deliver.
     func takeNext() -> Bool { preconditionFailure("a subclass does this") }
-    /// Under the lock, and `block`: values below may be sent without more waiting than there is room for.
+    /// Under `block`: values below this number can be sent without exceeding the buffer. Called with the lock held.
     func horizon() -> SequenceNumber? { preconditionFailure("a subclass does this") }
-    /// Delivers what was taken out. Called by who is at work.
+    /// Delivers what was taken. Called by the thread that is delivering.
     func deliver() { preconditionFailure("a subclass does this") }
-    /// Lets go of everything. It is over, and nobody else is at work.
+    /// Releases everything. Called after the end, when no other thread is delivering.
     func clear() { preconditionFailure("a subclass does this") }
-    /// Releases what was lost.
+    /// Releases lost values.
     func releaseLost() { preconditionFailure("a subclass does this") }
 }
 
-/// A place as it stands in a list that is gone through for each value: not counted as held by that. Who uses it sees to
-/// it that the place is.
+/// A place as listed for distribution: an unretained reference. Its user must ensure that the place is alive.
 struct ReplaySeat {
     let place: Unmanaged<ReplayPlace>
     let state: UnsafeMutablePointer<ReplayState>
@@ -104,21 +104,20 @@ class ReplayHub: @unchecked Sendable {
     final let shared = ReplayLock()
     private let blocks: Bool
 
-    // Under the lock
+    // Protected by the lock.
     private(set) final var places: [ReplayPlace] = []
-    /// The same ones.
+    /// Unretained references to `places`.
     private(set) final var seats: [ReplaySeat] = []
     final var next = SequenceNumber.first
     final var upstream: (any Subscription)?
-    /// Values below were asked for upstream.
+    /// Values below this number have been requested from upstream.
     private var asked = SequenceNumber.first
 
     init(blocks: Bool) { self.blocks = blocks }
 
     deinit { upstream?.cancel() }
 
-    /// This thread is done with places where it was at work; it goes on where there is more to be delivered. The caller
-    /// holds them.
+    /// This thread has delivered to these places; it continues while there is more to deliver. The caller retains them.
     final func release(_ released: [ReplaySeat]) {
         var rest: [ReplaySeat] = []
         shared.lock.lock()
@@ -158,20 +157,20 @@ class ReplayHub: @unchecked Sendable {
         }
     }
 
-    /// A place is taken. The lock is held.
+    /// Adds a place. Called with the lock held.
     final func add(_ place: ReplayPlace) {
         places.append(place)
         seats.append(ReplaySeat(place))
     }
 
-    /// A place is over. The lock is held, and the caller holds the place.
+    /// Removes a place that has ended. Called with the lock held; the caller retains the place.
     final func forget(_ place: ReplayPlace) {
         guard let index = places.firstIndex(where: { $0 === place }) else { return }
         places.remove(at: index)
         seats.remove(at: index)
     }
 
-    /// - Returns: false if there is a subscription already, or the stream has ended.
+    /// - Returns: false if there is already a subscription, or the stream has ended.
     final func connect(_ subscription: any Subscription, unless hasEnded: () -> Bool) -> Bool {
         let isFirst = shared.lock.with {
             guard upstream == nil, !hasEnded() else { return false }
@@ -183,7 +182,7 @@ class ReplayHub: @unchecked Sendable {
         return true
     }
 
-    /// Under `block`, asks upstream for as much as the slowest subscriber has room for now.
+    /// Under `block`: requests as much from upstream as the slowest subscriber has room for.
     final func pull() {
         guard blocks else { return }
         shared.lock.lock()

@@ -1,25 +1,25 @@
-// What becomes of a value for which a subscriber's buffer has no room.
+// ReplayOverflow and BufferingStrategy: what happens to a value when a subscriber's buffer is full.
 
 import ForebayWire
 import Replay
 
 extension Publishers {
-    /// What happens to values that a subscriber has not asked for yet, when its buffer is full.
+    /// What happens to values for which a subscriber has no demand yet, when its buffer is full.
     public enum ReplayOverflow<Failure: Error> {
-        /// The oldest value that waits is dropped.
+        /// The oldest waiting value is dropped.
         case dropOldest
-        /// The arriving value is refused.
+        /// The arriving value is dropped.
         case dropNewest
-        /// The last value that waits gives way to the arriving one.
+        /// The newest waiting value is replaced with the arriving one.
         case replaceNewest
-        /// Only the newest value waits, whatever the capacity is.
+        /// Only the newest value waits, whatever the capacity.
         case latest
-        /// What waits is delivered, and then this failure.
+        /// The waiting values are delivered, followed by this failure.
         case customError(@Sendable () -> Failure)
-        /// Upstream is asked for no more than the slowest subscriber has room for, so that nothing is lost.
+        /// No more is requested from upstream than the slowest subscriber has room for, so that nothing is lost.
         case block
 
-        /// The same as a buffer's strategy.
+        /// Equivalent to a buffer's strategy.
         public init(_ strategy: BufferingStrategy<Failure>) {
             self =
                 switch strategy {
@@ -42,15 +42,15 @@ extension Publishers {
         }
     }
 
-    /// What becomes of values when a buffer is full.
+    /// What happens to values when a buffer is full.
     public enum BufferingStrategy<Failure: Error> {
-        /// The arriving value is refused.
+        /// The arriving value is dropped.
         case dropNewest
         /// The oldest value in the buffer is dropped.
         case dropOldest
-        /// What is buffered is delivered, and then this failure.
+        /// The buffered values are delivered, followed by this failure.
         case customError(@Sendable () -> Failure)
-        /// The last value in the buffer gives way to the arriving one.
+        /// The newest value in the buffer is replaced with the arriving one.
         case replaceNewest
     }
 }

@@ -1,5 +1,5 @@
-// Replayer: one stream in, its last values retained, any number of subscribers, each with a buffer of its own. The
-// in-process counterpart of a topic; `shareReplay` and `BufferSubject` are made of it.
+// Replayer: retains the last values of a stream for any number of subscribers, each with its own buffer. It is the
+// in-process counterpart of a topic, and the basis of `shareReplay` and `BufferSubject`.
 
 import Replay
 
@@ -9,19 +9,19 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
     private let capacity: Int
     private let overflow: Publishers.ReplayOverflow<Failure>
 
-    // Under the lock
+    // Protected by the lock.
     private(set) var completion: Subscribers.Completion<Failure>?
     private var hasEnded = false
     private let retained: Ring<Output>
 
-    /// - Parameter capacity: values retained for those that come later, and values that may wait for each subscriber,
-    ///   which is one at least.
+    /// - Parameter capacity: the number of values retained for later subscribers, and of values that may wait for each
+    ///   subscriber (for these, at least one).
     init(capacity: Int, overflow: Publishers.ReplayOverflow<Failure>) {
         precondition(capacity >= 0, "A capacity cannot be negative.")
         self.capacity = capacity
         self.overflow = overflow
         var blocks = false
-        // What those that come later are replayed follows the policy as well. Under `latest` it is one value.
+        // The retained values follow the policy as well. Under `latest`, only one is retained.
         switch overflow {
         case .dropNewest: retained = Ring(limit: capacity, whenFull: .refuse)
         case .replaceNewest: retained = Ring(limit: capacity, whenFull: .replaceLast)
@@ -41,20 +41,20 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
             retained.append(value)
             return distribute(value)
         }
-        // Let go of here, and not before: it may be the last to hold it, and its `deinit` may come back.
+        // Released only here, without the lock: this may be the last reference, and its `deinit` may call back.
         let gone = retained.exchange(value)
         distribute(value)
         withExtendedLifetime(gone) {}
     }
 
-    /// Called with the lock held, and lets go of it.
+    /// Called with the lock held; releases it.
     private func distribute(_ value: Output) {
         next = next.advanced(by: 1)
-        // They are held while this is about them, however soon they are cancelled.
+        // Retained during distribution, even if they are cancelled meanwhile.
         let held = places
         var mine = seats
         var losers: [ReplayPlace] = []
-        // Most often it is for all.
+        // Usually all can receive it immediately.
         if let first = mine.firstIndex(where: { !$0.state.pointee.beginsWork() }) {
             mine.removeSubrange(first...)
             for index in first..<seats.count { settle(value, at: seats[index], &mine, &losers) }
@@ -66,7 +66,7 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         withExtendedLifetime(held) {}
     }
 
-    /// Under the lock.
+    /// Called with the lock held.
     private func settle(
         _ value: Output, at seat: ReplaySeat, _ mine: inout [ReplaySeat], _ losers: inout [ReplayPlace]
     ) {
@@ -105,10 +105,10 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         withExtendedLifetime(held) {}
     }
 
-    /// - Returns: false if there is a subscription already, or the stream has ended.
+    /// - Returns: false if there is already a subscription, or the stream has ended.
     func connect(_ subscription: any Subscription) -> Bool { connect(subscription) { hasEnded } }
 
-    /// - Parameter owner: lives as long as the subscription.
+    /// - Parameter owner: kept alive by the subscription.
     func attach<S: Subscriber>(_ subscriber: S, owner: AnyObject) where S.Input == Output, S.Failure == Failure {
         shared.lock.lock()
         let buffer = ReplayBuffer(window: retained.queue, next: next, capacity: capacity, policy: overflow.policy)

@@ -1,17 +1,18 @@
-// shareReplay: one subscription upstream for all subscribers, and the last values for those that come late.
+// shareReplay: one upstream subscription for all subscribers, and the latest values for late ones.
 
 extension Publisher {
-    /// Shares this publisher: the first subscriber makes the only subscription upstream; one that comes later begins
-    /// with the last `capacity` values, and gets the end when it comes after that.
+    /// Shares this publisher. The first subscriber makes the only upstream subscription. A later subscriber first
+    /// receives the last `capacity` values, and then the completion if the stream has ended.
     ///
-    /// Each subscriber has demand and a buffer of its own. A value that it has not asked for waits in that, up to
-    /// `capacity` values, one at least; what happens when it is full is said by `overflow`. The end comes behind what
-    /// waits. The subscription upstream ends when neither the publisher nor a subscriber is there any more.
+    /// Each subscriber has its own demand and its own buffer. Values for which it has no demand wait in the buffer,
+    /// which holds `capacity` values, at least one; `overflow` determines what happens when it is full. The completion
+    /// is delivered after the waiting values. The upstream subscription is cancelled when the publisher and all its
+    /// subscribers are gone.
     ///
     /// - Parameters:
-    ///   - capacity: number of values, at least 0.
-    ///   - overflow: with `block`, upstream is asked for as much as the slowest subscriber has room for; else for all
-    ///     it has.
+    ///   - capacity: the number of values, at least 0.
+    ///   - overflow: with `block`, as much is requested from upstream as the slowest subscriber has room for; otherwise
+    ///     unlimited values are requested.
     public func shareReplay(
         capacity: Int, overflow: Publishers.ReplayOverflow<Failure> = .dropOldest
     ) -> Publishers.ShareReplay<Self> {
@@ -46,10 +47,10 @@ extension Publishers {
     }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.ShareReplay: @unchecked Sendable where Upstream.Output: Sendable {}
 
-/// Feeds a replayer. Keeps it alive by no more than what others do: nobody would see the values.
+/// Feeds a replayer. It holds a weak reference, because without other owners nobody receives the values.
 private final class Feeder<Output, Failure: Error>: Subscriber, CustomStringConvertible {
     private weak let replayer: Replayer<Output, Failure>?
 

@@ -1,6 +1,6 @@
-// SharedSubscription: stands between a publisher and a subscriber, and changes nothing but what is done at a cancel.
+// SharedSubscription: passes all events between a publisher and a subscriber, and calls a closure on cancellation.
 
-/// Nothing comes through it after the end, or after it was cancelled.
+/// It passes nothing on after the completion or a cancellation.
 final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,
     @unchecked Sendable
 {
@@ -11,8 +11,8 @@ final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription
     private let name: String?
 
     /// - Parameters:
-    ///   - name: what it is called; without one, as what it stands before.
-    ///   - onCancel: called once at most, before upstream is cancelled.
+    ///   - name: its description; by default, that of the upstream subscription.
+    ///   - onCancel: called at most once, before upstream is cancelled.
     init(name: String? = nil, downstream: Downstream, onCancel: (() -> Void)? = nil) {
         self.name = name
         self.downstream = downstream
@@ -46,7 +46,7 @@ final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription
 
     var description: String { name ?? lock.with { upstream }.map { "\($0)" } ?? "Shared" }
 
-    /// Takes out what is held, to be released outside of the lock.
+    /// Clears the state. The caller releases the returned values outside of the lock.
     private func close() -> (downstream: Downstream?, upstream: (any Subscription)?, onCancel: (() -> Void)?) {
         lock.with { (downstream.take(), upstream.take(), onCancel.take()) }
     }

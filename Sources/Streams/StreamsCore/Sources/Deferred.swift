@@ -1,11 +1,11 @@
-// Deferred: a publisher that is made anew for each subscriber.
+// Deferred: creates a publisher for each subscriber.
 
-/// Calls a closure for each subscriber, which then subscribes to the publisher that it returns.
+/// Calls a closure for each subscriber and subscribes it to the returned publisher.
 public struct Deferred<DeferredPublisher: Publisher>: Publisher {
     public typealias Output = DeferredPublisher.Output
     public typealias Failure = DeferredPublisher.Failure
 
-    /// Makes the publisher; called for each subscriber.
+    /// Creates the publisher; called for each subscriber.
     public let createPublisher: @Sendable () -> DeferredPublisher
 
     /// Calls `createPublisher` for each subscriber.

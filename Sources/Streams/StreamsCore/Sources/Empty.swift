@@ -1,14 +1,14 @@
-// Empty and Fail: an end, and no value.
+// Empty and Fail: publishers without values.
 
-/// Publishes no value, and ends at once, or never.
+/// Publishes no values. It finishes immediately, or never.
 public struct Empty<Output, Failure: Error>: Publisher, Equatable {
-    /// Whether it ends at once, or never does anything.
+    /// Whether it finishes immediately. If false, it never does anything.
     public let completeImmediately: Bool
 
-    /// Ends at once, or never does anything if `completeImmediately` is false.
+    /// Finishes immediately, or never does anything if `completeImmediately` is false.
     public init(completeImmediately: Bool = true) { self.completeImmediately = completeImmediately }
 
-    /// Ends at once, or never does anything if `completeImmediately` is false.
+    /// Finishes immediately, or never does anything if `completeImmediately` is false.
     public init(completeImmediately: Bool = true, outputType: Output.Type, failureType: Failure.Type) {
         self.init(completeImmediately: completeImmediately)
     }
@@ -19,14 +19,14 @@ public struct Empty<Output, Failure: Error>: Publisher, Equatable {
     }
 }
 
-/// Fails at once.
+/// Fails immediately.
 public struct Fail<Output, Failure: Error>: Publisher {
     /// The failure.
     public let error: Failure
 
-    /// Fails each subscriber at once.
+    /// Fails immediately for each subscriber.
     public init(error: Failure) { self.error = error }
-    /// Fails each subscriber at once.
+    /// Fails immediately for each subscriber.
     public init(outputType: Output.Type, failure: Failure) { self.init(error: failure) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

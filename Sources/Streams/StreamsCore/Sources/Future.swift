@@ -1,9 +1,9 @@
-// Future: one result, which comes later.
+// Future: a single result that arrives later.
 
-/// Publishes the one value of something that is begun when the future is made, and ends, or fails. The result is kept:
-/// each subscriber gets it, also one that comes later.
+/// Publishes the result of an operation that starts when the future is created: one value and then `finished`, or a
+/// failure. The result is kept, so later subscribers receive it too.
 public final class Future<Output, Failure: Error>: Publisher {
-    /// Takes the result, on any thread. Only the first is taken.
+    /// Accepts the result, on any thread. Only the first result counts.
     public typealias Promise = @Sendable (sending Result<Output, Failure>) -> Void
 
     private typealias Branch = Inlet<Result<Output, Failure>, Output, Failure>
@@ -12,7 +12,7 @@ public final class Future<Output, Failure: Error>: Publisher {
     private var result: Result<Output, Failure>?
     private var branches: [Branch] = []
 
-    /// - Parameter attemptToFulfill: called at once, and given the promise, which it is to fulfil now or later, on any
+    /// - Parameter attemptToFulfill: called immediately with the promise, which it must fulfill now or later, on any
     ///   thread.
     public init(_ attemptToFulfill: @escaping (@escaping Promise) -> Void) {
         let future = Unchecked(self)
@@ -35,7 +35,7 @@ public final class Future<Output, Failure: Error>: Publisher {
             if result == nil { branches.append(runner) }
             return result
         }
-        // Handed over when the subscriber has its subscription.
+        // Submitted now, but delivered only after the subscriber has its subscription.
         if let known { runner.submit(known) }
         runner.begin()
     }
@@ -48,7 +48,7 @@ public final class Future<Output, Failure: Error>: Publisher {
     }
 
     private struct Awaiting: StreamMachine {
-        /// Lives as long as it has a subscriber.
+        /// Keeps the future alive as long as it has a subscriber.
         let future: Future
         private var value: Output?
 
@@ -76,5 +76,5 @@ public final class Future<Output, Failure: Error>: Publisher {
     }
 }
 
-/// May be used from any thread, if its result may be.
+/// Safe to use from any thread if its value is `Sendable`.
 extension Future: @unchecked Sendable where Output: Sendable {}

@@ -1,13 +1,13 @@
-// Just, and the publishers of an optional and of a result: one value at most.
+// Just, and the publishers of an optional and of a result: at most one value.
 
-/// Publishes one value, and ends.
+/// Publishes one value, then finishes.
 public struct Just<Output>: Publisher {
     public typealias Failure = Never
 
     /// The value.
     public let output: Output
 
-    /// Publishes one value to each subscriber, and ends.
+    /// Publishes `output` to each subscriber, then finishes.
     public init(_ output: Output) { self.output = output }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Never {
@@ -18,7 +18,7 @@ public struct Just<Output>: Publisher {
 extension Just: Equatable where Output: Equatable {}
 
 extension Optional {
-    /// Publishes the value, if there is one, and ends.
+    /// Publishes the value, if there is one, then finishes.
     public struct Publisher: StreamsCore.Publisher {
         public typealias Output = Wrapped
         public typealias Failure = Never
@@ -26,7 +26,7 @@ extension Optional {
         /// The value, if there is one.
         public let output: Wrapped?
 
-        /// Publishes the value, if there is one, and ends.
+        /// Publishes the value, if there is one, then finishes.
         public init(_ output: Wrapped?) { self.output = output }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Wrapped, S.Failure == Never {
@@ -46,18 +46,18 @@ extension Optional {
 extension Optional.Publisher: Equatable where Wrapped: Equatable {}
 
 extension Result {
-    /// Publishes the value and ends, or fails.
+    /// Publishes the value and finishes, or fails.
     public struct Publisher: StreamsCore.Publisher {
         public typealias Output = Success
 
-        /// What is published: a value and the end, or the failure.
+        /// The published result.
         public let result: Result
 
-        /// Publishes a value and ends, or fails at once.
+        /// Publishes the value and finishes, or fails immediately.
         public init(_ result: Result) { self.result = result }
-        /// Publishes a value and ends, or fails at once.
+        /// Publishes a value, then finishes.
         public init(_ output: Output) { self.init(.success(output)) }
-        /// Publishes a value and ends, or fails at once.
+        /// Fails immediately.
         public init(_ failure: Failure) { self.init(.failure(failure)) }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

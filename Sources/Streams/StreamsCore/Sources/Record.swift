@@ -1,21 +1,21 @@
-// Record: values and an end that are known, played to each subscriber.
+// Record: replays recorded values and a recorded completion to each subscriber.
 
-/// Publishes recorded values, as fast as they are asked for, and then the recorded end.
+/// Publishes recorded values on demand, and then the recorded completion.
 public struct Record<Output, Failure: Error>: Publisher {
-    /// What is published.
+    /// The recording that is published.
     public let recording: Recording
 
-    /// - Parameter record: fills in the recording. It finishes if no end is recorded.
+    /// - Parameter record: fills in the recording, which finishes normally if no completion is recorded.
     public init(record: (inout Recording) -> Void) {
         var recording = Recording()
         record(&recording)
         self.init(recording: recording)
     }
 
-    /// Publishes what was recorded, to each subscriber.
+    /// Publishes the recording to each subscriber.
     public init(recording: Recording) { self.recording = recording }
 
-    /// Publishes what was recorded, to each subscriber.
+    /// Publishes the values and the completion to each subscriber.
     public init(output: [Output], completion: Subscribers.Completion<Failure>) {
         self.init(recording: Recording(output: output, completion: completion))
     }
@@ -24,34 +24,34 @@ public struct Record<Output, Failure: Error>: Publisher {
         SequenceMachine.start(subscriber, recording.output, end: recording.completion)
     }
 
-    /// Values, and how they end.
+    /// Values and a completion.
     public struct Recording {
-        /// What is recorded.
+        /// The type of the recorded values.
         public typealias Input = Output
 
         /// The values so far.
         public private(set) var output: [Output]
-        /// `finished` until another end is recorded.
+        /// `finished` until another completion is recorded.
         public private(set) var completion: Subscribers.Completion<Failure>
         private var hasEnded = false
 
-        /// A recording to which values can be added until its end is.
+        /// An empty recording. Values can be added until a completion is recorded.
         public init() { (output, completion) = ([], .finished) }
 
-        /// A recording to which values can be added until its end is.
+        /// A complete recording, to which nothing can be added.
         public init(output: [Output], completion: Subscribers.Completion<Failure> = .finished) {
             self.output = output
             self.completion = completion
             hasEnded = true
         }
 
-        /// Records a value. There must be no end yet.
+        /// Records a value. No completion must have been recorded.
         public mutating func receive(_ input: Output) {
             precondition(!hasEnded, "A value cannot be recorded after the end.")
             output.append(input)
         }
 
-        /// Records the end. There must be none yet.
+        /// Records the completion. None must have been recorded before.
         public mutating func receive(completion: Subscribers.Completion<Failure>) {
             precondition(!hasEnded, "A second end cannot be recorded.")
             self.completion = completion

@@ -1,11 +1,11 @@
-// Sequences as publishers.
+// Sequence publishers.
 
 extension Publishers {
-    /// Publishes the elements of a sequence, as fast as they are asked for, to each subscriber from the first one on.
+    /// Publishes the elements of a sequence on demand. Each subscriber receives them from the first element on.
     public struct Sequence<Elements: Swift.Sequence, Failure: Error>: Publisher {
         public typealias Output = Elements.Element
 
-        /// What is published.
+        /// The published sequence.
         public let sequence: Elements
 
         /// Publishes the elements of a sequence.
@@ -29,7 +29,7 @@ struct SequenceMachine<Elements: Sequence, Failure: Error>: StreamMachine {
     typealias Output = Elements.Element
 
     fileprivate var iterator: Elements.Iterator
-    /// Looked at in advance: the end comes with the last element, not with the demand after it.
+    /// Read ahead, so that the completion comes with the last element and not with the next demand.
     fileprivate var next: Output?
     fileprivate let end: Subscribers.Completion<Failure>
 
@@ -50,7 +50,7 @@ struct SequenceMachine<Elements: Sequence, Failure: Error>: StreamMachine {
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
         while outlet.demand > .none, !outlet.isOver, let value = next {
             outlet.send(value)
-            // Not before it is needed: who cancels is not to have made the sequence compute one more.
+            // Computed only if needed: after a cancellation, the sequence must not compute another element.
             if !outlet.isOver { next = iterator.next() }
         }
         if next == nil { outlet.send(completion: end) }
@@ -64,7 +64,7 @@ private final class SequenceRunner<Elements: Sequence, Downstream: Subscriber>:
 where Downstream.Input == Elements.Element {
     private let elements: Elements
 
-    /// As long as the sequence, so it is not made before somebody looks.
+    /// As long as the sequence, so it is computed only when it is read.
     override var description: String { "\(elements)" }
 
     init(

@@ -1,14 +1,14 @@
-// CurrentValueSubject: a value that changes, and tells its subscribers.
+// CurrentValueSubject: a mutable value that publishes its changes.
 
-/// A subject that keeps its latest value. Each subscriber gets it at its first demand, and then every later one that
-/// it has demand for; of those that it had none for, the latest.
+/// A subject that keeps its latest value. Each subscriber receives that value on its first demand, and then every later
+/// value for which it has demand. Of the values for which it had none, it receives the latest.
 public final class CurrentValueSubject<Output, Failure: Error>: Subject {
     private let core: SubjectCore<Output, Failure>
 
-    /// Begins with a value, which a subscriber gets first.
+    /// Starts with a value, which each subscriber receives first unless it is replaced.
     public init(_ value: Output) { core = SubjectCore(current: value) }
 
-    /// The latest value. Setting it sends it; after the end it is only kept.
+    /// The latest value. Setting it sends it. After the completion, the new value is stored but not sent.
     public final var value: Output {
         get { core.latest! }
         set { core.send(newValue, keepsAfterEnd: true) }
@@ -26,7 +26,7 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject {
     }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension CurrentValueSubject: @unchecked Sendable where Output: Sendable {}
 
 extension CurrentValueSubject: FedSubject {
@@ -34,19 +34,19 @@ extension CurrentValueSubject: FedSubject {
 }
 
 private struct CurrentValue<Output, Failure: Error>: StreamMachine {
-    /// Lives as long as it has a subscriber.
+    /// Keeps the subject alive as long as it has a subscriber.
     let subject: AnyObject
     let core: SubjectCore<Output, Failure>
-    /// The latest value, unless it was delivered.
+    /// The latest value if it has not been delivered.
     var pending: Output?
-    /// That of the latest value seen.
+    /// The order of the latest value seen.
     var order: UInt64
     var hasAsked = false
 
     mutating func receive(_ signal: SubjectSignal<Output, Failure>, _ outlet: Outlet<Output, Failure>) {
         switch signal {
         case .value(let value, let order):
-            // Another thread's newer one came first.
+            // A newer value, from another thread, came first.
             guard order > self.order else { return }
             self.order = order
             pending = value

@@ -1,17 +1,17 @@
-// MergeInput: any number of publishers into one, which can come at any time.
+// MergeInput: merges any number of publishers, which can be added at any time.
 
-/// Merges publishers that cannot fail, whenever they come. One that ends leaves the others; the whole never ends.
+/// Merges publishers that cannot fail, which can be added at any time. It never completes, even if they do.
 ///
-/// Its subscribers get the values that come while they are there and for which they have demand. What it merges is
-/// asked for all it has, once a subscriber has asked for something. When it is cancelled, or let go of, so is all that
-/// it merges, and nothing more reaches its subscribers; they do not keep it.
+/// A subscriber receives the values that arrive while it is subscribed and for which it has demand. Unlimited demand is
+/// requested from the merged publishers as soon as any subscriber has requested a value. Cancelling or releasing a
+/// `MergeInput` cancels all merged publishers and its subscribers receive nothing more. They do not keep it alive.
 public final class MergeInput<I>: Publisher, Cancellable {
     public typealias Output = I
     public typealias Failure = Never
 
     private let core = SubjectCore<I, Never>(current: nil)
 
-    /// Merges nothing yet.
+    /// Starts without publishers.
     public init() {}
 
     deinit { cancel() }
@@ -27,7 +27,7 @@ public final class MergeInput<I>: Publisher, Cancellable {
         publisher.subscribe(Source(core))
     }
 
-    /// Merges the values of a subject. It does not get any.
+    /// Merges the values of a subject. No values are sent to that subject.
     public func subscribe<S: Subject>(_ subject: S) where S.Output == I, S.Failure == Never {
         subject.subscribe(Source(core))
     }
@@ -39,7 +39,7 @@ public final class MergeInput<I>: Publisher, Cancellable {
 
     private final class Source: Subscriber, Subscription, CustomStringConvertible, @unchecked Sendable {
         private let lock = Lock()
-        /// Owns this, by way of the subscription.
+        /// The core owns this, through the subscription.
         private weak let core: SubjectCore<I, Never>?
         private var upstream: (any Subscription)?
         private var isOver = false
@@ -81,9 +81,9 @@ public final class MergeInput<I>: Publisher, Cancellable {
 }
 
 extension Publisher where Failure == Never {
-    /// Has the values of this merged with those of others.
+    /// Adds this publisher to `input`.
     public func merge(into input: MergeInput<Output>) { input.subscribe(self) }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension MergeInput: @unchecked Sendable where I: Sendable {}

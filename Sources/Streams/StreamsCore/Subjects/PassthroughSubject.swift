@@ -1,10 +1,10 @@
-// PassthroughSubject: passes values on to those that want one just now.
+// PassthroughSubject: passes values on to the subscribers that currently have demand.
 
-/// A subject that keeps nothing: a value goes to each subscriber that has demand, and is lost for the others.
+/// A subject that stores nothing: each value is sent to the subscribers that have demand, and is lost for the others.
 public final class PassthroughSubject<Output, Failure: Error>: Subject {
     private let core = SubjectCore<Output, Failure>(current: nil)
 
-    /// Has no subscribers yet, and keeps nothing for those to come.
+    /// Starts without subscribers.
     public init() {}
 
     public func send(_ value: Output) { core.send(value) }
@@ -18,16 +18,16 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject {
     }
 }
 
-/// May be used from any thread, if its values may be.
+/// Safe to use from any thread if its values are `Sendable`.
 extension PassthroughSubject: @unchecked Sendable where Output: Sendable {}
 
 extension PassthroughSubject: FedSubject {
     var upstreams: SubjectUpstreams { core.upstreams }
 }
 
-/// A subscriber of a subject that keeps nothing.
+/// A subscriber of a subject that stores nothing.
 struct Passthrough<Output, Failure: Error>: StreamMachine {
-    /// Lives as long as it has a subscriber, if it is to.
+    /// Keeps the subject alive as long as it has a subscriber; nil if it should not be.
     let subject: AnyObject?
     let core: SubjectCore<Output, Failure>
     private var hasAsked = false

@@ -1,9 +1,8 @@
-// SubjectCore: what PassthroughSubject and CurrentValueSubject have in common – their subscribers, their upstreams and
-// their end.
+// SubjectCore: the common part of PassthroughSubject and CurrentValueSubject: subscribers, upstreams and completion.
 
-/// What a subject tells each of its subscribers' machines.
+/// What a subject sends to the state machines of its subscribers.
 enum SubjectSignal<Output, Failure: Error> {
-    /// The `order` of values sent at once by several threads is the same for all.
+    /// Values sent concurrently by several threads have the same `order` for all subscribers.
     case value(Output, order: UInt64)
     case completion(Subscribers.Completion<Failure>)
 }
@@ -20,14 +19,14 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
 
     init(current: Output?) {
         self.current = current
-        // One that keeps its latest value wants values whether or not anyone looks at them.
+        // A subject that keeps its latest value wants values even without subscribers.
         if current != nil { upstreams.want() }
     }
 
-    /// The latest value, of a subject that keeps it.
+    /// The latest value, if the subject keeps it.
     var latest: Output? { lock.with { current } }
 
-    /// - Parameter keepsAfterEnd: the value is kept even if nobody is told any more.
+    /// - Parameter keepsAfterEnd: stores the value even after the completion.
     func send(_ value: Output, keepsAfterEnd: Bool = false) {
         lock.lock()
         let before = current
@@ -56,7 +55,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
         for branch in branches { branch.submit(.completion(completion)) }
     }
 
-    /// Cancels all subscribers, and has no more: nothing is sent to them.
+    /// Cancels all subscribers without sending them a completion.
     func abandon() {
         let branches = lock.with {
             defer { self.branches = [] }
@@ -72,7 +71,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
         _ = removed
     }
 
-    /// Attaches a subscriber by what `make` makes for it, of the latest value and its order.
+    /// Attaches a subscriber through the runner that `make` creates from the latest value and its order.
     func attach<Machine: StreamMachine, Downstream: Subscriber>(
         _ downstream: Downstream, _ make: (_ current: Output?, _ order: UInt64) -> Runner<Machine, Downstream>
     )
@@ -94,11 +93,11 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     }
 }
 
-/// What a subject takes values from. Ends with the subject.
+/// The upstreams of a subject. They are cancelled when the subject is released.
 final class SubjectUpstreams: @unchecked Sendable {
     private let lock = Lock()
     private var upstreams: [any Subscription] = []
-    /// A subscriber has asked for something: they are asked for all they have.
+    /// A subscriber has requested something, so unlimited demand is requested from all upstreams.
     private var isWanted = false
     private var isCancelled = false
 
@@ -113,7 +112,7 @@ final class SubjectUpstreams: @unchecked Sendable {
         if isWanted { subscription.request(.unlimited) }
     }
 
-    /// A subscriber asked for something.
+    /// A subscriber has requested something.
     func want() {
         let upstreams = lock.with { () -> [any Subscription] in
             guard !isWanted else { return [] }
@@ -123,7 +122,7 @@ final class SubjectUpstreams: @unchecked Sendable {
         for upstream in upstreams { upstream.request(.unlimited) }
     }
 
-    /// Cancels all, and those that come later.
+    /// Cancels all upstreams, and those added later.
     func cancel() {
         let upstreams = lock.with {
             defer { self.upstreams = [] }
@@ -133,7 +132,7 @@ final class SubjectUpstreams: @unchecked Sendable {
         for upstream in upstreams { upstream.cancel() }
     }
 
-    /// It ended, or was cancelled.
+    /// Removes an upstream that ended or was cancelled.
     func remove(_ subscription: CombineIdentifier) {
         let removed = lock.with { () -> (any Subscription)? in
             upstreams.firstIndex { $0.combineIdentifier == subscription }.map { upstreams.remove(at: $0) }
@@ -142,7 +141,7 @@ final class SubjectUpstreams: @unchecked Sendable {
     }
 }
 
-/// A subject that lets go of the upstreams that have ended.
+/// A subject that releases upstreams that have ended.
 protocol FedSubject: AnyObject {
     var upstreams: SubjectUpstreams { get }
 }

@@ -1,8 +1,8 @@
 // Assign: a subscriber that writes to a property.
 
 extension Subscribers {
-    /// Asks for all there is, and writes each value to a property of an object, which it holds until the end. Takes one
-    /// subscription in its life; others are cancelled.
+    /// Requests unlimited values and writes each to a property of an object, which it retains until the stream ends. It
+    /// accepts one subscription; any others are cancelled.
     public final class Assign<Root: Sendable, Input>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {
@@ -18,16 +18,16 @@ extension Subscribers {
         private let lock = Lock()
         private var state = State.waiting
         private var root: Root?
-        /// The property that is written to.
+        /// The property that is written.
         public let keyPath: ReferenceWritableKeyPath<Root, Input> & Sendable
 
-        /// Writes to that property of that object.
+        /// Writes to the property `keyPath` of `object`.
         public init(object: Root, keyPath: ReferenceWritableKeyPath<Root, Input> & Sendable) {
             root = object
             self.keyPath = keyPath
         }
 
-        /// The object that is written to; nil once the stream is over.
+        /// The object that is written to; nil once the stream has ended.
         public var object: Root? { lock.with { root } }
 
         public func receive(subscription: any Subscription) {
@@ -53,7 +53,7 @@ extension Subscribers {
             if case .subscribed(let subscription) = end().state { subscription.cancel() }
         }
 
-        /// Lets go of what is held; the caller releases it, outside of the lock.
+        /// Clears the state. The caller releases the returned values outside of the lock.
         private func end() -> (state: State, object: Root?) {
             lock.with {
                 let before = state
@@ -67,9 +67,9 @@ extension Subscribers {
 }
 
 extension Publisher where Failure == Never {
-    /// Writes each value to a property of an object, which is held until the end. The property is written to on the
-    /// thread on which the publisher delivers, so the object has to be safe there.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// Writes each value to a property of an object, which is retained until the stream ends. The property is written
+    /// on the publisher's thread, so the object must be safe to use there.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func assign<Root: Sendable>(
         to keyPath: ReferenceWritableKeyPath<Root, Output> & Sendable, on object: Root
     ) -> AnyCancellable {

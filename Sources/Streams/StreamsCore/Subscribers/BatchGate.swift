@@ -1,22 +1,23 @@
-// BatchGate: takes a number of values, closes for a time, and opens again.
+// BatchGate: takes a batch of values, closes for a time, and opens again.
 
 extension Subscribers {
-    /// Asks for `size` values; when it has them, has itself opened again later, and asks for as many more. Never asks
-    /// for more than one batch.
+    /// Requests `size` values. When it has received them, it closes; when it is reopened, it requests `size` more. It
+    /// never requests more than one batch.
     public final class BatchGate<Input, Failure: Error>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {
         private let size: Int
         private let reopen: (@escaping @Sendable () -> Void) -> Void
         private let lock = Lock()
-        /// What is still to come of the batch.
+        /// The number of values missing from the batch.
         private var missing: Int
         private var core: SinkCore<Input, Failure>!
 
         /// - Parameters:
         ///   - size: values in a batch, at least 1.
-        ///   - reopen: called when the gate closes, with what opens it again, for one batch however often it is called.
-        ///   - receiveCompletion: called with the end.
+        ///   - reopen: called when the gate closes, with a closure that opens it again. Calling that closure repeatedly
+        ///     still requests only one batch.
+        ///   - receiveCompletion: called with the completion.
         ///   - receiveValue: called with every value.
         public init(
             size: Int, reopen: @escaping (@escaping @Sendable () -> Void) -> Void,
@@ -63,7 +64,7 @@ extension Subscribers {
 }
 
 extension Publisher {
-    /// Takes `size` values, then none for `interval`, then `size` more, and so on.
+    /// Receives `size` values, then none for `interval`, then `size` more, and so on.
     public func batchSink<S: Scheduler>(
         size: Int, every interval: S.SchedulerTimeType.Stride, scheduler: S,
         receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,

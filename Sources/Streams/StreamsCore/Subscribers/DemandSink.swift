@@ -1,24 +1,24 @@
-// DemandSink: a subscriber that takes as much as it is told to, and no more.
+// DemandSink: a subscriber whose demand is set explicitly.
 
-/// Something that takes values until its demand is used up, and goes on when it gets more.
+/// Receives values until its demand is used up, and continues when the demand is increased.
 public protocol Resumable: Sendable {
     /// Adds to the demand.
     func resume(_ demand: Subscribers.Demand)
 }
 
-/// Hands values to a closure, as many as it was told to ask for. Takes one subscription in its life; others are
-/// cancelled.
+/// Passes values to a closure and requests only as many as its user asks for. It accepts one subscription; any others
+/// are cancelled.
 public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, Resumable, CustomStringConvertible,
     @unchecked Sendable
 {
     private let core: SinkCore<Input, Failure>
     private let lock = Lock()
-    /// Asked for before there was a subscription.
+    /// Demand from before there was a subscription.
     private var early: Subscribers.Demand?
 
     /// - Parameters:
-    ///   - demand: what it asks for when it is subscribed.
-    ///   - receiveCompletion: called with the end.
+    ///   - demand: what it requests when it is subscribed.
+    ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
     public init(
         demand: Subscribers.Demand, receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
@@ -32,8 +32,8 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     }
 
     /// - Parameters:
-    ///   - demand: how many values it asks for when it is subscribed, at least 0.
-    ///   - receiveCompletion: called with the end.
+    ///   - demand: the number of values that it requests when it is subscribed, at least 0.
+    ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
     public convenience init(
         demand: Int, receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
@@ -42,7 +42,7 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
         self.init(demand: .max(demand), receiveCompletion: receiveCompletion, receiveValue: receiveValue)
     }
 
-    /// Asks for that much more.
+    /// Requests more values.
     public func increaseDemand(_ demand: Subscribers.Demand) {
         let isEarly = lock.with {
             if early != nil { early! += demand }
@@ -51,7 +51,7 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
         if !isEarly, demand > .none { core.request(demand) }
     }
 
-    /// Asks for so many more values, at least 0.
+    /// Requests `count` more values, at least 0.
     public func increaseDemand(_ count: Int) { increaseDemand(.max(count)) }
 
     public func resume(_ demand: Subscribers.Demand) { increaseDemand(demand) }
@@ -69,7 +69,7 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
 }
 
 extension Publisher {
-    /// Takes values when `resume(_:)` says how many.
+    /// Receives values only as requested with `resume(_:)`.
     public func resumableSink(
         receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @Sendable (Output) -> Void
@@ -81,14 +81,14 @@ extension Publisher {
     }
 }
 
-/// What the sinks that limit their demand have in common: a subscription and two closures, released at the end.
+/// The common part of the sinks that limit their demand: a subscription and two closures, released at the end.
 final class SinkCore<Input, Failure: Error>: @unchecked Sendable {
     private let lock = Lock()
     private var subscription: (any Subscription)?
     private var value: ((Input) -> Subscribers.Demand)?
     private var completion: ((Subscribers.Completion<Failure>) -> Void)?
 
-    /// - Parameter value: returns what is wanted further.
+    /// - Parameter value: returns additional demand.
     init(
         completion: @escaping (Subscribers.Completion<Failure>) -> Void,
         value: @escaping (Input) -> Subscribers.Demand
@@ -97,7 +97,7 @@ final class SinkCore<Input, Failure: Error>: @unchecked Sendable {
         self.completion = completion
     }
 
-    /// - Returns: false if there is a subscription already, or it is over.
+    /// - Returns: false if there is already a subscription, or the stream has ended.
     func open(_ subscription: any Subscription) -> Bool {
         lock.with {
             guard self.subscription == nil, value != nil else { return false }
@@ -114,7 +114,7 @@ final class SinkCore<Input, Failure: Error>: @unchecked Sendable {
 
     func cancel() { close().subscription?.cancel() }
 
-    /// Takes out what is held, to be released outside of the lock.
+    /// Clears the state. The caller releases the returned values outside of the lock.
     private func close() -> (
         subscription: (any Subscription)?, completion: ((Subscribers.Completion<Failure>) -> Void)?, value: Any?
     ) {

@@ -1,23 +1,23 @@
-// PausableSink: takes one value after the other, until its closure says to pause.
+// PausableSink: receives one value at a time, until its closure pauses it.
 
-/// Something that pauses by itself, and goes on when it is told to.
+/// Pauses by itself, and continues when it is resumed.
 public protocol Pausable: Sendable {
-    /// It waits to be resumed.
+    /// Whether it is waiting to be resumed.
     var paused: Bool { get }
-    /// Goes on, if it is paused.
+    /// Continues if it is paused.
     func resume()
 }
 
 extension Subscribers {
-    /// Asks for one value at a time, and hands it to a closure that decides whether to go on.
+    /// Requests one value at a time and passes it to a closure that decides whether to continue.
     public final class PausableSink<Input, Failure: Error>: Subscriber, Pausable, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {
         private enum State {
             case going
-            /// The closure is being called, and `resume()` was not.
+            /// The closure is being called, and `resume()` has not been called meanwhile.
             case calling
-            /// `resume()` was called by the closure, or beside it: it does not pause this time.
+            /// `resume()` was called during the closure's call: the next pause is skipped.
             case resumed
             case paused
         }
@@ -27,8 +27,8 @@ extension Subscribers {
         private var core: SinkCore<Input, Failure>!
 
         /// - Parameters:
-        ///   - receiveCompletion: called with the end.
-        ///   - receiveValue: called with every value; returns true to go on, false to pause.
+        ///   - receiveCompletion: called with the completion.
+        ///   - receiveValue: called with every value; returns true to continue, false to pause.
         public init(
             receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
             receiveValue: @escaping @Sendable (Input) -> Bool
@@ -76,7 +76,7 @@ extension Subscribers {
 }
 
 extension Publisher {
-    /// Takes one value after the other, until `receiveValue` returns false: then none, until it is resumed.
+    /// Receives one value at a time until `receiveValue` returns false; then pauses until it is resumed.
     public func pausableSink(
         receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @Sendable (Output) -> Bool

@@ -1,7 +1,8 @@
-// Sink: a subscriber that takes everything.
+// Sink: a subscriber that requests unlimited values.
 
 extension Subscribers {
-    /// Asks for all there is, and hands it to two closures. Takes one subscription in its life; others are cancelled.
+    /// Requests unlimited values and passes all events to two closures. It accepts one subscription; any others are
+    /// cancelled.
     public final class Sink<Input, Failure: Error>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {
@@ -16,7 +17,7 @@ extension Subscribers {
         private var value: (Input) -> Void
         private var completion: (Subscribers.Completion<Failure>) -> Void
 
-        /// Calls these closures. A failure comes as part of the end.
+        /// Calls these closures. A failure is part of the completion.
         public init(
             receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
             receiveValue: @escaping @Sendable (Input) -> Void
@@ -25,9 +26,9 @@ extension Subscribers {
             completion = receiveCompletion
         }
 
-        /// What is called with every value. Does nothing once the stream is over.
+        /// The closure for values. It does nothing once the stream has ended.
         public var receiveValue: (Input) -> Void { lock.with { value } }
-        /// What is called with the end. Does nothing once the stream is over.
+        /// The closure for the completion. It does nothing once the stream has ended.
         public var receiveCompletion: (Subscribers.Completion<Failure>) -> Void { lock.with { completion } }
 
         public func receive(subscription: any Subscription) {
@@ -54,7 +55,7 @@ extension Subscribers {
             if case .subscribed(let subscription) = ended.state { subscription.cancel() }
         }
 
-        /// Lets go of what is held; the caller releases it, outside of the lock.
+        /// Clears the state. The caller releases the returned values outside of the lock.
         private func end() -> (
             state: State, value: (Input) -> Void, completion: (Subscribers.Completion<Failure>) -> Void
         ) {
@@ -72,8 +73,8 @@ extension Subscribers {
 }
 
 extension Publisher {
-    /// Takes everything, by closures.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// Receives all values and the completion with closures.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func sink(
         receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @Sendable (Output) -> Void
@@ -85,15 +86,15 @@ extension Publisher {
 }
 
 extension Publisher where Failure == Never {
-    /// Takes every value, by a closure.
-    /// - Returns: what ends it when it is cancelled or let go of.
+    /// Receives all values with a closure.
+    /// - Returns: ends the subscription when it is cancelled or released.
     public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { _ in }, receiveValue: receiveValue)
     }
 }
 
 extension Publisher {
-    /// A publisher that can fail needs `sink(receiveCompletion:receiveValue:)`, so that its failure is not lost.
+    /// A publisher that can fail requires `sink(receiveCompletion:receiveValue:)`, so that its failure is not lost.
     @available(*, unavailable, message: "this publisher can fail: give receiveCompletion as well")
     public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
         preconditionFailure()

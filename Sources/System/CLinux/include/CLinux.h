@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-// Bits of `ready` and `interest`; they have epoll's own values.
+// Bits of `ready` and `interest`, with epoll's values.
 enum { FB_READABLE = 0x1, FB_WRITABLE = 0x4, FB_ERROR = 0x8, FB_HANGUP = 0x10, FB_ENDED = 0x2000 };
 
-// Operations of fb_poll_change; they have epoll's own values.
+// Operations of fb_poll_change, with epoll's values.
 enum { FB_ADD = 1, FB_REMOVE = 2, FB_MODIFY = 3 };
 
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
 
 int fb_poll_create(void);
 int fb_poll_change(int poller, int operation, int fd, uint32_t interest, uint64_t token);
-// At most 256 events a call.
+// Returns at most 256 events.
 int fb_poll_wait(int poller, fb_event *events, int capacity, int timeout_ms);
 
 // A non-blocking eventfd.
@@ -34,42 +34,42 @@ int fb_wakeup_clear(int fd);
 int fb_signals_create(const int *signals, int count);
 // The next signal's number; -EAGAIN when there is none.
 int fb_signals_next(int fd);
-// The process's variables, each NAME=VALUE, and a null pointer behind the last.
+// The process's environment variables, each as NAME=VALUE, followed by a null pointer.
 char *const *fb_environment(void);
 
 // Writes to a closed pipe fail with EPIPE instead of ending the process.
 int fb_ignore_broken_pipe(void);
 
-// Sockets come back non-blocking and close-on-exec.
+// Sockets are non-blocking and close-on-exec.
 int fb_socket(int family);
 int fb_accept(int listener, struct sockaddr_storage *address, socklen_t *length);
 int fb_bind(int fd, const struct sockaddr_storage *address, socklen_t length);
 int fb_connect(int fd, const struct sockaddr_storage *address, socklen_t length);
 int fb_name(int fd, int peer, struct sockaddr_storage *address, socklen_t *length);
 int fb_set_option(int fd, int level, int option, int value);
-// Closes `fd` and has it name what `other` does, closed on exec.
+// Closes `fd` and makes it refer to what `other` does, close-on-exec.
 int fb_replace(int fd, int other);
 int fb_socket_error(int fd);
 ptrdiff_t fb_read(int fd, void *bytes, size_t count);
-// As fb_read, of a socket, but leaves the bytes where they are.
+// Like fb_read on a socket, but does not consume the bytes.
 ptrdiff_t fb_peek(int fd, void *bytes, size_t count);
 // Never raises SIGPIPE.
 ptrdiff_t fb_send(int fd, const struct iovec *pieces, size_t count);
 
-// Makes a descriptor that another process passed on non-blocking and close-on-exec; -EINVAL unless it is a listening
-// TCP socket.
+// Makes a descriptor passed by another process non-blocking and close-on-exec; -EINVAL unless it is a listening TCP
+// socket.
 int fb_adopt_listener(int fd);
 
-// Sends one datagram to the socket at `path`, whose first byte may be '@' for an abstract one. Waits up to a second for
-// room.
+// Sends one datagram to the socket at `path`, whose first byte may be '@' for an abstract socket. Waits up to a second
+// for space.
 int fb_send_datagram(const char *path, const void *bytes, size_t count);
 
 // Fills `bytes` from the kernel's random generator; at most 256 bytes.
 int fb_random(void *bytes, size_t count);
 int fb_name_thread(const char *name);
-// Gives the memory that was freed back to the kernel.
+// Returns freed memory to the kernel.
 void fb_return_memory(void);
-// CPUs that this process may run on.
+// The number of CPUs that this process may run on.
 int fb_cpu_count(void);
 
 #endif

@@ -1,5 +1,5 @@
-// AcknowledgedRun: publishes that the broker answers one by one, a fixed number of them in flight, with one plain
-// subscriber. RSocket answers a REQUEST_RESPONSE; NATS acknowledges a message that its stream in memory has stored.
+// AcknowledgedRun: publishes acknowledged one by one, a fixed number of them in flight, with one plain subscriber.
+// RSocket answers a REQUEST_RESPONSE; NATS acknowledges a message once its in-memory stream has stored it.
 
 import Bytes
 import EventLoop
@@ -75,7 +75,8 @@ final class AcknowledgedPublisher {
         buffer.deallocate()
     }
 
-    /// Publishes as far as fewer than `inFlight` wait, reads answers and the subscriber's messages, until `done`.
+    /// Publishes while fewer than `inFlight` are unanswered, and reads acknowledgements and the subscriber's messages,
+    /// until `done`.
     func run(_ load: Load, inFlight: Int, for limit: UInt64, until done: () -> Bool) throws(BenchError) {
         let deadline = Clock.monotonic() + limit
         while !done(), Clock.monotonic() < deadline {

@@ -1,18 +1,18 @@
-// Bench: runs single figures. What all kinds of cases have in common is here: a broker of its own for each figure, and
-// the meter.
+// Bench: takes single measurements. Contains what all kinds of cases have in common: a separate broker for each
+// measurement, and the meter.
 
 import CBench
 import EventLoop
 import Glibc
 
-/// How long is measured.
+/// How long to measure.
 struct Budget {
-    /// Time to get going that is not measured.
+    /// Warm-up time, which is not measured.
     var warmUp: UInt64
-    /// CPU time of the broker that a figure is taken over, and the wall time after which it is given up.
+    /// The broker's CPU time to measure over, and the wall time after which the measurement is abandoned.
     var cpu: UInt64
     var wall: UInt64
-    /// Wall time of the cases that send at a given rate.
+    /// Wall time of cases that send at a fixed rate.
     var paced: UInt64
     /// The factor by which large numbers (connections, retained messages) are divided.
     var divisor: Int
@@ -25,19 +25,19 @@ struct Budget {
 
 final class Bench {
     let budget: Budget
-    /// In place of what the case says.
+    /// Overrides the case's lag.
     let lag: Int?
     let programs: Programs
-    /// CPUs of the brokers, and that of the generator.
+    /// The CPUs of the brokers, and the generator's CPU.
     let brokerCPUs: [Int]
     let generatorCPU: Int
     private let scratch: String
     private var started = 0
-    /// The limit on open files, of this process and the brokers.
+    /// The limit on open files of this process and of the brokers.
     let openFiles: Int32
-    /// Those that are not connections of the case, in either process.
+    /// Files other than the connections of the case, in either process.
     static let reservedFiles = 200
-    /// Messages per second, once known.
+    /// Half of NATS's messages per second, once measured.
     var halfOfNATS: Double?
 
     init(_ options: Options, _ programs: Programs) throws(BenchError) {
@@ -56,7 +56,7 @@ final class Bench {
 
     deinit { Files.remove(scratch) }
 
-    /// Takes one figure.
+    /// Takes one measurement.
     func run(_ kind: Case.Kind, _ contender: Contender) throws(BenchError) -> Figure {
         switch kind {
         case .throughput(let throughput):
@@ -85,7 +85,7 @@ final class Bench {
         try withBroker(contender) { (broker, _) throws(BenchError) in try body(broker) }
     }
 
-    /// The same, `body` being told the directory in which the broker runs, and which goes with it.
+    /// The same, but passes `body` the directory in which the broker runs, which is removed afterwards.
     func withBroker(
         _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {
@@ -100,7 +100,7 @@ final class Bench {
         return try body(broker, directory)
     }
 
-    /// One CPU for each thread, the generator's last.
+    /// One CPU per thread; the generator's CPU is used last.
     private func cpus(_ contender: Contender) -> [Int] {
         Array((brokerCPUs + [generatorCPU]).prefix(contender.threads))
     }
@@ -111,7 +111,7 @@ final class Bench {
     }
 }
 
-/// Reads the clocks at two moments.
+/// Measures between two moments.
 struct Meter {
     private let broker: BrokerProcess
     private let wall = Clock.monotonic()
@@ -123,12 +123,12 @@ struct Meter {
         time = ProcessFigures.time(of: broker.id)
     }
 
-    /// Nanoseconds since it was made.
+    /// Nanoseconds since the meter was made.
     var elapsed: UInt64 { Clock.monotonic() - wall }
 
     var brokerCPU: UInt64 { ProcessFigures.time(of: broker.id).used - time.used }
 
-    /// What the process needed since then, and its memory.
+    /// The resources that the processes used since then, and the broker's memory.
     func figure() -> (Figure, cpu: Double, seconds: Double) {
         var figure = Figure()
         let wall = Double(elapsed)

@@ -1,32 +1,32 @@
-// Case: what is run, on which systems, and what of it is compared.
+// Case: what to run, on which systems, and what to compare.
 
 struct Case {
     var name: String
-    /// What it is, for the table.
+    /// A description for the table.
     var title: String
-    /// The first is the one that the others are compared with.
+    /// The others are compared with the first.
     var contenders: [Contender]
     var kind: Kind
-    /// The figure whose ratios are told.
+    /// The metric whose ratios are reported.
     var compared: Metric
     var goals: [Goal] = []
 
     enum Kind {
         case throughput(Throughput)
         case latency(Latency)
-        /// Requests of HTTP/2, made by h2load.
+        /// HTTP/2 requests made by h2load.
         case requests(Requests)
-        /// Publishes that are answered one by one, so many of them in flight.
+        /// Publishes that are acknowledged one by one, with this many in flight.
         case acknowledged(inFlight: Int, payload: Int)
-        /// Subscribers that join with a window and want everything retained.
+        /// Subscribers that join with a window and request everything retained.
         case retained(messages: Int, subscribers: Int, window: Int, payload: Int)
-        /// A topic full of retained messages, all of which the library takes as the contender says.
+        /// A topic full of retained messages, all read by the library in the way that the contender specifies.
         case iteration(messages: Int, payload: Int)
-        /// One topic at full speed, and its broker at rest, beside the contender's other topics.
+        /// One topic at full speed, and its idle broker, next to the contender's other topics.
         case topics(payload: Int)
-        /// Acknowledged publishes one at a time, beside the contender's connections that subscribe and cancel.
+        /// Acknowledged publishes one at a time, next to the contender's connections that subscribe and cancel.
         case churn
-        /// Connections with one subscription each, on which nothing happens.
+        /// Idle connections with one subscription each.
         case idle(connections: Int)
     }
 }
@@ -34,14 +34,15 @@ struct Case {
 /// Publishers at full speed.
 struct Throughput {
     var topics = 1
-    /// Of each topic.
+    /// Per topic.
     var subscribers: Int
     var payload = 128
-    /// Each subscriber on an RSocket stream id of its own.
+    /// Whether each subscriber uses a different RSocket stream id.
     var ownStreams = false
     var window: Int?
 
-    /// How far a publisher may be ahead of the slowest subscriber: 1 MiB of payload, and 64 to 8,192 messages.
+    /// How far a publisher may be ahead of the slowest subscriber: 1 MiB of payload, but at least 64 and at most 8,192
+    /// messages.
     var lag: Int { max(64, min(8192, (1 << 20) / payload)) }
 
     var subscriptions: [Subscription] {
@@ -53,14 +54,14 @@ struct Throughput {
     }
 }
 
-/// One topic whose messages carry the time at which they were to be sent.
+/// One topic whose messages carry the time at which they were due.
 struct Latency {
     enum Schedule {
-        /// Messages per second, sent when they are due, whatever has become of those before.
+        /// Messages per second, each sent when it is due, whatever happened to earlier ones.
         case rate(Double)
-        /// The same at half of the rate that NATS carries at full speed with as many subscribers, in this run.
+        /// The same, at half the rate that NATS reaches at full speed with as many subscribers in this run.
         case halfOfNATS
-        /// The next once all have received the one before.
+        /// The next message is sent once all subscribers have received the previous one.
         case oneInFlight
     }
 

@@ -1,7 +1,7 @@
-// Catalogue: every case there is.
+// Catalogue: all cases.
 
 enum Catalogue {
-    /// The most connections that a case has.
+    /// The most connections in any case.
     static let connections = 20_000
 
     static let cases: [Case] =
@@ -27,7 +27,7 @@ enum Catalogue {
             ])
     }
 
-    /// A delivery costs the same however many subscribers there are.
+    /// A delivery must cost the same regardless of the number of subscribers.
     private static let wideFanOuts: [Case] = [5000, 9000].map { count in
         Case(
             name: "fanout-\(count)", title: "\(count) subscribers, 128 B, and 1,000 beside",
@@ -75,7 +75,7 @@ enum Catalogue {
             name: "post", title: "publishes of 128 B by POST, beside a file of 128 B",
             contenders: all([.forebayHTTP, .nghttpd, .h2o]), kind: .requests(Requests()),
             compared: .requestsPerCPUSecond,
-            // Of the one that is made of the same library; h2o is told beside.
+            // Relative to the server that uses the same library; h2o is shown for information.
             goals: [Metric.requestsPerCPUSecond, .requestsPerSecond].map {
                 Goal(.ratio("forebay-http", over: "nghttpd"), $0, .atLeast(0.5))
             }),
@@ -132,7 +132,7 @@ enum Catalogue {
             Goal(.value("forebay +10 stalled"), .disconnected, .atMost(0)),
         ])
 
-    /// For a million messages.
+    /// Limits for a million messages.
     private static let retaining = ["--retain", "1000000", "--retain-bytes", "1G", "--memory", "2G"]
 
     private static let retained = Case(
@@ -143,7 +143,7 @@ enum Catalogue {
             Goal(.value("forebay"), .lost, .atMost(0)), Goal(.value("forebay"), .disconnected, .atMost(0)),
         ])
 
-    /// What is woken for messages that come together is woken once.
+    /// Messages that arrive together must cause only one wake-up.
     private static let iteration = Case(
         name: "iteration", title: "1,000,000 retained, taken by the library in four ways",
         contenders: Taking.allCases.map { Contender(system: .forebay, taking: $0, arguments: Catalogue.retaining) },

@@ -1,6 +1,6 @@
-// ChurnRun: how long a bystander's publishes take to be acknowledged, one at a time, beside connections that subscribe
-// and cancel as fast as the broker reads. The generator does not sleep, and does little between two looks at the
-// bystander, so that it is no part of what is measured.
+// ChurnRun: how long a bystander's publishes take to be acknowledged, one at a time, next to connections that subscribe
+// and cancel as fast as the broker reads. The generator does not sleep and does little work between two checks of the
+// bystander, so that it does not affect the measurement.
 
 import EventLoop
 import Glibc
@@ -38,7 +38,7 @@ extension Bench {
     }
 }
 
-/// A connection that subscribes and cancels, again and again. Nothing is published there, so nothing is answered.
+/// A connection that repeatedly subscribes and cancels. Nothing is published on its topic, so it receives nothing.
 final class Churner {
     private var sent = 0
     private let fd: Int32
@@ -47,7 +47,7 @@ final class Churner {
 
     /// Bytes of a REQUEST_STREAM and a CANCEL.
     private let pair: Int
-    /// As many as are written at a time, which takes some microseconds.
+    /// The requests that are written at a time, which takes a few microseconds.
     private let copies: [UInt8]
 
     init(port: UInt16) throws(BenchError) {
@@ -59,10 +59,10 @@ final class Churner {
 
     deinit { close(fd) }
 
-    /// Sent so far.
+    /// How many pairs were sent.
     var pairs: Int { sent / pair }
 
-    /// Writes what the socket takes, and sees that there is nothing to read.
+    /// Writes what the socket accepts, and checks that nothing has arrived.
     func advance() throws(BenchError) {
         switch copies[position...].withUnsafeBytes({ Socket.write(fd, $0) }) {
         case .bytes(let count):
@@ -87,7 +87,7 @@ final class Bystander {
     private let publish: [UInt8]
     private var reader = AcknowledgementReader(.rsocket)
     private var stream: UInt32 = 1
-    /// When the publish that is not answered yet was sent.
+    /// When the unanswered publish was sent.
     private var sent: UInt64?
     private let buffer: UnsafeMutableRawBufferPointer
 
@@ -102,7 +102,7 @@ final class Bystander {
         buffer.deallocate()
     }
 
-    /// Sends the next publish, or looks for the answer to the one before.
+    /// Sends the next publish, or checks for the response to the previous one.
     func advance() throws(BenchError) {
         guard let since = sent else { return try send() }
         switch Socket.read(fd, into: buffer) {
@@ -115,7 +115,7 @@ final class Bystander {
         }
     }
 
-    /// A publish that is not answered yet has taken as long at least.
+    /// Records an unanswered publish with the time it has taken so far.
     func giveUp() {
         if let sent { histogram.record(Clock.monotonic() - sent) }
     }

@@ -1,4 +1,4 @@
-// Goal: a bound on what a case must bring.
+// Goal: a bound that the result of a case must meet.
 
 struct Goal {
     enum Quantity {
@@ -16,7 +16,7 @@ struct Goal {
     var quantity: Quantity
     var metric: Metric
     var bound: Bound
-    /// CPUs beside the generator's without which it says nothing.
+    /// The number of CPUs, besides the generator's, that the goal requires to be meaningful.
     var cpus: Int
 
     init(_ quantity: Quantity, _ metric: Metric, _ bound: Bound, cpus: Int = 1) {
@@ -26,7 +26,7 @@ struct Goal {
         self.cpus = cpus
     }
 
-    /// What came out; nil when a contender has no figure.
+    /// The result; nil if a contender was not measured.
     func outcome(_ series: [String: Series]) -> Double? {
         func median(_ name: String) -> Double? { series[name]?.median(metric) }
         switch quantity {

@@ -1,9 +1,9 @@
-// IdleRun: what connections cost on which nothing happens.
+// IdleRun: the cost of idle connections.
 
 import Glibc
 
 extension Bench {
-    /// As many as were asked for, or as the limit on open files allows.
+    /// Uses as many connections as requested, or as the limit on open files allows.
     func idle(_ wanted: Int, _ contender: Contender) throws(BenchError) -> Figure {
         let connections = min(wanted, Int(openFiles) - Bench.reservedFiles)
         return try withBroker(contender) { (broker) throws(BenchError) in
@@ -19,8 +19,8 @@ extension Bench {
         }
     }
 
-    /// Resident bytes once they stay the same for two seconds, or after ten: some give back what they needed to take
-    /// the connections.
+    /// Resident bytes once they have been constant for two seconds, or after ten: some brokers release what they needed
+    /// to accept the connections.
     private func settledMemory(of broker: BrokerProcess) -> Int {
         var last = ProcessFigures.memory(of: broker.id).resident
         var same = 0

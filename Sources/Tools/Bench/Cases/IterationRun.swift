@@ -1,5 +1,5 @@
-// IterationRun: what a message costs a program that takes it by the library: with a sink, as an asynchronous sequence,
-// or as a publisher's values.
+// IterationRun: the cost of a message to a program that reads it through the library: with a sink, as an asynchronous
+// sequence, or as a publisher's values.
 
 import Dispatch
 import EventLoop
@@ -7,17 +7,17 @@ import Forebay
 import Streams
 import Synchronization
 
-/// How a program takes the messages of a topic.
+/// How a program reads the messages of a topic.
 enum Taking: String, CaseIterable {
     case sink
     case forAwait = "for-await"
     case values
-    /// Those of an operator.
+    /// The values of an operator.
     case mapValues = "map-values"
 }
 
 extension Bench {
-    /// Wall time for each message, from the subscription to the last one. The library has the generator's CPU.
+    /// Wall time per message, from the subscription to the last message. The library runs on the generator's CPU.
     func iteration(_ messages: Int, payload: Int, _ contender: Contender) throws(BenchError) -> Figure {
         try withBroker(contender) { (broker) throws(BenchError) in
             try fill(messages, payload: payload, contender, broker)
@@ -34,7 +34,7 @@ extension Bench {
         }
     }
 
-    /// Waits on this thread for what tasks do on others.
+    /// Blocks this thread until tasks on other threads are done.
     private static func wait<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(BenchError) -> Value {
@@ -88,7 +88,7 @@ extension Taking {
                 if case .failure(let error) = $0 { continuation.finish(throwing: error) }
             },
             receiveValue: { _ in
-                // On the client's thread alone.
+                // Used only on the client's thread.
                 let number = taken.load(ordering: .relaxed) + 1
                 taken.store(number, ordering: .relaxed)
                 if number == count { continuation.finish() }

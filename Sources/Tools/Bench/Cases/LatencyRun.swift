@@ -1,5 +1,5 @@
-// LatencyRun: messages that carry the time at which they were to be sent. The generator does not sleep, so that its own
-// timers are no part of what is measured.
+// LatencyRun: messages that carry the time at which they were due. The generator does not sleep, so that its own timers
+// do not affect the measurement.
 
 import EventLoop
 
@@ -29,7 +29,7 @@ extension Bench {
             figure[.batch] = deliveries / Double(receivers.reads - before.reads)
             figure[.rate] = deliveries / seconds / Double(latency.subscribers)
             figure[.lost] = try drain(load).map(Double.init)
-            // Those still on their way when the time was up count too: they are the late ones.
+            // Messages still in flight at the end count too: they are the late ones.
             figure.set(receivers.histogram)
             return figure
         }
@@ -40,7 +40,7 @@ extension Bench {
         while Clock.monotonic() < end { try load.turn(timeout: 0) }
     }
 
-    /// Nanoseconds between messages; nil where the next waits for the one before.
+    /// Nanoseconds between messages; nil if each message waits for the previous one.
     private func interval(_ latency: Latency) throws(BenchError) -> Double? {
         switch latency.schedule {
         case .oneInFlight: return nil

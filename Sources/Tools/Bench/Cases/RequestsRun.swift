@@ -1,5 +1,5 @@
-// RequestsRun: requests of HTTP/2 that h2load makes as fast as they are answered: publishes by POST to Forebay, and a
-// file as long as the published body from servers of files. What is measured is the server's CPU time per request.
+// RequestsRun: HTTP/2 requests made by h2load as fast as they are answered: publishes by POST to Forebay, and a file of
+// the same size from file servers. Measures the server's CPU time per request.
 
 import EventLoop
 import Glibc
@@ -7,7 +7,7 @@ import Glibc
 /// Requests at full speed.
 struct Requests {
     var connections = 10
-    /// On each connection at a time.
+    /// Concurrent requests per connection.
     var streams = 32
     /// Bytes of a published body, or of the file.
     var body = 128
@@ -15,7 +15,7 @@ struct Requests {
 
 extension Bench {
     private static let h2load = "/usr/bin/h2load"
-    /// Nanoseconds that h2load may take beyond its time.
+    /// How long h2load may overrun its time, in nanoseconds.
     private static let tardiness: UInt64 = 10_000_000_000
 
     func run(_ requests: Requests, _ contender: Contender) throws(BenchError) -> Figure {
@@ -35,7 +35,7 @@ extension Bench {
             let (count, generator) = try load(words, for: budget.paced, directory)
             var (figure, cpu, seconds) = meter.figure()
             figure[.generator] = generator / seconds
-            // Not known of another process.
+            // Not available for another process.
             figure[.generatorWaited] = nil
             figure[.cpuPerRequest] = cpu / count
             figure[.requestsPerCPUSecond] = count / cpu * 1e9
@@ -44,7 +44,7 @@ extension Bench {
         }
     }
 
-    /// Runs h2load for `time` nanoseconds; returns how many requests succeeded, and what CPU time, in seconds, it took.
+    /// Runs h2load for `time` nanoseconds; returns the number of successful requests and h2load's CPU time in seconds.
     private func load(
         _ words: [String], for time: UInt64, _ directory: String
     ) throws(BenchError) -> (count: Double, cpu: Double) {
@@ -69,7 +69,7 @@ extension Bench {
         return (Double(count), cpu)
     }
 
-    /// What h2load tells of its requests: all that were done must have succeeded.
+    /// Parses h2load's summary of requests: all requests must have succeeded.
     static func succeeded(_ text: String) throws(BenchError) -> Int {
         for line in text.split(separator: "\n") where line.hasPrefix("requests: ") {
             var counts: [Substring: Int] = [:]

@@ -1,4 +1,4 @@
-// RetainedRun: a topic full of retained messages, and subscribers that come all at once and want all of them.
+// RetainedRun: a topic full of retained messages, and subscribers that all join at once and request all of them.
 
 import EventLoop
 
@@ -33,7 +33,7 @@ extension Bench {
         }
     }
 
-    /// Publishes numbered messages; the first of them, which opens the channel, is number 0 as it holds zeros.
+    /// Publishes numbered messages; the first, which opens the channel, is number 0 because it contains zeros.
     func fill(
         _ messages: Int, payload: Int, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) {

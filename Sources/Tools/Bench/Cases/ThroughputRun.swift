@@ -1,11 +1,11 @@
-// ThroughputRun: publishers at full speed; what is measured is the broker's CPU time per delivery.
+// ThroughputRun: publishers at full speed; measures the broker's CPU time per delivery.
 
 import EventLoop
 import Glibc
 
 extension Bench {
     private static let checkEvery: UInt64 = 50_000_000
-    /// Nothing arriving for so long is an end.
+    /// The run ends if nothing arrives for this long.
     private static let standstill: UInt64 = 5_000_000_000
 
     func run(_ throughput: Throughput, _ contender: Contender) throws(BenchError) -> Figure {
@@ -26,7 +26,7 @@ extension Bench {
         }
     }
 
-    /// What publishing at full speed costs, and whether all of it arrives.
+    /// Measures the cost of publishing at full speed, and whether everything arrives.
     func run(_ load: Load, _ broker: BrokerProcess, lag: Int) throws(BenchError) -> Figure {
         load.pace = .full(lag: self.lag ?? lag)
         try keepGoing(load, for: budget.warmUp)
@@ -35,7 +35,7 @@ extension Bench {
         return figure
     }
 
-    /// Publishers first: the first message of a channel is then nobody's.
+    /// Connects publishers first, so that no subscriber receives the first message of a channel.
     func makeLoad(
         _ throughput: Throughput, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) -> Load {
@@ -51,7 +51,7 @@ extension Bench {
         return try Load(receivers, lanes)
     }
 
-    /// Turns for `time`; an error if nothing arrives any more.
+    /// Runs the loop for `time`; throws if nothing arrives any more.
     private func keepGoing(_ load: Load, for time: UInt64) throws(BenchError) {
         let end = Clock.monotonic() + time
         var bytes = load.receivers.bytes
@@ -84,7 +84,7 @@ extension Bench {
         return figure
     }
 
-    /// Stops publishing and waits for what is on its way; returns how many deliveries are missing once nothing arrives
+    /// Stops publishing and waits for messages in flight; returns how many deliveries are missing once nothing arrives
     /// any more, or nil if the broker is still busy after some seconds.
     func drain(_ load: Load) throws(BenchError) -> Int? {
         load.pace = .silent
@@ -98,7 +98,7 @@ extension Bench {
         return max(0, load.missing)
     }
 
-    /// Reads all that waits on a socket that was never read, to see whether the broker has closed it.
+    /// Drains a socket that was never read, to see whether the broker has closed it.
     private func hasEnded(_ fd: Int32) -> Bool {
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         let deadline = Clock.monotonic() + Bench.standstill

@@ -1,13 +1,13 @@
-// TopicsRun: one topic that is published to at full speed, beside many others with a subscription each on which nothing
-// happens; and what those cost while nothing is published at all.
+// TopicsRun: one topic published to at full speed, next to many idle topics with a subscription each; and the cost of
+// those while nothing is published at all.
 
 import EventLoop
 import Glibc
 
 extension Bench {
-    /// Nanoseconds that a broker is left alone before what it needs at rest is measured.
+    /// How long a broker is left alone before its idle cost is measured, in nanoseconds.
     private static let settling: UInt64 = 2_000_000_000
-    /// Below the broker's limit of streams.
+    /// Below the broker's limit on streams.
     private static let streamsPerConnection = 9_900
 
     func topics(payload: Int, _ contender: Contender) throws(BenchError) -> Figure {
@@ -23,7 +23,7 @@ extension Bench {
         }
     }
 
-    /// CPU time by wall time.
+    /// CPU time divided by wall time.
     private func atRest(_ broker: BrokerProcess) -> Double {
         rest(for: Bench.settling)
         let meter = Meter(broker)
@@ -36,7 +36,7 @@ extension Bench {
         while Clock.monotonic() < end { poll(nil, 0, 100) }
     }
 
-    /// Subscribes to topics of other names, on as few connections as can be. Returns those.
+    /// Subscribes to topics with other names, on as few connections as possible, and returns those.
     private func subscribe(to count: Int, port: UInt16) throws(BenchError) -> [Int32] {
         var sockets: [Int32] = []
         do throws(BenchError) {

@@ -1,13 +1,13 @@
-// Connector: opens connections one after the other and waits for each to be in effect. Not part of any figure.
+// Connector: opens connections one by one and waits until each is in effect. Not part of any measurement.
 
 import EventLoop
 import Glibc
 
 enum Connector {
-    /// Nanoseconds that a broker may take to answer.
+    /// How long a broker may take to answer, in nanoseconds.
     private static let patience: UInt64 = 10_000_000_000
 
-    /// Connects, says the greeting and waits for its sign. The socket is non-blocking.
+    /// Connects, sends the greeting and waits for its sign. The socket is non-blocking.
     static func open(port: UInt16, _ greeting: Greeting) throws(BenchError) -> Int32 {
         let fd: Int32
         do throws(SystemError) {
@@ -38,7 +38,7 @@ enum Connector {
         }
     }
 
-    /// Reads until what came ends with `sign`.
+    /// Reads until the input ends with `sign`.
     static func wait(for sign: [UInt8], on fd: Int32) throws(BenchError) {
         let deadline = Clock.monotonic() + patience
         var answer: [UInt8] = []

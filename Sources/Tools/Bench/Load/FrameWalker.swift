@@ -1,25 +1,24 @@
-// FrameWalker: finds the first eight bytes of each payload in a stream of frames of one size, however it is cut.
+// FrameWalker: finds the first eight bytes of each payload in a stream of equal-sized frames, however it is split.
 
 struct FrameWalker {
     private let size: Int
     private let stampOffset: Int
     private let noise: Noise?
-    /// Bytes of the frame that have been seen, and of something between frames that are still to come.
+    /// Bytes of the frame seen so far, and remaining bytes of noise between frames.
     private var position = 0
     private var skipping = 0
     private var stamp: UInt64 = 0
-    /// Whole stamps seen before the present one.
+    /// Complete stamps seen before the current one.
     private var messages: UInt64 = 0
 
-    /// - Parameter frame: its payload has eight bytes or more.
+    /// - Parameter frame: its payload has at least eight bytes.
     init(_ frame: MessageFrame, noise: Noise?) {
         size = frame.size
         stampOffset = frame.head.count
         self.noise = noise
     }
 
-    /// Hands the stamp of each message to `found`, as the number that it is in big-endian order, with how many messages
-    /// came before.
+    /// Calls `found` with the stamp of each message, read as a big-endian number, and the number of messages before it.
     mutating func walk(_ bytes: UnsafeRawBufferPointer, _ found: (_ stamp: UInt64, _ before: UInt64) -> Void) {
         var offset = 0
         while offset < bytes.count {
@@ -37,7 +36,7 @@ struct FrameWalker {
         }
     }
 
-    /// Walks to the end of a frame or of the bytes; returns how far that was.
+    /// Walks to the end of the frame or of the bytes; returns the offset reached.
     private mutating func walkFrame(
         _ bytes: UnsafeRawBufferPointer, from offset: Int, _ found: (UInt64, UInt64) -> Void
     ) -> Int {

@@ -1,34 +1,34 @@
-// Load: the one event loop of the generator, for publishers and subscribers of any protocol. One turn:
+// Load: the single event loop of the generator, for publishers and subscribers of any protocol. One turn:
 //
 //     wait → one read per ready socket → publish what the rule allows, one write at a time until the socket is full
 //
-// The rule is the same for every system: no topic's publisher is more than `lag` messages ahead of the slowest of its
-// subscribers. That keeps systems without flow control from disconnecting subscribers or losing messages, and gives
-// all of them the same room to batch in.
+// The rule is the same for every system: no publisher is more than `lag` messages ahead of the slowest subscriber of
+// its topic. This keeps systems without flow control from disconnecting subscribers or losing messages, and gives all
+// systems the same room for batching.
 
 import CBench
 import EventLoop
 import Glibc
 
-/// The publisher of a topic and which of the receivers subscribe to it.
+/// The publisher of a topic, and which receivers subscribe to it.
 struct Lane {
     var publisher: Publisher
     var receivers: Range<Int>
 }
 
 final class Load {
-    /// How publishers go about it.
+    /// How publishers send.
     enum Pace {
         case silent
-        /// As many messages as that, whoever receives them.
+        /// This many messages, without waiting for receivers.
         case probe(count: Int)
         /// As fast as the rule allows.
         case full(lag: Int)
-        /// As `full` but each message carries the time at which it is sent.
+        /// Like `full`, but each message carries the time at which it is sent.
         case stamped(lag: Int)
-        /// A message every `interval` nanoseconds from `start` on, carrying the time at which it is due.
+        /// A message every `interval` nanoseconds from `start`, carrying the time at which it is due.
         case open(start: UInt64, interval: Double)
-        /// `count` messages that carry their numbers, from `first` on; nobody's progress is waited for.
+        /// `count` messages that carry their numbers, starting with `first`, without waiting for receivers.
         case numbered(first: UInt64, count: Int)
     }
 
@@ -58,10 +58,10 @@ final class Load {
 
     deinit { buffer.deallocate() }
 
-    /// Messages that have been published in all lanes since the last `reset`.
+    /// Messages published in all lanes since the last `reset`.
     var published: Int { lanes.reduce(0) { $0 + $1.publisher.published } }
 
-    /// Messages that were published and have not been received, over all subscribers.
+    /// Messages that were published but not received, over all subscribers.
     var missing: Int {
         var sum = 0
         for lane in lanes {
@@ -72,7 +72,7 @@ final class Load {
         return sum
     }
 
-    /// One turn of the loop, waiting for at most `timeout` nanoseconds; 0 does not sleep.
+    /// One turn of the loop. Waits for at most `timeout` nanoseconds; with 0 it does not sleep.
     func turn(timeout: UInt64) throws(BenchError) {
         for event in 0..<(try wait(timeout)) {
             let (token, ready) = poller[event]
@@ -144,7 +144,7 @@ final class Load {
         }
     }
 
-    /// Turns until `done`, for at most `limit` nanoseconds; returns whether it was done.
+    /// Runs the loop until `done`, for at most `limit` nanoseconds; returns whether it was done.
     func run(for limit: UInt64, until done: () -> Bool) throws(BenchError) -> Bool {
         let deadline = Clock.monotonic() + limit
         while !done() {

@@ -1,6 +1,6 @@
-// Probe: before anything is measured, single messages are published until every subscriber has received one and
-// nothing is on its way any more. Whatever a protocol tells of its subscriptions, then all are in effect, on every
-// thread of the broker; and what arrived is what the generator takes for a message.
+// Probe: before measuring, single messages are published until every subscriber has received one and nothing is in
+// flight any more. Whether or not a protocol confirms subscriptions, all of them are then in effect on every thread of
+// the broker, and what arrived is what the generator expects of a message.
 
 import EventLoop
 
@@ -9,7 +9,7 @@ extension Load {
     private static let quiet: UInt64 = 20_000_000
     private static let probes = 100
 
-    /// Probes each lane, then begins to count anew.
+    /// Probes each lane, then resets the counters.
     func probe() throws(BenchError) {
         let wanted = receivers.reception
         receivers.reception = .compare
@@ -26,7 +26,7 @@ extension Load {
         throw BenchError("not every subscriber receives what is published")
     }
 
-    /// Turns until nothing has arrived for a while.
+    /// Runs the loop until nothing has arrived for a while.
     private func settle() throws(BenchError) {
         var bytes = -1
         while receivers.bytes != bytes {

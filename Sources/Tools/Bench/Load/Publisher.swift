@@ -1,5 +1,5 @@
-// Publisher: one publisher's socket. At full speed it sends from memory that holds copies of its frame; where messages
-// carry a time or number each is composed. It never sends more than the broker has granted, where brokers grant.
+// Publisher: one publisher's socket. At full speed it sends from memory filled with copies of its frame; if messages
+// carry a time or number, each is composed. With brokers that grant credit, it never sends more than they have granted.
 
 import Bytes
 import EventLoop
@@ -8,11 +8,11 @@ import Glibc
 final class Publisher {
     let fd: Int32
     let frame: MessageFrame
-    /// The socket takes nothing until it is writable.
+    /// The socket accepts nothing until it is writable.
     private(set) var isBlocked = false
     /// Bytes written since the last `reset`.
     private var written = 0
-    /// Messages that may be sent in all since the last `reset`.
+    /// The total number of messages that may be sent since the last `reset`.
     private var allowance = Int.max
     private var isGranted: Bool
     private var granted = 0
@@ -48,18 +48,19 @@ final class Publisher {
         copies.deallocate()
     }
 
-    /// Messages sent, or composed to be sent, since the last `reset`.
+    /// Messages sent, or composed for sending, since the last `reset`.
     var published: Int { composedCount > 0 ? composedCount : written / frame.size }
 
-    /// `messages` are published and none of their bytes waits here.
+    /// `messages` have been published, and none of their bytes are still queued here.
     func isIdle(after messages: Int) -> Bool { published >= messages && composed.isEmpty }
 
     var isComplete: Bool { credits.isComplete }
 
-    /// Messages that may be sent beyond those published.
+    /// How many more messages may be sent.
     var room: Int { allowance - published }
 
-    /// Writes copies of the frame until `messages` are sent since the last `reset`, credits end or the socket blocks.
+    /// Writes copies of the frame until `messages` have been sent since the last `reset`, credit runs out or the socket
+    /// blocks.
     func send(upTo messages: Int) throws(BenchError) {
         let goal = min(messages, allowance) * frame.size
         while !isBlocked, written < goal {
@@ -80,7 +81,7 @@ final class Publisher {
         composedCount += 1
     }
 
-    /// Writes what is composed, as far as the socket takes it.
+    /// Writes composed messages as far as the socket accepts them.
     func flush() throws(BenchError) {
         while !isBlocked, !composed.isEmpty {
             let count = try write(composed.readable)
@@ -101,7 +102,7 @@ final class Publisher {
 
     func unblock() { isBlocked = false }
 
-    /// Reads what the broker says: credits, or nothing of interest.
+    /// Reads what the broker sends: credit, or nothing of interest.
     func read(_ buffer: UnsafeMutableRawBufferPointer) throws(BenchError) {
         switch Socket.read(fd, into: buffer) {
         case .bytes(let count):
@@ -119,7 +120,7 @@ final class Publisher {
         }
     }
 
-    /// Begins to count anew; all that was composed must be sent, at the boundary of a message.
+    /// Resets the counters; everything composed must have been sent, up to the boundary of a message.
     func reset() {
         precondition(composed.isEmpty && written % frame.size == 0, "the last message is sent in whole")
         if isGranted { allowance -= written / frame.size }

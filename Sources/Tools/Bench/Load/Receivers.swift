@@ -1,6 +1,6 @@
-// Receivers: the subscribers' sockets. In a throughput case a read takes the bytes off the socket without copying and
-// adds their number to one counter; where latencies or the order are wanted it also looks at the first eight bytes of
-// each payload. Responses of gRPC are copied and read: each of their messages counts as the bytes of its payload.
+// Receivers: the subscribers' sockets. In a throughput case, a read takes the bytes off the socket without copying and
+// adds their number to a counter; if latencies or the order are needed, it also looks at the first eight bytes of each
+// payload. gRPC responses are copied and parsed: each of their messages counts as the bytes of its payload.
 
 import CBench
 import EventLoop
@@ -8,12 +8,12 @@ import Glibc
 import Measure
 
 final class Receivers {
-    /// What is done with what arrives.
+    /// What to do with received bytes.
     enum Reception {
         case count
-        /// Compare with what is expected.
+        /// Compare them with what is expected.
         case compare
-        /// The payload begins with the time at which it was to be sent: record how long ago that is.
+        /// The payload begins with the time at which it was due: record how long ago that is.
         case latency
         /// The payload begins with its number, from 0.
         case order
@@ -25,31 +25,31 @@ final class Receivers {
     var reception = Reception.count
     var histogram = Histogram()
 
-    /// Bytes of each since the last `reset`.
+    /// Bytes received by each since the last `reset`.
     let received: UnsafeMutablePointer<Int>
     private(set) var reads = 0
     private(set) var bytes = 0
-    /// Connections that the broker has closed.
+    /// Connections closed by the broker.
     private(set) var ended = 0
-    /// Messages that did not have the number that was due.
+    /// Messages whose number was not the expected one.
     private(set) var misplaced = 0
 
-    /// Messages asked for at a time; 0 without windows.
+    /// Messages requested at a time; 0 without windows.
     private let window: Int
-    /// Bytes of each since its last refill.
+    /// Bytes received by each since its last refill.
     private let unrefilled: UnsafeMutablePointer<Int>
     private let walkers: UnsafeMutablePointer<FrameWalker>
-    /// Nil where bytes count messages.
+    /// Nil if bytes are proportional to messages.
     private let readers: UnsafeMutablePointer<ResponseReader>?
     private let subscriptions: [Subscription]
     private let wire: any Wire
     private let buffer: UnsafeMutableRawBufferPointer
-    /// Why what arrived was not what was expected.
+    /// How received bytes differed from what was expected.
     private(set) var complaint: String?
 
     private static let readSize = 1 << 20
 
-    /// Connects all `subscriptions`. Their frames have one size. With `awaiting` each is waited for to take effect.
+    /// Connects all `subscriptions`. Their frames have the same size. With `awaiting`, waits until each is in effect.
     init(
         _ subscriptions: [Subscription], _ wire: any Wire, payload: Int, port: UInt16, awaiting: Bool = true
     ) throws(BenchError) {
@@ -85,7 +85,7 @@ final class Receivers {
         buffer.deallocate()
     }
 
-    /// Takes what has arrived on one of the sockets, with one read.
+    /// Receives from one of the sockets with one read.
     func read(_ index: Int) {
         let fd = sockets[index]
         let count: Int
@@ -125,7 +125,7 @@ final class Receivers {
             complaint = error.description
         }
         guard !reader.replies.isEmpty else { return }
-        // A few bytes, now and then: the socket has room.
+        // Only a few bytes now and then, so the socket has room.
         _ = reader.replies.withUnsafeBytes { Socket.write(sockets[index], $0) }
         reader.clearReplies()
     }
@@ -144,7 +144,7 @@ final class Receivers {
         }
     }
 
-    /// Compares frames byte by byte; what lies between them is not counted as received.
+    /// Compares frames byte by byte; anything between them does not count as received.
     private func compare(_ bytes: UnsafeRawBufferPointer, _ index: Int) {
         let expected = wire.delivered(to: subscriptions[index], payload: frame.payload).bytes
         var position = received[index] % frame.size
@@ -164,14 +164,14 @@ final class Receivers {
         }
     }
 
-    /// Asks again when half of the window is used.
+    /// Requests more when half of the window is used.
     private func refill(_ index: Int, _ count: Int) {
         unrefilled[index] += count
         let half = max(1, window / 2)
         let halves = unrefilled[index] / (half * frame.size)
         guard halves > 0, let request = wire.refill(subscriptions[index], halves * half) else { return }
         unrefilled[index] -= halves * half * frame.size
-        // A few bytes behind a connection that hardly sends: its socket has room.
+        // A few bytes on a connection that hardly sends anything, so its socket has room.
         _ = request.withUnsafeBytes { Socket.write(sockets[index], $0) }
     }
 
@@ -181,21 +181,21 @@ final class Receivers {
         ended += 1
     }
 
-    /// Messages that the slowest in `range` of those still connected has received.
+    /// The fewest messages received by any subscriber in `range` that is still connected.
     func slowest(in range: Range<Int>) -> Int {
         var least = Int.max
         for index in range where received[index] < least { least = received[index] }
         return least == .max ? 0 : least / frame.size
     }
 
-    /// Messages received by all together.
+    /// Messages received by all subscribers together.
     var messages: Int {
         var sum = 0
         for index in 0..<count { sum += received[index] / frame.size }
         return sum
     }
 
-    /// Begins to count anew, at the boundary of a message.
+    /// Resets the counters, at the boundary of a message.
     func reset() {
         for index in 0..<count { received[index] = 0 }
         reads = 0

@@ -1,8 +1,8 @@
-// ResponseReader: counts the messages in the responses of a gRPC call, however the stream of bytes is cut and however
-// many messages a response holds, and says what an HTTP/2 client must: acknowledgements of SETTINGS, PING and bytes.
-// It goes from message to message by their lengths and looks into none, unless they are to be compared.
+// ResponseReader: counts the messages in the responses of a gRPC call, however the byte stream is split and however
+// many messages a response holds, and sends what an HTTP/2 client must: acknowledgements of SETTINGS, PING and received
+// bytes. It skips from message to message by their lengths without looking inside, unless they are to be compared.
 //
-//     HTTP/2:  head ──> payload of DATA ──────> head …        other frames: kept whole, and dealt with
+//     HTTP/2:  head ──> payload of DATA ──────> head …        other frames: buffered whole, then handled
 //     in DATA: flag ──> length ──> tag ──> value [──> content] ──> tag … ──> flag …
 
 struct ResponseReader {
@@ -20,16 +20,16 @@ struct ResponseReader {
     }
 
     private let payload: Int
-    /// What is to be sent to the server.
+    /// Bytes to send to the server.
     private(set) var replies: [UInt8] = []
-    /// Bytes of DATA that are not acknowledged.
+    /// Bytes of DATA that have not been acknowledged.
     private var unacknowledged = 0
 
     // HTTP/2
     private var place = Place.head
-    /// The head of a frame, and of a control frame also its payload, as far as it came.
+    /// The head of a frame, and of a control frame also its payload, as far as received.
     private var kept: [UInt8] = []
-    /// Bytes of the frame's payload that are still to come.
+    /// Remaining bytes of the frame's payload.
     private var frameLeft = 0
 
     // gRPC and protobuf
@@ -37,16 +37,16 @@ struct ResponseReader {
     private var number = 0
     private var digits = 0
     private var tag: UInt8 = 0
-    /// Bytes of the response, and of the field's content, that are still to come.
+    /// Remaining bytes of the response, and of the field's content.
     private var left = 0
     private var content = 0
-    /// A message that is to be compared, as far as it came.
+    /// A message to compare, as far as received.
     private var message: [UInt8] = []
 
     private static let headSize = 9
     /// SubscribeResponse.messages.
     private static let messagesTag: UInt8 = 1 << 3 | 2
-    /// Longer frames than that are no control frames of a server that means well.
+    /// Well-behaved servers send no control frames longer than this.
     private static let longestControl = 16 << 10
 
     /// - Parameter payload: bytes of each message's payload.
@@ -55,8 +55,8 @@ struct ResponseReader {
         kept.reserveCapacity(64)
     }
 
-    /// Takes bytes as they come from the socket; returns how many messages they complete. With `comparing`, whose
-    /// changes come between messages, their payloads must be those of `MessageFrame.bytes`.
+    /// Parses bytes from the socket; returns how many messages they complete. With `comparing`, which may only change
+    /// between messages, their payloads must equal those of `MessageFrame.bytes`.
     mutating func take(_ bytes: UnsafeRawBufferPointer, comparing: Bool = false) throws(BenchError) -> Int {
         var offset = 0
         var count = 0
@@ -79,7 +79,7 @@ struct ResponseReader {
         return count
     }
 
-    /// What is to be sent is sent.
+    /// Called when the replies have been sent.
     mutating func clearReplies() { replies.removeAll(keepingCapacity: true) }
 
     // MARK: Frames
@@ -181,8 +181,8 @@ struct ResponseReader {
         }
     }
 
-    /// A message whose payload is not what was published is an error. The one that opens a publisher's channel, which
-    /// holds zeros, may have come late enough for the first subscribers.
+    /// Throws if a message's payload is not what was published. The message that opens a publisher's channel, which
+    /// contains zeros, may arrive late enough for the first subscribers to receive it.
     private mutating func compare() throws(BenchError) {
         defer { message.removeAll(keepingCapacity: true) }
         // Message.sequence, then Message.payload: fields 1 and 2.

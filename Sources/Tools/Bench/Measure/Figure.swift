@@ -1,8 +1,8 @@
-// Figure: what one run of one case on one system brought, and what several runs together say.
+// Figure: the results of one run of one case on one system, and the aggregate of several runs.
 
 import Measure
 
-/// What is measured. The raw value is its name in the JSON.
+/// A metric. Its raw value is its name in the JSON.
 enum Metric: String, CaseIterable {
     case cpuPerDelivery = "cpu_ns_per_delivery"
     case cpuPerAcknowledgement = "cpu_ns_per_ack"
@@ -56,14 +56,14 @@ struct Figure {
 /// The runs of one case on one system.
 struct Series {
     var figures: [Figure] = []
-    /// Why runs brought nothing.
+    /// Why runs failed.
     var failures: [String] = []
 
     func values(_ metric: Metric) -> [Double] { figures.compactMap { $0[metric] } }
 
     func median(_ metric: Metric) -> Double? { Statistics.median(values(metric)) }
 
-    /// How far the runs are apart: the largest less the smallest, as a fraction of the median. Nil for a single
+    /// How far the runs differ: the largest minus the smallest value, as a fraction of the median. Nil for a single
     /// run.
     func spread(_ metric: Metric) -> Double? { Statistics.spread(values(metric)) }
 }

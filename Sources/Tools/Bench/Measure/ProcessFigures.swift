@@ -1,16 +1,16 @@
-// ProcessFigures: what /proc tells of another process: CPU time in nanoseconds, memory, open connections.
+// ProcessFigures: statistics of another process from /proc: CPU time in nanoseconds, memory, open connections.
 
 import EventLoop
 import Glibc
 
-/// Nanoseconds on CPUs, and ready to run while something else had them.
+/// Nanoseconds on a CPU, and nanoseconds ready to run while something else had it.
 struct CPUTime: Equatable {
     var used: UInt64 = 0
     var waited: UInt64 = 0
 }
 
 enum ProcessFigures {
-    /// What all threads of a process had of CPUs, to the precision of a scheduler tick.
+    /// CPU time of all threads of a process, to the precision of a scheduler tick.
     static func time(of process: Int32) -> CPUTime {
         var sum = CPUTime()
         let directory = "/proc/\(process)/task"
@@ -24,20 +24,20 @@ enum ProcessFigures {
         return sum
     }
 
-    /// Bytes resident now, and at most so far.
+    /// Resident bytes, now and at the peak.
     static func memory(of process: Int32) -> (resident: Int, peak: Int) {
         let status = Machine.text(ofFile: "/proc/\(process)/status") ?? ""
         return (kilobytes("VmRSS", in: status) << 10, kilobytes("VmHWM", in: status) << 10)
     }
 
-    /// The first two of schedstat's three figures.
+    /// The first two of the three values in schedstat.
     static func schedstat(_ text: String) -> CPUTime? {
         let words = text.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { UInt64($0) }
         guard words.count == 3, let used = words[0], let waited = words[1] else { return nil }
         return CPUTime(used: used, waited: waited)
     }
 
-    /// A line `Name:   1234 kB` of /proc/PID/status; 0 when it is not there.
+    /// The value of a line `Name:   1234 kB` in /proc/PID/status; 0 if there is no such line.
     static func kilobytes(_ name: String, in status: String) -> Int {
         for line in status.split(separator: "\n") where line.hasPrefix(name + ":") {
             let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" })

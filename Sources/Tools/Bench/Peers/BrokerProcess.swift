@@ -1,4 +1,4 @@
-// BrokerProcess: a broker that runs for one figure, on CPUs of its own.
+// BrokerProcess: a broker that runs for one measurement, on its own CPUs.
 
 import CBench
 import EventLoop
@@ -6,7 +6,7 @@ import Glibc
 
 final class BrokerProcess {
     let id: Int32
-    /// Where publishers connect, and where subscribers do: mostly the same.
+    /// The ports for publishers and for subscribers, usually the same.
     let port: UInt16
     let subscriberPort: UInt16
     private let log: String
@@ -15,7 +15,7 @@ final class BrokerProcess {
 
     /// Starts a broker and waits until it accepts connections.
     ///
-    /// - Parameter directory: an empty one for it alone.
+    /// - Parameter directory: an empty directory for this broker.
     init(_ contender: Contender, _ programs: Programs, cpus: [Int], directory: String) throws(BenchError) {
         let port = try BrokerProcess.freePort()
         var other = port
@@ -37,7 +37,7 @@ final class BrokerProcess {
         }
     }
 
-    /// Nothing of a broker outlives its figure, so there is nothing to end gently.
+    /// Nothing of a broker is needed after its measurement, so it is killed.
     func stop() {
         kill(id, SIGKILL)
         var status: Int32 = 0

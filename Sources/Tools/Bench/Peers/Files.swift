@@ -1,4 +1,4 @@
-// Files: a scratch directory per figure, and files written whole.
+// Files: a scratch directory for each measurement, and writing complete files.
 
 import EventLoop
 import Glibc
@@ -26,14 +26,15 @@ enum Files {
         return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Brokers run in directories of their own. A link, such as a virtual environment's Python, is not followed.
+    /// Makes a path absolute, because brokers run in their own directories. Symbolic links, such as a virtual
+    /// environment's Python, are not resolved.
     static func absolute(_ path: String) -> String {
         guard !path.hasPrefix("/"), let directory = getcwd(nil, 0) else { return path }
         defer { free(directory) }
         return String(cString: directory) + "/" + path
     }
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory with all its contents.
     static func remove(_ directory: String) {
         for name in ProcessFigures.entries(of: directory) {
             let path = directory + "/" + name

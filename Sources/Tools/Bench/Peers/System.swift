@@ -1,23 +1,23 @@
-// System: what is compared, and how each is started: as its makers deliver it, on one address and port, without
-// persistence. What is set beside that is set so that nothing is lost or ended while throughput is measured.
+// System: the systems compared, and how each is started: with its default settings, on one address and port, without
+// persistence. Other settings are changed only so that nothing is lost or disconnected during throughput measurements.
 
 import Glibc
 
 enum System: String, CaseIterable {
     case forebay, pump, nats, redis, mosquitto
-    /// Forebay's HTTP: subscribers speak gRPC, publishers RSocket, or requests are POSTs.
+    /// Forebay over HTTP: subscribers use gRPC and publishers RSocket, or requests are POSTs.
     case forebayHTTP = "forebay-http"
-    /// A minimal gRPC server in Python, over gRPC's C core.
+    /// A minimal gRPC server in Python, on gRPC's C core.
     case grpcio
-    // They answer with files.
+    // File servers.
     case nghttpd, h2o
 
-    /// Those that carry messages.
+    /// The systems that carry messages.
     static let brokers = allCases.filter { !$0.servesFiles }
 
     var servesFiles: Bool { self == .nghttpd || self == .h2o }
 
-    /// Subscribers have a port of their own.
+    /// Subscribers use a separate port.
     var hasTwoPorts: Bool { self == .forebayHTTP || self == .grpcio }
 
     var wire: any Wire {
@@ -44,29 +44,29 @@ enum System: String, CaseIterable {
     }
 }
 
-/// One side of a comparison: a system, and what is particular about how it is run.
+/// One side of a comparison: a system, and how it is run.
 struct Contender {
     var system: System
-    /// Event-loop threads of Forebay; the others are as they are.
+    /// Event-loop threads of Forebay; other systems use their defaults.
     var threads = 1
-    /// Subscribers that never read, beside the others.
+    /// Additional subscribers that never read.
     var stalled = 0
-    /// Instead of as many as the case has.
+    /// Overrides the case's number of subscribers.
     var subscribers: Int?
-    /// Topics with a subscription each on which nothing happens, and connections that subscribe and cancel.
+    /// Idle topics with a subscription each, and connections that subscribe and cancel.
     var otherTopics = 0
     var churners = 0
-    /// How the library takes messages.
+    /// How the library reads messages.
     var taking: Taking?
-    /// More arguments for Forebay.
+    /// Additional arguments for Forebay.
     var arguments: [String] = []
     /// NATS with JetStream.
     var acknowledges = false
-    /// Connections that must be possible.
+    /// The number of connections that must be possible.
     var connections = 1024
-    /// Bytes of a payload, which the grpcio server is told.
+    /// Bytes of a payload, passed to the grpcio server.
     var payload = 128
-    /// Messages in a response of grpcio, at most.
+    /// The most messages in a response of grpcio.
     var perResponse = 1
 
     var name: String {
@@ -82,22 +82,22 @@ struct Contender {
     }
 }
 
-/// Where programs are.
+/// The paths of programs.
 struct Programs {
     var paths: [System: String]
 
     func path(_ system: System) -> String { paths[system == .forebayHTTP ? .forebay : system] ?? system.rawValue }
 }
 
-/// How to start a contender: arguments, and a configuration file if it wants one.
+/// How to start a contender: its arguments, and a configuration file if needed.
 struct Launch {
     var arguments: [String]
     var configuration: String?
 
     static let configurationFile = "bench.conf"
-    /// Absolute, as brokers run in directories of their own.
+    /// Absolute, because brokers run in their own directories.
     static let grpcioServer = Files.absolute("Bench/grpcio_server.py")
-    /// What those that serve files serve.
+    /// The file that file servers serve.
     static let file = "file"
 
     init(_ contender: Contender, port: UInt16, subscriberPort: UInt16) {
@@ -116,7 +116,7 @@ struct Launch {
             arguments = ["--no-tls", "--workers=1", "--htdocs=.", "--address=127.0.0.1", "\(port)"]
         case .h2o:
             arguments = ["-c", Launch.configurationFile]
-            // Started by root it would become a user that may not read the directory.
+            // If started by root, it would switch to a user that cannot read the directory.
             configuration = """
                 listen: { host: 127.0.0.1, port: \(port) }
                 num-threads: 1
@@ -132,7 +132,7 @@ struct Launch {
             arguments = ["pump", String(port)]
         case .nats:
             arguments = ["-c", Launch.configurationFile]
-            // A PING every hour: the generator does not answer.
+            // Only one PING per hour, because the generator does not answer.
             configuration = "listen: 127.0.0.1:\(port)\nping_interval: \"1h\"\n"
             if contender.acknowledges {
                 configuration! += "jetstream: { store_dir: \"store\", max_mem: 1G, max_file: 1G }\n"
@@ -144,7 +144,7 @@ struct Launch {
             ]
         case .mosquitto:
             arguments = ["-c", Launch.configurationFile]
-            // By default it drops messages once 1,000 wait for a subscriber, without telling.
+            // By default it silently drops messages once 1,000 wait for a subscriber.
             configuration = """
                 listener \(port) 127.0.0.1
                 allow_anonymous true

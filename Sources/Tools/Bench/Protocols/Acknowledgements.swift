@@ -1,4 +1,4 @@
-// Acknowledgements: counts the answers to acknowledged publishes, in RSocket's frames and in NATS's lines.
+// Acknowledgements: counts the responses to acknowledged publishes, in RSocket frames and in NATS lines.
 
 import RSocket
 
@@ -10,7 +10,7 @@ struct AcknowledgementReader {
 
     init(_ dialect: Dialect) { self.dialect = dialect }
 
-    /// Takes bytes as they come from the socket; returns how many acknowledgements they complete.
+    /// Parses bytes from the socket; returns how many acknowledgements they complete.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(BenchError) -> Int {
         rest.append(contentsOf: bytes)
         var offset = 0
@@ -23,7 +23,7 @@ struct AcknowledgementReader {
         return count
     }
 
-    /// The end of the unit that begins at `offset`, and whether it is an acknowledgement; nil when it is not all here.
+    /// The end of the unit that begins at `offset`, and whether it is an acknowledgement; nil if it is incomplete.
     private func next(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
         switch dialect {
         case .rsocket: return try frame(from: offset)
@@ -43,7 +43,7 @@ struct AcknowledgementReader {
         return (end, type == FrameType.payload.rawValue)
     }
 
-    /// `MSG subject sid size`, then as many bytes; everything else is a line alone.
+    /// `MSG subject sid size`, followed by that many bytes; everything else is a single line.
     private func line(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
         var end = offset
         while end < rest.count, rest[end] != 10 { end += 1 }

@@ -1,17 +1,17 @@
-// Credits: what a publisher reads of the broker's half of its channel.
+// Credits: what a publisher reads from the broker's half of its channel.
 
 import Bytes
 import RSocket
 
-/// Takes RSocket frames apart as far as a publisher must.
+/// Parses RSocket frames as far as a publisher needs.
 struct CreditReader {
     /// Messages granted so far.
     private(set) var granted = 0
-    /// The broker's half is complete: all is acknowledged.
+    /// The broker's half is complete: everything is acknowledged.
     private(set) var isComplete = false
     private var rest: [UInt8] = []
 
-    /// Takes bytes as they come from the socket.
+    /// Parses bytes from the socket.
     mutating func take(_ bytes: UnsafeRawBufferPointer) throws(BenchError) {
         rest.append(contentsOf: bytes)
         var offset = 0

@@ -1,9 +1,9 @@
-// GRPCWire: subscribers that call `Subscribe` of forebay.v1.PubSub over HTTP/2 without TLS, each on a connection of its
-// own. Publishers are no part of what is compared: Forebay's is the RSocket one of the other cases, that of the grpcio
-// server a bare connection.
+// GRPCWire: subscribers that call `Subscribe` of forebay.v1.PubSub over HTTP/2 without TLS, each on its own connection.
+// Publishers are not part of the comparison: Forebay's uses RSocket as in the other cases, the grpcio server's a plain
+// TCP connection.
 
 struct GRPCWire: Wire {
-    /// How publishers speak, on a port of their own.
+    /// The protocol of publishers, on their own port.
     private let publishers: any Wire
 
     init(publishers: any Wire) { self.publishers = publishers }
@@ -13,10 +13,10 @@ struct GRPCWire: Wire {
 
     /// The client's first stream.
     static let stream: UInt32 = 1
-    /// What a server may send before it is acknowledged, on the stream and on the connection: so much that it never
-    /// waits for that. Half of it is acknowledged at a time.
+    /// How much a server may send without acknowledgement, on the stream and on the connection: enough that it never
+    /// has to wait. Half of it is acknowledged at a time.
     static let window = 8 << 20
-    /// The window of a connection before anything is said (RFC 9113, 6.9.2).
+    /// The initial window of a connection (RFC 9113, 6.9.2).
     private static let initialWindow = 65_535
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting {
@@ -27,7 +27,7 @@ struct GRPCWire: Wire {
         // END_HEADERS.
         bytes += GRPCWire.frame(type: 1, flags: 4, stream: GRPCWire.stream, GRPCWire.head)
         bytes += GRPCWire.message(GRPCWire.field(1, try open(subscription)))
-        // Nothing is waited for: a probe tells when every subscription is in effect.
+        // Waits for nothing: a probe determines when every subscription is in effect.
         return Greeting(bytes)
     }
 
@@ -37,7 +37,7 @@ struct GRPCWire: Wire {
 
     func published(topic: Int, payload: Int) -> MessageFrame { publishers.published(topic: topic, payload: payload) }
 
-    /// Responses have many shapes: what is counted is their messages, each as its payload.
+    /// Responses take many forms: their messages are counted, each as its payload.
     func delivered(to subscription: Subscription, payload: Int) -> MessageFrame {
         MessageFrame(head: [], payload: payload)
     }
@@ -46,7 +46,7 @@ struct GRPCWire: Wire {
         GRPCWire.message([2 << 3] + GRPCWire.varint(UInt64(count)))
     }
 
-    /// The message Open.
+    /// The Open message.
     private func open(_ subscription: Subscription) throws(BenchError) -> [UInt8] {
         var bytes = GRPCWire.field(1, Array(name(subscription.topic).utf8))
         let credit = subscription.window ?? Int(RSocketWire.unbounded)
@@ -63,9 +63,9 @@ struct GRPCWire: Wire {
         return bytes
     }
 
-    /// The header section, of the static table and of literals that nobody remembers (RFC 7541, 6.2.2).
+    /// The header section, from the static table and from literals that are not indexed (RFC 7541, 6.2.2).
     private static let head: [UInt8] = {
-        // :method POST, :scheme http, then :path, :authority and content-type by their index.
+        // :method POST, :scheme http, then :path, :authority and content-type by index.
         var bytes: [UInt8] = [0x83, 0x86]
         bytes += [0x04] + text("/forebay.v1.PubSub/Subscribe")
         bytes += [0x01] + text("127.0.0.1")
@@ -77,7 +77,7 @@ struct GRPCWire: Wire {
 
     // MARK: Frames
 
-    /// A DATA frame with one message of gRPC's.
+    /// A DATA frame with one gRPC message.
     static func message(_ bytes: [UInt8]) -> [UInt8] {
         frame(type: 0, stream: stream, [0] + bigEndian(bytes.count) + bytes)
     }
@@ -111,7 +111,7 @@ struct GRPCWire: Wire {
     }
 }
 
-/// A publisher that sends payloads one behind the other, and nothing else: what the grpcio server takes in.
+/// A publisher that sends payloads one after another and nothing else, for the grpcio server.
 struct BareWire: Wire {
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting {
         throw BenchError("subscribers do not speak this")

@@ -20,7 +20,7 @@ struct MQTTWire: Wire {
         published(topic: subscription.topic, payload: payload)
     }
 
-    /// A clean session under a name that the broker makes up, without keep-alive.
+    /// A clean session with a name assigned by the broker, without keep-alive.
     private static let connect = packet(0x10, string("MQTT") + [4, 2, 0, 0] + string(""))
 
     private static func packet(_ type: UInt8, _ body: [UInt8]) -> [UInt8] { [type] + length(body.count) + body }
@@ -29,7 +29,7 @@ struct MQTTWire: Wire {
         [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 0xff)] + Array(text.utf8)
     }
 
-    /// "Remaining length": seven bits a byte, the lowest first (MQTT 3.1.1, 2.2.3).
+    /// "Remaining length": seven bits per byte, lowest first (MQTT 3.1.1, 2.2.3).
     static func length(_ count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = count

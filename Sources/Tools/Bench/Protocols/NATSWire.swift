@@ -1,12 +1,12 @@
-// NATSWire: the NATS client protocol, core publish and subscribe without replies, and for acknowledged publishes a
-// JetStream stream in memory.
+// NATSWire: the NATS client protocol: core publish and subscribe without replies, and for acknowledged publishes an
+// in-memory JetStream stream.
 
 struct NATSWire: Wire {
-    /// A PING comes a few seconds after connecting, and is let lie: the broker's patience is an hour.
+    /// A PING arrives a few seconds after connecting and is not answered: the broker waits for an hour.
     var noise: Noise? { Noise(first: UInt8(ascii: "P"), count: "PING\r\n".utf8.count) }
 
     static let connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":true,\"protocol\":0}\r\n"
-    /// Where acknowledgements arrive.
+    /// The subject on which acknowledgements arrive.
     static let inbox = "_INBOX.b"
     private static let ping = Array("PING\r\n".utf8)
     private static let pong = Array("PONG\r\n".utf8)
@@ -29,7 +29,7 @@ struct NATSWire: Wire {
         return MessageFrame(head: Array(head.utf8), payload: payload, tail: [13, 10])
     }
 
-    /// Creates the stream: in memory, the latest 1,024 messages, as a Forebay topic retains them.
+    /// Creates the stream: in memory, with the latest 1,024 messages, as in a Forebay topic.
     static func stream(of topic: String) -> Greeting {
         let configuration =
             "{\"name\":\"BENCH\",\"subjects\":[\"\(topic)\"],\"storage\":\"memory\",\"retention\":\"limits\","

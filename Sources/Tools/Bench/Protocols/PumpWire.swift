@@ -1,4 +1,4 @@
-// PumpWire: the byte pump, which frames nothing. Its messages are as long as Forebay's frames, so that both move the
+// PumpWire: the byte pump, which has no framing. Its messages are as long as Forebay's frames, so that both move the
 // same bytes.
 
 import RSocket

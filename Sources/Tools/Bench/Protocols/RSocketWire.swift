@@ -1,6 +1,6 @@
 // RSocketWire: Forebay over RSocket. A subscriber is a REQUEST_STREAM, a publisher a REQUEST_CHANNEL under the broker's
-// credits, an acknowledged publish a REQUEST_RESPONSE. Acknowledgements of the channel are asked for once: the rest of
-// them conflates in the broker.
+// credit, an acknowledged publish a REQUEST_RESPONSE. Only one acknowledgement of the channel is requested; the broker
+// merges the others.
 
 import Bytes
 import RSocket
@@ -9,7 +9,7 @@ struct RSocketWire: Wire {
     var grantsPublishers: Bool { true }
     /// The channel's stream id, and that of the only stream of most subscribers.
     static let stream: UInt32 = 1
-    /// "Without bounds".
+    /// Unbounded credit.
     static let unbounded: UInt32 = 0x7fff_ffff
     private static let ready = Array("ready".utf8)
 
@@ -37,14 +37,14 @@ struct RSocketWire: Wire {
         return RSocketWire.answered(out)
     }
 
-    /// A connection whose first request is still to come.
+    /// A connection without requests yet.
     func connection() -> Greeting {
         var out = ByteBuffer()
         setup(&out)
         return RSocketWire.answered(out)
     }
 
-    /// A subscription that is cancelled at once, and can be made again on the same stream.
+    /// A subscription that is cancelled at once and can be repeated on the same stream.
     static func churn(topic: String) throws(BenchError) -> [UInt8] {
         var out = ByteBuffer()
         let route = try RSocketWire.route(topic)
@@ -54,7 +54,7 @@ struct RSocketWire: Wire {
         return Array(out.readable)
     }
 
-    /// With a question that is answered behind the requests, and so a sign that they were taken.
+    /// Adds a KEEPALIVE, which is answered after the requests and so shows that they were accepted.
     private static func answered(_ out: borrowing ByteBuffer) -> Greeting {
         var keepalive = ByteBuffer()
         ready.withUnsafeBytes { FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive) }
@@ -82,7 +82,7 @@ struct RSocketWire: Wire {
         RSocketWire.payload(stream: subscription.stream, count: payload)
     }
 
-    /// The end of the publisher's half; the broker answers with the end of its own once all is acknowledged.
+    /// The end of the publisher's half; the broker ends its own half once everything is acknowledged.
     static func complete() -> [UInt8] {
         var out = ByteBuffer()
         FrameWriter.payload(
@@ -111,7 +111,7 @@ struct RSocketWire: Wire {
 
     func setup(_ out: inout ByteBuffer) {
         var setup = SetupRequest()
-        // No case lasts longer, so that nobody need send a KEEPALIVE.
+        // Longer than any case, so that no KEEPALIVE needs to be sent.
         setup.keepalive = 600_000
         setup.lifetime = 600_000
         FrameWriter.setup(setup, into: &out)
@@ -133,7 +133,7 @@ struct RSocketWire: Wire {
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute([route], into: &out)
         } catch {
-            throw BenchError("the route \(route) cannot be sent: \(error.message)")
+            throw BenchError("the route \(route) cannot be sent: \(error.sentence)")
         }
         return out
     }

@@ -1,4 +1,4 @@
-// RedisWire: Redis pub/sub in RESP 2. Publishers turn replies off: nobody else has to send one per message either.
+// RedisWire: Redis pub/sub in RESP 2. Publishers disable replies, because no other system sends one per message.
 
 struct RedisWire: Wire {
     func subscriber(_ subscription: Subscription) -> Greeting {

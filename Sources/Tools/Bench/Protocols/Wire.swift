@@ -1,13 +1,13 @@
-// Wire: what a protocol looks like to the load generator, as bytes made beforehand. While a figure is taken a publisher
-// sends copies of one frame and a subscriber counts bytes, whatever the protocol is. Only credits (RSocket),
-// acknowledgements and responses (gRPC), which hold as many messages as the server likes, are read.
+// Wire: a protocol as the load generator sees it: bytes prepared in advance. During a measurement a publisher sends
+// copies of one frame and a subscriber counts bytes, in any protocol. Only credit (RSocket), acknowledgements, and
+// responses with any number of messages (gRPC) are parsed.
 
-/// What is said first on a connection, and the bytes at the end of the answer that tell that it took effect.
+/// What is sent first on a connection, and the bytes at the end of the response that confirm it.
 struct Greeting: Equatable {
     var bytes: [UInt8]
-    /// What has no purpose but to be answered.
+    /// A request whose only purpose is its response.
     var question: [UInt8]
-    /// Empty when there is nothing to wait for.
+    /// Empty if there is nothing to wait for.
     var sign: [UInt8]
 
     init(_ bytes: [UInt8], question: [UInt8] = [], sign: [UInt8] = []) {
@@ -16,11 +16,11 @@ struct Greeting: Equatable {
         self.sign = sign
     }
 
-    /// The same without waiting for it to take effect.
+    /// The same without waiting for confirmation.
     var unanswered: Greeting { Greeting(bytes) }
 }
 
-/// A message on the wire. Its size is the same for every message of a case, so that bytes count messages.
+/// A message on the wire. All messages of a case have the same size, so that bytes can be converted to messages.
 struct MessageFrame: Equatable {
     var head: [UInt8]
     var payload: Int
@@ -38,7 +38,7 @@ struct MessageFrame: Equatable {
     var bytes: [UInt8] { head + [UInt8](repeating: UInt8(ascii: "x"), count: payload) + tail }
 }
 
-/// Something that the broker may put between messages unasked, known by its first byte: NATS's PING.
+/// Something that the broker may send unasked between messages, identified by its first byte: NATS's PING.
 struct Noise: Equatable {
     var first: UInt8
     var count: Int
@@ -47,30 +47,30 @@ struct Noise: Equatable {
 /// One subscription of a case.
 struct Subscription: Equatable {
     var topic = 0
-    /// RSocket: the id of its stream.
+    /// RSocket: the stream id.
     var stream: UInt32 = 1
-    /// RSocket and gRPC: messages asked for at a time, refilled when half are used; nil asks for all.
+    /// RSocket and gRPC: messages requested at a time, refilled when half are used; nil for unbounded credit.
     var window: Int?
     /// RSocket and gRPC: options, as in an RSocket route.
     var options = Subscription.unlimited
 
-    /// What a throughput case subscribes with: nothing is dropped, publishers are held back before it would be.
+    /// The options in throughput cases: nothing is dropped, because publishers are held back first.
     static let unlimited = "overflow=block&buffer=1000000"
 }
 
 /// A protocol of a pub/sub system.
 protocol Wire {
     var noise: Noise? { get }
-    /// The broker grants each message of a publisher, beginning with the second.
+    /// The broker grants each message of a publisher, starting with the second.
     var grantsPublishers: Bool { get }
-    /// What a subscriber receives is read by a `ResponseReader`: its bytes do not tell how many messages they are.
+    /// A `ResponseReader` reads what a subscriber receives, because its bytes are not proportional to messages.
     var answersWithResponses: Bool { get }
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting
     func published(topic: Int, payload: Int) -> MessageFrame
     func delivered(to subscription: Subscription, payload: Int) -> MessageFrame
-    /// What asks for `count` more messages; nil where everything is sent unasked.
+    /// A request for `count` more messages; nil if the broker sends everything without requests.
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]?
 }
 
@@ -81,11 +81,11 @@ extension Wire {
 
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? { nil }
 
-    /// Every name of a topic has the same length.
+    /// All topic names have the same length.
     func name(_ topic: Int) -> String { "bench\(topic)" }
 }
 
-/// Why a figure could not be taken.
+/// Why a measurement failed.
 struct BenchError: Error, CustomStringConvertible {
     var description: String
 

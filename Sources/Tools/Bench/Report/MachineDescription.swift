@@ -1,4 +1,4 @@
-// MachineDescription: on what it was measured.
+// MachineDescription: the machine on which the measurements were taken.
 
 import EventLoop
 import Glibc

@@ -1,15 +1,15 @@
-// Results: everything that was measured, as one table for people.
+// Results: all measurements, as one table for people.
 
 struct Results {
     let cases: [Case]
-    /// By case and contender, in their order.
+    /// By case and contender, in order.
     var series: [[Series]]
     var machine: [(name: String, value: String)] = []
-    /// What ran, and its own words on its version.
+    /// The systems that ran, and the version that each reports.
     var systems: [(name: String, version: String)] = []
-    /// CPUs that no generator runs on.
+    /// CPUs not used by the generator.
     var freeCPUs = 1
-    /// Messages per second that the case of that name was run at, if it was.
+    /// Messages per second of the case with that name, if it was run.
     var halfOfNATS: Double?
 
     init(cases: [Case]) {
@@ -17,7 +17,7 @@ struct Results {
         series = cases.map { [Series](repeating: Series(), count: $0.contenders.count) }
     }
 
-    /// Columns beside the compared figure; each is left out where nobody has it.
+    /// Columns besides the compared metric; each is omitted if no contender has a value.
     private static let columns: [(title: String, metric: Metric)] = [
         ("deliveries/s", .deliveriesPerSecond), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
         ("pairs/s", .pairs), ("broker", .utilisation), ("at rest", .rest), ("generator", .generator), ("p50 µs", .p50),
@@ -56,7 +56,7 @@ struct Results {
         }
         for (title, metric) in Results.columns {
             var cell = series.median(metric).map { Text.value($0, metric) } ?? ""
-            // The unit stands above.
+            // The unit is in the header.
             if title.hasSuffix("µs") || title.hasSuffix("MiB") || title.hasSuffix("/s") {
                 cell = cell.split(whereSeparator: { $0 == " " || $0 == "/" }).first.map(String.init) ?? ""
             }
@@ -117,7 +117,7 @@ struct Results {
         return text.isEmpty ? "" : "\nGoals:\n" + text
     }
 
-    /// Whether a goal is reached; nil when this machine cannot tell.
+    /// Whether a goal is reached; nil if this machine cannot decide.
     func judge(_ goal: Goal, _ outcome: Double) -> Bool? {
         goal.cpus <= freeCPUs ? goal.isReached(by: outcome) : nil
     }
@@ -127,7 +127,7 @@ struct Results {
         return Text.value(value, goal.metric)
     }
 
-    /// Waiting for a CPU, by wall time, above which a figure says as much about what else ran.
+    /// The fraction of wall time waiting for a CPU above which other processes may have distorted a result.
     private static let disturbed = 0.03
 
     private func disturbances() -> String {

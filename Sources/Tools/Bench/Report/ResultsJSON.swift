@@ -1,4 +1,4 @@
-// ResultsJSON: everything that was measured, every single figure, for programs.
+// ResultsJSON: every single measurement, for programs.
 
 extension Results {
     func json() -> String {

@@ -1,9 +1,9 @@
-// Text: figures as people read them.
+// Text: numbers formatted for people.
 
 import Glibc
 
 enum Text {
-    /// At least `width` columns.
+    /// Pads `text` to at least `width` columns.
     static func pad(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
@@ -12,7 +12,7 @@ enum Text {
         String(repeating: " ", count: max(0, width - text.count)) + text
     }
 
-    /// `value` with so many decimals, and commas between thousands.
+    /// `value` with this many decimals, and commas between thousands.
     static func number(_ value: Double, decimals: Int) -> String {
         guard value.isFinite else { return "-" }
         var scale = 1.0
@@ -31,12 +31,12 @@ enum Text {
         return (value < 0 && whole > 0 ? "-" : "") + text
     }
 
-    /// Three digits that count.
+    /// Three significant digits.
     static func short(_ value: Double) -> String {
         number(value, decimals: abs(value) < 10 ? 2 : abs(value) < 100 ? 1 : 0)
     }
 
-    /// In the unit in which the metric is told: nanoseconds of CPU, microseconds of latency, MiB or KiB of memory.
+    /// In the metric's unit: nanoseconds of CPU, microseconds of latency, MiB or KiB of memory.
     static func value(_ value: Double, _ metric: Metric) -> String {
         switch metric {
         case .p50, .p99, .p999, .p9999, .maximum: return short(value / 1000) + " µs"

@@ -1,6 +1,6 @@
-// NaiveShareReplay: what shareReplay is compared with: a lock, an array of what is retained, an array of subscribers
-// and one of values for each. What one writes in an hour, and what is found in tutorials – with their lock held while
-// subscribers are called, and without overflow policies, re-entrancy and the end's wait for demand.
+// NaiveShareReplay: the baseline for shareReplay: a lock, an array of retained values, an array of subscribers and an
+// array of values for each. It is what tutorials show, with the lock held while subscribers are called, and without
+// overflow policies, re-entrancy, or an end that waits for demand.
 
 import Glibc
 import Streams

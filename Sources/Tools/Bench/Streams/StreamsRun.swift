@@ -1,5 +1,5 @@
-// StreamsRun: `bench streams`, the throughput of the library's shareReplay beside a naive one. Both run in turn within
-// each round, so that what else the machine does meets both alike; what counts is the ratio.
+// StreamsRun: `bench streams`, the throughput of the library's shareReplay next to a naive one. Both alternate within
+// each round, so that other load on the machine affects both; the ratio is what counts.
 
 import Glibc
 import Streams
@@ -8,7 +8,7 @@ enum StreamsRun {
     private static let subscribers = 10
     private static let capacity = 16
 
-    /// How the subscribers ask.
+    /// How the subscribers request values.
     private enum Asking: CaseIterable {
         case everything, batches, oneByOne
 
@@ -28,7 +28,7 @@ enum StreamsRun {
         }
     }
 
-    /// `bench streams [ROUNDS]`. Prints ns of CPU time for a value to all subscribers, of the median and the best
+    /// `bench streams [ROUNDS]`. Prints the CPU time in ns per value to all subscribers, for the median and the best
     /// round, and the median of the ratios.
     static func run(rounds: Int, values: Int) {
         print("shareReplay(capacity: \(capacity)) to \(subscribers) subscribers, \(values) values, \(rounds) rounds;")
@@ -37,7 +37,7 @@ enum StreamsRun {
             var ours: [Double] = []
             var naive: [Double] = []
             for round in 0..<rounds {
-                // Every other round goes the other way, so that neither always follows the other.
+                // Alternate rounds run in reverse order, so that neither always follows the other.
                 for turn in 0..<2 {
                     if (round + turn) % 2 == 0 {
                         ours.append(measure(values, asking) { $0.shareReplay(capacity: capacity) })
@@ -70,7 +70,7 @@ enum StreamsRun {
         return Double(end - start) / Double(count)
     }
 
-    /// CPU time of this thread, which does everything, in ns.
+    /// CPU time of this thread, which does all the work, in ns.
     private static func now() -> Int {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -89,7 +89,7 @@ enum StreamsRun {
     private static func rounded(_ figure: Double) -> String { "\((figure * 10).rounded() / 10)" }
 }
 
-/// The upstream: as little as can be, and the same for both.
+/// The upstream: does as little as possible, and is the same for both.
 private final class Hose: Streams.Publisher {
     typealias Output = Int
     typealias Failure = Never
@@ -106,14 +106,14 @@ private final class Hose: Streams.Publisher {
     func finish() { subscriber?.receive(completion: .finished) }
 }
 
-/// Counts, and asks for as many as it has received when that is a whole batch.
+/// Counts values, and requests a new batch when a whole batch has been received.
 private final class Counter: Subscriber, @unchecked Sendable {
     private let batch: Int
     private(set) var count = 0
     private(set) var sum = 0
     private(set) var hasEnded = false
 
-    /// - Parameter batch: 0 for everything at once.
+    /// - Parameter batch: 0 for unbounded demand.
     init(batch: Int) { self.batch = batch }
 
     func receive(subscription: any Streams.Subscription) {

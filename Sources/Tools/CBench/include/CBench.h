@@ -1,6 +1,6 @@
 #ifndef FOREBAY_CBENCH_H
 #define FOREBAY_CBENCH_H
-// What the load generator needs of Linux beyond CLinux: starting a process on chosen CPUs, receiving without copying,
+// What the load generator needs from Linux beyond CLinux: starting a process on chosen CPUs, receiving without copying,
 // and the byte pump that every broker is compared with. Functions return a value of 0 or more, or -errno.
 
 #include <stddef.h>
@@ -13,13 +13,13 @@ int cb_spawn(char *const argv[], const int *cpus, int count, const char *directo
 // Moves the calling thread to the CPUs.
 int cb_pin(const int *cpus, int count);
 
-// CPUs that the calling thread may run on, in ascending order; returns how many were written to `cpus`.
+// Gets the CPUs that the calling thread may run on, in ascending order; returns how many were written to `cpus`.
 int cb_cpus(int *cpus, int capacity);
 
-// Raises the process's limit on open files to `count`, or as far as it may. Returns the limit.
+// Raises the process's limit on open files to `count`, or as far as possible. Returns the limit.
 int cb_open_files(int count);
 
-// Takes up to `count` bytes from a TCP socket without copying them anywhere. 0 is the end of the stream.
+// Discards up to `count` received bytes of a TCP socket without copying them. 0 is the end of the stream.
 ptrdiff_t cb_discard(int fd, size_t count);
 
 // Runs the byte pump on 127.0.0.1 until the process is killed. Returns only on failure.

@@ -1,4 +1,4 @@
-// HTTP2Client+Answers: what comes of a client's requests, out of frames and gRPC's messages, for the ledgers.
+// HTTP2Client+Answers: parses the responses to a client's requests, from frames and gRPC messages, for the ledgers.
 
 import Bytes
 import HTTP2
@@ -26,7 +26,8 @@ extension HTTP2Client {
         guard frame.isEnd else { return }
         call.isOver = true
         end(call, frame)
-        // Who has had the answer need not send the rest; a broker that does not want it says so too.
+        // A client that has the response need not send the rest of its request; a broker that does not want it says so
+        // too.
         if chance.isOne(in: 2) { link.reset(frame.stream) }
     }
 
@@ -46,7 +47,7 @@ extension HTTP2Client {
             frame.isEnd == (frame.fields["grpc-status"] != nil), "\(call.ledger.name) was answered by \(frame)")
     }
 
-    /// gRPC's messages, as far as they are whole.
+    /// Takes complete gRPC messages from the body.
     private func takeMessages(_ call: Call) {
         var start = 0
         while call.body.count - start >= 5 {
@@ -89,7 +90,7 @@ extension HTTP2Client {
         }
         referee.expect(
             response.epoch == call.epoch, "\(ledger.name) of epoch \(call.epoch) was told of \(response.epoch)")
-        // What was lost is told once, ahead of the messages.
+        // Losses are reported once, with the first message.
         var dropped = response.dropped
         while let message = try response.next() {
             var carried = ByteBuffer()
@@ -106,7 +107,7 @@ extension HTTP2Client {
         checkCredit(response.outstandingCredit, ledger, call)
     }
 
-    /// What the broker says that it may still send, and what it has sent, is what it has been asked for so far.
+    /// The broker's outstanding credit plus the messages delivered must match what has been requested so far.
     private func checkCredit(_ outstanding: UInt64, _ ledger: SubscriberLedger, _ call: Call) {
         if outstanding >= UInt64(SubscriberLedger.everything) {
             return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded for the broker alone")
@@ -147,7 +148,7 @@ extension HTTP2Client {
 
     // Ends
 
-    /// Requests have to be whole in time, which may pass in leaps.
+    /// Requests have to be complete within a time limit, and simulated time may leap.
     func noteLimit(_ error: String?, _ ledger: StreamLedger) {
         if isHurried, error?.contains(" within 30 s") == true { ledger.isMistaken = true }
     }

@@ -1,5 +1,5 @@
-// HTTP2Client+Plain: what a client does over plain HTTP: single messages, and subscriptions that come as events or as
-// lines of JSON and are given credit by requests of their own.
+// HTTP2Client+Plain: a client's requests over plain HTTP: single messages, and subscriptions as event streams or JSON
+// lines, which receive credit by separate requests.
 
 import HTTP2Frames
 
@@ -31,7 +31,8 @@ extension HTTP2Client {
         wire.whenRead { ledger.fed(n) }
     }
 
-    /// Gives credit to a stream that has told its id. There is no demand of 0, which would harm that request alone.
+    /// Grants credit to a stream that has sent its id. A demand of 0 is never sent, because only that request would
+    /// fail.
     func credit(_ n: Int, _ ledger: SubscriberLedger, _ call: Call) {
         guard n > 0, let id = call.id else { return }
         ledger.asks(n)
@@ -43,11 +44,11 @@ extension HTTP2Client {
 
     // Answers
 
-    /// What a stream has sent, as far as it is whole.
+    /// Takes complete records from a stream's body.
     func takeRecords(_ call: Call) {
         guard call.status == "200", let ledger = call.ledger as? SubscriberLedger else { return }
         let isEvents = call.form == .events
-        // A line's end, or an empty line.
+        // The number of line feeds: a line's end, or an empty line.
         let mark = isEvents ? 2 : 1
         var start = 0
         while let end = recordEnd(call, mark) {
@@ -61,7 +62,7 @@ extension HTTP2Client {
         call.looked -= start
     }
 
-    /// Where the next `mark` line feeds begin; what has been looked at is not looked at again.
+    /// Where the next `mark` line feeds begin; bytes already searched are skipped.
     private func recordEnd(_ call: Call, _ mark: Int) -> Int? {
         var place = call.looked
         let end = call.body.withUnsafeBufferPointer { bytes -> Int? in
@@ -121,9 +122,9 @@ extension HTTP2Client {
         let text = String(decoding: call.body, as: UTF8.self)
         let answer = Row(call.body)
         let isDone = call.status == "200" || call.status == "201" || call.status == "204"
-        // Of a problem.
+        // The text of the problem.
         var error = isDone ? nil : answer?["detail"] ?? text
-        // Where memory is full.
+        // Responses without a body, as when memory is full.
         if error == "" { error = call.status == "429" ? "requests that are not done" : "There is no subscription" }
         noteLimit(error, call.ledger)
         switch call.ledger {
@@ -148,7 +149,7 @@ extension HTTP2Client {
     }
 }
 
-/// A request for credit, which is given to a subscription that is there.
+/// A request for credit, which is given to an existing subscription.
 final class CreditLedger: StreamLedger {
     private let subscriber: SubscriberLedger
 

@@ -1,5 +1,5 @@
-// HTTP2Client: a client that speaks HTTP/2: gRPC, and plain HTTP now and then. What its calls send is here; what comes
-// of them is in HTTP2Client+Answers.swift, and frames and windows in HTTP2Link.swift.
+// HTTP2Client: a client that speaks HTTP/2: gRPC, and sometimes plain HTTP. This file sends its calls;
+// HTTP2Client+Answers.swift handles responses, and HTTP2Link.swift frames and windows.
 
 import Bytes
 import ForebayWire
@@ -8,12 +8,12 @@ import HTTP2Frames
 import RSocket
 
 final class HTTP2Client: VirtualClient {
-    /// A stream as a request and what comes of it.
+    /// A stream as a request and its response.
     final class Call {
         enum Form {
-            /// Calls of gRPC.
+            /// gRPC calls.
             case subscribe, channel, single, control, list
-            /// Requests of plain HTTP: subscriptions in either form, single messages, credit.
+            /// Plain HTTP requests: subscriptions in either format, single messages, credit.
             case events, lines, post, credit
 
             var isPlain: Bool { [.events, .lines, .post, .credit].contains(self) }
@@ -21,19 +21,19 @@ final class HTTP2Client: VirtualClient {
 
         let form: Form
         let ledger: StreamLedger
-        /// What has come of the body and is not dealt with.
+        /// Received bytes of the body that have not been processed.
         var body: [UInt8] = []
-        /// Bytes of it in which there is no end of a record.
+        /// Bytes of the body known to contain no end of a record.
         var looked = 0
-        /// The head of the answer has come; its status.
+        /// The status, once the head of the response has arrived.
         var status: String?
         var isOver = false
-        /// The client does not look at what comes any more.
+        /// The client ignores what arrives.
         var isForsaken = false
-        /// Of a subscription: the topic's epoch, and the credit that it has had in all, as the broker told them last.
+        /// For a subscription: the topic's epoch and the total credit, as last reported by the broker.
         var epoch: UInt64 = 0
         var credit: UInt64 = 0
-        /// Of a subscription over plain HTTP: its id, what was lost before the next message, and how it ended.
+        /// For a subscription over plain HTTP: its id, the losses before the next message, and how it ended.
         var id: String?
         var dropped: UInt64 = 0
         var end: (error: String?, lost: UInt64)?
@@ -61,7 +61,7 @@ final class HTTP2Client: VirtualClient {
     /// Single messages whose requests have not ended.
     private var unended: [AcknowledgedLedger] = []
     private var nextStream: UInt32 = 1
-    /// Limits of time may be met on the way.
+    /// Time limits may be reached during the run.
     let isHurried: Bool
 
     init(
@@ -87,7 +87,7 @@ final class HTTP2Client: VirtualClient {
         return nextStream
     }
 
-    /// Its request names it.
+    /// Its request names the stream.
     func add(_ ledger: StreamLedger) {}
     func learnt(_ message: Published) { learn(message) }
     func lose() { isOver = true }
@@ -136,7 +136,7 @@ final class HTTP2Client: VirtualClient {
     }
 
     func request(_ n: Int, _ ledger: StreamLedger) {
-        // Acknowledgements and rows cost nothing here.
+        // Acknowledgements and rows need no credit here.
         guard let ledger = ledger as? SubscriberLedger, let call = calls[ledger.stream] else { return }
         if call.form != .subscribe { return credit(n, ledger, call) }
         ledger.asks(n)
@@ -166,7 +166,7 @@ final class HTTP2Client: VirtualClient {
 
     // Publishing
 
-    /// A fire publish is one without an answer, which there is not.
+    /// A fire-and-forget publish has no response; over HTTP every request has one.
     func fire(_ topic: String, _ number: Int) { preconditionFailure("fire is not asked of a client that cannot") }
 
     private func properties(_ number: Int) -> MessageProperties {
@@ -189,12 +189,12 @@ final class HTTP2Client: VirtualClient {
         endSoon(ledger)
     }
 
-    /// The request of a single message ends, which the broker has to wait for; now, or in a while.
+    /// Ends the request of a single message, which the broker has to wait for, now or later.
     func endSoon(_ ledger: AcknowledgedLedger) {
         if chance.isOne(in: 3) { unended.append(ledger) } else { link.end(ledger.stream) }
     }
 
-    /// The first message goes behind the opening, and spends no credit. The loss of a channel is no failure here.
+    /// The first message is sent after the opening and uses no credit. Losing a channel is not a failure here.
     func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int) {
         ledger.isOpenedAlone = true
         ledger.asksForAll = true
@@ -270,7 +270,7 @@ final class HTTP2Client: VirtualClient {
     }
 
     func sayGoodbye() -> Bool {
-        // Any code but NO_ERROR ends the connection at once.
+        // Any code except NO_ERROR ends the connection at once.
         link.sendGoodbye(chance.pick([1, 2, 8]))
         lose()
         return true
@@ -289,7 +289,7 @@ final class HTTP2Client: VirtualClient {
             !link.hasPart || wire.isReset || wire.isHalfClosed || isHurried,
             "connection \(wire.name) was closed within a frame")
         if let goodbye = link.goodbye {
-            // The broker's limits end connections; that the client breaks rules is not drawn.
+            // The broker's limits may end connections; clients never break the protocol's rules.
             referee.expect(
                 [0, 11].contains(goodbye.code),
                 "connection \(wire.name) was ended with HTTP/2's error \(goodbye.code): \(goodbye.text)")

@@ -1,28 +1,29 @@
-// HTTP2Link: the frames and the windows of HTTP/2 as a client has them (RFC 9113), over a wire. It shares nothing with
-// the broker's end: what both had wrong in common would not be seen. It sends nothing that the broker's windows do not
-// allow, and opens its own early or late, wide or in drops; a broker that sends more than they allow breaks a rule.
+// HTTP2Link: a client's HTTP/2 frames and windows (RFC 9113), over a wire. It shares no code with the broker's end,
+// because an error common to both would go unnoticed. It sends nothing that the broker's windows do not allow, and
+// opens its own windows early or late, by large or tiny amounts; a broker that sends more than they allow violates a
+// rule.
 
 import Bytes
 import HTTP2Frames
 
 final class HTTP2Link {
-    /// A stream as far as bytes go.
+    /// A stream at the level of bytes.
     final class Stream {
         let id: UInt32
-        /// What is to be sent, and how much of it has gone.
+        /// Bytes to send, and how many of them have been sent.
         fileprivate var queue: [UInt8] = []
         fileprivate var gone = 0
-        /// Nothing comes behind that; and the broker has been told so.
+        /// Nothing follows; and this has been sent to the broker.
         fileprivate var isEnding = false
         fileprivate var isEnded = false
-        /// What the broker has read of it when it has read so many of its bytes.
+        /// Notifications for when the broker has read up to an offset of the stream.
         fileprivate var feeds: [(offset: Int, tell: () -> Void)] = []
-        /// Windows, beside what each stream has from its beginning.
+        /// Changes to the windows, relative to what each stream has from its beginning.
         fileprivate var mayTake = 0
         fileprivate var mayGive = 0
-        /// Bytes that came and were not given back.
+        /// Bytes received for which the window has not been reopened.
         fileprivate var owed = 0
-        /// No more comes from the broker; or is wanted.
+        /// The broker sends no more; or nothing more is wanted.
         fileprivate var isClosed = false
         fileprivate var isReset = false
 
@@ -33,33 +34,33 @@ final class HTTP2Link {
     let wire: Wire
     private let chance: Chance
     private let referee: Referee
-    /// What comes on streams: HEADERS, DATA and RST_STREAM.
+    /// Handles what arrives on streams: HEADERS, DATA and RST_STREAM.
     var take: (Received) -> Void = { _ in }
     private let reader = FrameReader()
     private var streams: [UInt32: Stream] = [:]
-    /// Those that are not over in both directions, in the order in which they were opened.
+    /// Streams that are open in at least one direction, in the order in which they were opened.
     private var open: [Stream] = []
     private var lastOpened: UInt32 = 0
-    /// GOAWAY has come: its code and text.
+    /// The code and text of a received GOAWAY.
     private(set) var goodbye: (code: UInt32, text: String)?
 
-    // To the broker: what its windows allow on the connection, and on a stream from its beginning
+    // To the broker: its windows for the connection, and for a stream from its beginning
     private var room = 65_535
     private var initialRoom = 65_535
-    /// The longest DATA frame, and whether it is padded now and then.
+    /// The longest DATA frame, and whether frames are sometimes padded.
     private let frameSize: Int
     private let isPadding: Bool
 
     // From the broker
     private var window = 65_535
     private var owed = 0
-    /// What a stream has from its beginning, as the broker has acknowledged it, and what it has been told since.
+    /// The initial window of streams that the broker has acknowledged, and those sent since then.
     private var initialWindow = 65_535
     private var told: [Int]
     private var isLazy: Bool
-    /// What it takes when it does not dally.
+    /// The window size that it uses once it no longer delays.
     private let calmWindow: Int
-    /// Its windows are never in the way of a few small messages.
+    /// Its windows are always large enough for a few small messages.
     let isWide: Bool
 
     init(_ wire: Wire, _ plan: Plan, _ chance: Chance, _ referee: Referee) {
@@ -69,7 +70,7 @@ final class HTTP2Link {
         frameSize = plan.has(.splits) ? chance.pick([40, 300, 16_384]) : 16_384
         isPadding = chance.isOne(in: 4)
         isWide = chance.isOne(in: 2)
-        // In smaller pieces long messages would take for ever, and what is below 512 bytes is held back for a while.
+        // With smaller windows, long messages would take forever, and less than 512 bytes are held back for a while.
         calmWindow = isWide ? 1 << 20 : chance.pick(plan.has(.fragments) ? [20_000, 1 << 20] : [600, 5_000, 1 << 20])
         isLazy = !isWide && chance.isOne(in: 2)
         let first = isWide ? 1 << 20 : chance.pick([0, 10, 600, 5_000, 65_535])
@@ -81,7 +82,7 @@ final class HTTP2Link {
     // Sending
 
     private func write(_ bytes: [UInt8]) {
-        // Behind a FIN nothing comes.
+        // Nothing is sent after a FIN.
         if !wire.isHalfClosed { wire.send { $0.append(bytes) } }
     }
 
@@ -95,7 +96,7 @@ final class HTTP2Link {
         write(headers(id, fields, end: end))
     }
 
-    /// Sends a part of a request's body as soon as the windows allow. `tell`: the broker has read all of it.
+    /// Sends a part of a request's body as soon as the windows allow. Notifies the caller when the broker has read it.
     func send(_ id: UInt32, _ bytes: [UInt8], _ tell: (() -> Void)? = nil) {
         guard let stream = streams[id], !stream.isEnding, !stream.isEnded else { return }
         stream.queue += bytes
@@ -103,14 +104,14 @@ final class HTTP2Link {
         pump()
     }
 
-    /// The request ends behind what was sent.
+    /// The request ends after what was sent.
     func end(_ id: UInt32) {
         guard let stream = streams[id], !stream.isEnded else { return }
         stream.isEnding = true
         pump()
     }
 
-    /// The broker has been sent all of it.
+    /// The whole request has been sent to the broker.
     func hasEnded(_ id: UInt32) -> Bool { streams[id]?.isEnded ?? true }
 
     func reset(_ id: UInt32) {
@@ -136,7 +137,7 @@ final class HTTP2Link {
         open.removeAll { $0.isEnded && $0.isClosed }
     }
 
-    /// A DATA frame of a stream, if there is something that may go.
+    /// Sends a DATA frame of a stream, if anything may be sent.
     private func sendPiece(of stream: Stream) -> Bool {
         guard !stream.isEnded else { return false }
         let allowed = Swift.min(room, initialRoom + stream.mayGive, frameSize)
@@ -149,7 +150,7 @@ final class HTTP2Link {
         guard allowed > 0 else { return false }
         let padding = isPadding && allowed > 30 && chance.isOne(in: 3) ? chance.below(20) : nil
         let count = Swift.min(stream.waiting, allowed - (padding.map { $0 + 1 } ?? 0))
-        // A frame's bytes are dealt with before its end has come.
+        // The broker processes a frame's bytes before the end of the frame has arrived.
         let start = wire.sent + 9 + (padding == nil ? 0 : 1)
         for feed in stream.feeds.prefix(while: { $0.offset <= stream.gone + count }) {
             wire.whenRead(start + feed.offset - stream.gone, feed.tell)
@@ -173,7 +174,7 @@ final class HTTP2Link {
         return true
     }
 
-    /// What has not gone does not go any more.
+    /// Discards unsent bytes.
     private func drop(_ stream: Stream) {
         stream.queue = []
         stream.gone = 0
@@ -253,7 +254,7 @@ final class HTTP2Link {
         if !isLazy { giveBack(stream) }
     }
 
-    /// Opens the windows by what came.
+    /// Opens the windows by what has arrived.
     private func giveBack(_ stream: Stream) {
         widen(owed)
         owed = 0
@@ -278,9 +279,9 @@ final class HTTP2Link {
         write(settings((4, UInt32(window))))
     }
 
-    // Of its own accord
+    // Spontaneous actions
 
-    /// Opens a window, or has all of them be of another size from the beginning.
+    /// Opens a window, changes the initial window of all streams, or sends a PING.
     func stir() {
         switch chance.below(8) {
         case 0...1:
@@ -291,14 +292,14 @@ final class HTTP2Link {
             let streams = open.filter { !$0.isClosed && !$0.isReset }
             guard !streams.isEmpty else { return }
             let stream = chance.pick(streams)
-            // In drops too, which a broker may wait to become more.
+            // Tiny amounts too; a broker may wait for them to add up.
             widen(stream, chance.isOne(in: 2) ? Swift.max(1, stream.owed) : chance.size(upTo: 2000))
         case 6 where !isWide: tell(chance.pick([0, 10, 600, 5_000, 65_535]))
         default: write(ping(UInt8(chance.below(256))))
         }
     }
 
-    /// From now on its windows are opened as soon as something has come.
+    /// From now on its windows are opened as soon as something has arrived.
     func calm() {
         isLazy = false
         tell(calmWindow)

@@ -3,7 +3,7 @@
 import Bytes
 import RSocket
 
-/// What ends a connection whose client makes no mistakes, by what the texts hold.
+/// Excerpts of the errors that may end a connection whose client makes no mistakes.
 private let connectionErrors = [
     "Nothing was heard for the lifetime", "that can be resumed, the most allowed", "memory",
 ]
@@ -13,7 +13,7 @@ final class RSocketClient: VirtualClient {
     private(set) var isOver = false
     let session: SessionLedger?
     private(set) var isAway = false
-    /// RESUME has been sent, and was not answered yet; or it was refused.
+    /// RESUME has been sent and not answered yet; or it was refused.
     private var awaitsResume = false
     private var isRefused = false
     private var isLeaving = false
@@ -23,20 +23,20 @@ final class RSocketClient: VirtualClient {
     private let referee: Referee
     private let trace: Trace
     private let learn: (Published) -> Void
-    /// Requests bring composite metadata; else the route as plain text.
+    /// Requests use composite metadata; otherwise the route is plain text.
     private let isComposite: Bool
-    /// Bytes of the longest frame that it sends.
+    /// The size of the longest frame that it sends, in bytes.
     private let fragment: Int
     private var ledgers: [UInt32: StreamLedger] = [:]
     private var nextStream: UInt32 = 1
-    /// Limits of time may be met on the way.
+    /// Time limits may be reached during the run.
     private let isHurried: Bool
     private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
     private var inbox = ByteBuffer()
-    /// Streams that are there to cost memory, and bytes of those that are held open.
+    /// Streams whose purpose is to use memory, and the bytes of those held open.
     private var asides: [StreamLedger] = []
     private var held = 0
-    /// What the connection was ended with.
+    /// The error that ended the connection.
     private(set) var error: String?
 
     init(
@@ -188,7 +188,7 @@ final class RSocketClient: VirtualClient {
         }
     }
 
-    /// All fragments but the last of a request with so many bytes, as long as the broker has to take them.
+    /// Sends all fragments but the last of a request with this many bytes, up to what the broker has to accept.
     func hold(_ ledger: HeldLedger, _ size: Int) {
         held += size
         guard held <= 2 << 20, asides.count < 8 else { return }
@@ -210,7 +210,7 @@ final class RSocketClient: VirtualClient {
         asides.removeAll()
     }
 
-    /// A request with its route, and the message of that number if there is one.
+    /// Writes a request with its route, and the message with that number if there is one.
     private func request(
         _ route: String, _ number: Int?,
         _ write: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, inout ByteBuffer) -> Void
@@ -228,7 +228,7 @@ final class RSocketClient: VirtualClient {
         }
     }
 
-    /// Frames of a stream.
+    /// Sends frames of a stream.
     private func send(_ write: (inout ByteBuffer) -> Void) {
         guard let session else { return wire.send(write) }
         session.send(by: isAway || awaitsResume ? nil : wire, write)
@@ -251,7 +251,7 @@ final class RSocketClient: VirtualClient {
             inbox.consume(3 + length)
         }
         if wire.isClosed, wire.arrived == 0 {
-            // The broker gives up a connection in time, in the midst of a frame if need be.
+            // When a time limit expires, the broker closes the connection even in the middle of a frame.
             referee.expect(
                 inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried || session != nil,
                 "connection \(wire.name) was closed within a frame")
@@ -317,7 +317,7 @@ final class RSocketClient: VirtualClient {
 
     // A session
 
-    /// Says as far as where it has what was sent to it, as KEEPALIVE does.
+    /// Reports the position up to which everything has been received, as KEEPALIVE does.
     func acknowledge(respond: Bool, _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
         guard !isAway else { return }
         let position = session?.acknowledge() ?? 0
@@ -325,14 +325,14 @@ final class RSocketClient: VirtualClient {
         wire.marks.add(acknowledgement: position, at: wire.sent)
     }
 
-    /// Its wire is gone, with whatever was on it.
+    /// Its wire is gone, with everything on it.
     func breakOff() {
         isAway = true
         awaitsResume = false
         inbox.removeAll()
     }
 
-    /// Comes back by another wire.
+    /// Resumes on another wire.
     func comeBack(by wire: Wire, _ claim: ResumeClaim) {
         self.wire = wire
         isAway = false

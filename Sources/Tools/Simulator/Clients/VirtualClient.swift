@@ -1,25 +1,25 @@
-// VirtualClient: what the workload asks of a client, whatever protocol it speaks. It sends what it is told to, takes
-// apart what comes, and tells the ledgers of its streams.
+// VirtualClient: what the workload asks of a client, in any protocol. It sends what the workload requests, parses what
+// arrives, and notifies the ledgers of its streams.
 
 import Core
 
-/// A client with one connection. What it is told to do goes to its wire at once; the broker reads it in its own time.
+/// A client with one connection. Its requests go to its wire at once; the broker reads them in its own time.
 protocol VirtualClient: AnyObject {
     var wire: Wire { get }
-    /// The connection has ended, by either side.
+    /// The connection has been ended by either side.
     var isOver: Bool { get }
-    /// What it can resume by another wire; nil if it cannot.
+    /// The session that it can resume on another wire; nil if it cannot.
     var session: SessionLedger? { get }
-    /// Its wire is gone, and it has not come back by another one.
+    /// Its wire is gone, and it has not resumed on another one.
     var isAway: Bool { get }
-    /// Messages that the broker retains, and bytes that it hands over to a connection at a time.
+    /// How many messages the broker retains, and how many bytes it hands over to a connection at a time.
     var retain: Int { get }
     var output: Int { get }
 
     func freshStream() -> UInt32
-    /// A stream's ledger, before its first frame.
+    /// Adds a stream's ledger, before its first frame.
     func add(_ ledger: StreamLedger)
-    /// A message's place was acknowledged to it.
+    /// The client received a message's acknowledged place.
     func learnt(_ message: Published)
 
     func subscribe(_ ledger: SubscriberLedger, n: Int)
@@ -34,32 +34,32 @@ protocol VirtualClient: AnyObject {
     func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger)
     func list(_ route: String, _ ledger: ListLedger, n: Int)
 
-    /// Takes at most so many of the bytes that have arrived.
+    /// Reads at most this many of the bytes that have arrived.
     func read(_ most: Int)
-    /// No bytes go either way from now on.
+    /// Loses the connection: no more bytes go either way.
     func lose()
-    /// What it loses from now on it does not come back for.
+    /// If it loses its wire from now on, it does not resume.
     func leaves()
 
-    // What some protocols have, and others not
+    // Abilities that depend on the protocol
 
-    /// Windows of the protocol may hold up what is handed over to it.
+    /// The protocol's windows may delay what is handed over to it.
     var isPaced: Bool { get }
-    /// What it is to be sent on a stream, and has not been sent, is given up when it cancels that.
+    /// When it cancels a stream, anything not yet sent to it on that stream is discarded.
     var givesUp: Bool { get }
-    /// Bytes that it has to send, and that the broker's windows do not let go.
+    /// Bytes that it cannot send because of the broker's windows.
     var unsent: Int { get }
-    /// Single messages may be published without an answer.
+    /// Supports fire-and-forget publishes.
     var canFire: Bool { get }
-    /// Leaves out what a subscription cannot ask for.
+    /// Removes options that the protocol does not support for subscriptions.
     func adapt(_ request: inout SubscribeRequest)
-    /// A subscription's last request has been sent: it gets what it asked for, and then ends.
+    /// Sends a subscription's last request: it gets what it requested and then ends.
     func halfClose(_ ledger: SubscriberLedger) -> Bool
-    /// Does something that no stream asks for.
+    /// Does something unrelated to any request.
     func stir()
-    /// Says that it ends the connection.
+    /// Announces that it is ending the connection.
     func sayGoodbye() -> Bool
-    /// From now on nothing that it does holds the broker up.
+    /// From now on it does nothing that delays the broker.
     func calm()
 }
 
@@ -82,6 +82,6 @@ extension VirtualClient {
     func leaves() {}
     /// Bytes that may be sent to it before it acknowledges some.
     func window(_ connection: Inspection.Connection) -> Int { session?.window(connection) ?? .max }
-    /// Where the broker has the connection, whatever its wire is.
+    /// The connection's place in the broker, regardless of its wire.
     var home: (shard: Int, id: ConnectionID) { session?.home ?? (wire.shard, wire.id) }
 }

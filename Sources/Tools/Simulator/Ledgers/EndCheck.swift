@@ -1,9 +1,9 @@
-// EndCheck: whether the end that a subscriber is told is the one that it is owed, and tells of all that was lost.
+// EndCheck: whether a subscriber receives the end that it should, and whether the end reports all losses.
 
 struct EndCheck {
     private let ledger: SubscriberLedger
     private let error: String?
-    /// How many were lost since the last delivery, as the end tells.
+    /// How many messages were lost since the last delivery, according to the end.
     private let told: UInt64
     private let isSpent: Bool
 
@@ -20,8 +20,8 @@ struct EndCheck {
     }
 
     /// - Parameters:
-    ///   - owed: messages that were handed over and have not come.
-    ///   - restFirst: how many of those have come that were handed over in the moment of the end.
+    ///   - owed: messages that were handed over and have not arrived.
+    ///   - restFirst: how many messages handed over at the moment of the end have arrived.
     func run(owed: Int, restFirst: Int) {
         expect(owed == 0, "\(name) was ended ahead of \(owed) messages that it had been handed")
         if ledger.leaving == nil, ledger.seen?.hasJoined == true {
@@ -38,7 +38,7 @@ struct EndCheck {
         if kind == "completed" || kind == "failed" { checkTail() }
     }
 
-    /// What sort of end it is, which must be one that it may have.
+    /// Which kind of end it is; it must be one that is allowed.
     private func kind() -> String {
         let request = ledger.request
         let topic = ledger.journal.topic(ledger.epoch)
@@ -69,7 +69,7 @@ struct EndCheck {
         return "refused"
     }
 
-    /// All that came behind the last delivery is told as lost.
+    /// Everything after the last delivery is reported as lost.
     private func checkTail() {
         guard ledger.request.hasMeta, let last = ledger.last, let topic = ledger.journal.topic(last.epoch) else {
             return
@@ -82,14 +82,14 @@ struct EndCheck {
 
     private func checkLosses() {
         guard case .ended(let rest, _)? = ledger.leaving, let cursor = ledger.cursor else { return }
-        // Those that came in the same moment may be among them.
+        // Messages that arrived at the same moment may be among them.
         let least = UInt64(cursor.untoldCount + cursor.waiting.count)
         expect(
             told >= least && told <= UInt64(cursor.untoldCount + rest.count),
             "\(name) was told of \(told) lost, and \(least) waited")
     }
 
-    /// It got what it asked for, and could ask for no more.
+    /// It received everything that it requested, and could request no more.
     private func checkSpent() {
         expect(
             ledger.isHalfClosed && !ledger.isUnbounded && ledger.received == ledger.asked,
@@ -100,19 +100,19 @@ struct EndCheck {
             "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
     }
 
-    /// How many messages a text tells of as lost.
+    /// The number of lost messages that a text reports.
     static func lost(_ error: String) -> UInt64 {
         guard let open = error.lastIndex(of: "(") else { return 0 }
         return UInt64(error[error.index(after: open)...].prefix { $0.isNumber }) ?? 0
     }
 }
 
-/// What `meta=on` tells of a message.
+/// What `meta=on` reports about a message.
 struct MessageFigures {
     let epoch: UInt64
     let sequence: UInt64
     let dropped: UInt64
-    /// What the publisher sent with it. Nil where that is not told.
+    /// The publisher's metadata. Nil if it is not included.
     let carried: [UInt8]?
 
     init(epoch: UInt64, sequence: UInt64, dropped: UInt64, carried: [UInt8]?) {
@@ -136,7 +136,7 @@ struct MessageFigures {
     }
 }
 
-/// Metadata that some messages bring: an entry of the known mime 0x7A, content types, with the message's number.
+/// Metadata of some messages: an entry of the well-known MIME type 0x7A (content types) with the message's number.
 enum ContentType {
     static func text(_ number: Int) -> String { "t/\(number)" }
 

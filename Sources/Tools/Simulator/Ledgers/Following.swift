@@ -1,13 +1,13 @@
-// Following: how the naive cursor keeps up with the engine. Between two looks at a shard messages were handed over,
-// others arrived and some were lost, in an order that is not seen. Each order that the engine may have taken is tried;
-// one of them must lead to what is seen.
+// Following: how the naive cursor keeps up with the engine. Between two inspections of a shard, messages were handed
+// over, others arrived and some were lost, in an order that is not visible. Each order that is possible is tried; one
+// of them must lead to the observed state.
 
 import Core
 import Replay
 
-/// Messages that were handed over between two looks: one of these rows, as far as is known.
+/// Messages handed over between two inspections: one of these rows, as far as is known.
 struct Lot: CustomStringConvertible {
-    /// None if nothing is known but how many they were.
+    /// Empty if only their number is known.
     private var rows: [[Handed]]
     private let count: Int
     private var taken = 0
@@ -20,7 +20,7 @@ struct Lot: CustomStringConvertible {
     var isEmpty: Bool { taken == count }
     var description: String { rows.map { "\($0.dropFirst(taken))" }.joined(separator: " or ") }
 
-    /// The next one was received. Returns which it may have been; nil if it was none of them.
+    /// The next message was received. Returns which messages it may have been; nil if it was none of them.
     mutating func take(_ sequence: UInt64?, _ dropped: Int?) -> [UInt64]? {
         if rows.isEmpty {
             taken += 1
@@ -38,16 +38,16 @@ struct Lot: CustomStringConvertible {
 }
 
 extension NaiveCursor {
-    /// Where it stands after `count` messages were handed over, and what these may have been. Nil if nothing that it
-    /// may have done leads to what is seen.
+    /// The cursor after `count` messages were handed over, and what these may have been. Nil if no possible order leads
+    /// to the observed state.
     /// - Parameters:
-    ///   - isLossy: the log has lost messages since the last look.
-    ///   - isBatch: what happened was several mails, each of which may have told of some.
+    ///   - isLossy: the log has lost messages since the last inspection.
+    ///   - isBatch: several shard messages were handled, each of which may have announced some messages.
     func follow(
         _ now: Inspection.Subscription, handing count: Int, isLossy: Bool, isBatch: Bool
     ) -> (NaiveCursor, Lot)? {
         var ways = plainWays(now, count)
-        // Several lots of messages may have come, with losses in between.
+        // Several batches of messages may have arrived, with losses in between.
         if ways.isEmpty || isLossy && count > 0 { ways += interleavedWays(now, count) }
         if ways.isEmpty, mayHaveFailed, !hasFailed {
             var other = self
@@ -55,8 +55,8 @@ extension NaiveCursor {
             other.hasFailed = true
             return other.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
         }
-        // Where some were lost and others handed over, more than one order may lead to the same; between several mails
-        // any number of them.
+        // If some were lost and others handed over, several orders may lead to the same state; with several shard
+        // messages, any number of orders.
         let isMixed = count > 0 && (isLossy || Int(now.dropped) > dropped)
         if isBatch && (isLossy || isMixed) || isLossy && ways.isEmpty {
             return adopting(now, count).map { ($0, Lot([], count: count)) }
@@ -68,8 +68,8 @@ extension NaiveCursor {
         return (first.cursor, Lot(rows, count: count))
     }
 
-    /// Messages were lost more than once, and it cannot be told when. What there is must add up; from here on it goes
-    /// on from where the engine stands.
+    /// Messages were lost more than once, at unknown moments. The totals must add up; from here on, the cursor
+    /// continues from the engine's state.
     private func adopting(_ now: Inspection.Subscription, _ count: Int) -> NaiveCursor? {
         let kept = now.waiting.reduce(0) { $0 + $1.count }
         let arrived = waiting.count + Int(now.viewEnd - next)

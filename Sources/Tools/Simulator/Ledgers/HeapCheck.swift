@@ -1,35 +1,35 @@
-// HeapCheck: whether the engine holds more memory than it may, by what it has allocated and not freed. This is the
-// bound of the third guarantee: `memory` and a fourth of it, and beyond that what a broker costs by itself and by
-// those who are there, whatever they do.
+// HeapCheck: whether the engine holds more memory than allowed, measured by what it has allocated and not freed. This
+// is the bound of the third guarantee: `memory` plus a quarter of it, plus the fixed cost of a broker and of its
+// clients, whatever they do.
 
 import Core
 
 final class HeapCheck {
-    // What `Idle` measures, and a part more: 270,976 bytes for a shard, 1,140 for a connection of RSocket and 1,522 for
-    // one that can be resumed, 28,676 for one of HTTP/2, 807 for a subscription and 2,237 for a call of gRPC, 1,542 for
+    // Measured by `Idle`, with a margin: 270,976 bytes for a shard, 1,140 for an RSocket connection and 1,522 for one
+    // that can be resumed, 28,676 for an HTTP/2 connection, 807 for a subscription and 2,237 for a gRPC call, 1,542 for
     // a topic.
 
-    /// Bytes of a shard with nobody on it.
+    /// Bytes of a shard without clients.
     static let shard = 320 << 10
-    /// How many messages of the greatest length it may be putting together at once: as they come, as they go, and for
-    /// those who want them in another form.
+    /// How many messages of maximum size it may assemble at once: while receiving, while sending, and when converting
+    /// to another format.
     static let scratches = 3
-    /// Bytes of connections, streams and topics that are idle. The tables of HPACK fill with use, to 4 KiB each.
+    /// Bytes of idle connections, streams and topics. HPACK's tables fill with use, up to 4 KiB each.
     static let connection = 4 << 10
     static let http2Connection = 40 << 10
     static let stream = 4 << 10
     static let topic = 4 << 10
 
-    /// What is put aside of a connection's requests though memory is used up, and all else has given way.
+    /// What a connection's requests may occupy when memory is used up and everything else has been released.
     static let requests = 16 << 10
 
     private let broker: Broker
     private let referee: Referee
     private let fixed: Int
-    /// The most that there were at once, as tables do not shrink.
+    /// The highest counts so far, because tables do not shrink.
     private var population = Inspector.Population()
     private var http2 = 0
-    /// Bytes, at most so far.
+    /// The most bytes so far.
     private(set) var most = 0
 
     init(_ broker: Broker, _ plan: Plan, _ referee: Referee) {
@@ -41,7 +41,7 @@ final class HeapCheck {
             + plan.shards * (HeapCheck.shard + HeapCheck.scratches * message)
     }
 
-    /// To be asked after every input.
+    /// Call after every input.
     func run() {
         let live = Heap.live
         guard live > most else { return }

@@ -1,11 +1,11 @@
-// HeldLedger, WatchLedger: streams that nothing is asked of but that they cost no more than they may.
+// HeldLedger, WatchLedger: streams that are only required to cost no more memory than allowed.
 
-/// A request that the client begins and does not end. The broker may refuse it at any time.
+/// A request that the client begins and never ends. The broker may refuse it at any time.
 final class HeldLedger: StreamLedger {
     override var isOpen: Bool { false }
 }
 
-/// A subscription to what the broker tells of itself.
+/// A subscription to one of the broker's system topics.
 final class WatchLedger: StreamLedger {
     override var isOpen: Bool { false }
 }

@@ -1,5 +1,5 @@
-// Journal: what stands where. Every message has a number of its own in its text; the journal knows who published it,
-// and learns from the broker's logs, from deliveries and from acknowledgements which place it got. All must agree.
+// Journal: which message is where. Every message has a unique number in its text; the journal knows who published it,
+// and learns its place from the broker's logs, from deliveries and from acknowledgements. All must agree.
 
 import Glibc
 
@@ -9,11 +9,11 @@ struct Published {
 
     var topic: String
     var strength: Strength
-    /// Of a channel: which one, and the place of the message among its messages, from 0.
+    /// For a channel: which one, and the index of the message in it, from 0.
     var channel: Int
     var index: Int
     var size: Int
-    /// Whether it brings metadata, which is then its number once more.
+    /// Whether it has metadata, which then contains its number again.
     var hasMetadata: Bool
     var isRefused = false
     var place: Place?
@@ -24,35 +24,36 @@ struct Place: Equatable {
     var sequence: UInt64
 }
 
-/// A topic, from when it was made to its end, as the ledgers have it.
+/// A topic from its creation to its end, as the ledgers know it.
 final class TopicLedger {
     let name: String
     let epoch: UInt64
-    /// How it has been: "live", "completed", "failed". Who has not been told one end may be told the next.
+    /// All its states so far: "live", "completed", "failed". Clients that were not notified of one end may be notified
+    /// of the next.
     var states: Set<String> = ["live"]
-    /// No shard has it any more; what came in its last moment was not seen.
+    /// No shard has it any more; what arrived at its last moment was not observed.
     var isGone = false
-    /// What the next message will be.
+    /// The sequence of the next message.
     var end: UInt64 = 1
-    /// Messages before this are committed; all of them if no store keeps the topic.
+    /// Messages before this are committed; all messages are, if the topic is not stored.
     var committed: UInt64 = 1
-    /// Messages by their sequence, as far as they are known.
+    /// Messages by sequence, as far as known.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
-    /// A shard that is a MiB behind is told later of what follows, though it is acknowledged: who joins there meanwhile
-    /// gets it as if it came later.
+    /// A shard that is a MiB behind receives later messages with a delay, even acknowledged ones: a subscription that
+    /// joins there in the meantime receives them as new ones.
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
-    /// As last seen.
+    /// As last observed.
     var head: UInt64 = 1
-    /// As `head`, with what its store has.
+    /// Like `head`, but including messages in the store.
     var kept: UInt64 = 1
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?
-    /// Bytes of its log, and whether a `block` subscription kept some of them.
+    /// Bytes of its log, and whether a `block` subscription retained some of them.
     var bytes = 0
     var isBlocked = false
-    /// What its channels had been granted and not used, and what part of that had room reserved.
+    /// Its channels' unused credit, and the part of it with reserved room.
     var outstanding = 0
     var reserved = 0
 
@@ -70,12 +71,13 @@ final class Journal {
 
     private(set) var messages: [Published] = []
     private var topics: [UInt64: TopicLedger] = [:]
-    /// The places of a channel's messages, by channel and index.
+    /// The places of channels' messages, by channel and index.
     private var channels: [[Place?]] = []
-    /// What one client sent to one topic beside its channels, in order, and the place of a message in that.
+    /// What a client sent to a topic outside of channels, in order, and the index of each message in that order.
     private var orders: [Order: [Int]] = [:]
     private var inOrders: [Int: (order: Order, index: Int)] = [:]
-    /// Names of topics that clients have had deleted: one that was made and deleted in the same moment was never seen.
+    /// Names of topics that clients deleted: a topic that was created and deleted at the same moment was never
+    /// observed.
     var deleted: Set<String> = []
     private let referee: Referee
 
@@ -83,14 +85,14 @@ final class Journal {
 
     // What clients do
 
-    /// A new message's number; its text begins with it.
+    /// Registers a new message and returns its number, with which its text begins.
     func publish(_ message: Published) -> Int {
         messages.append(message)
         if message.strength == .channel { channels[message.channel].append(nil) }
         return messages.count - 1
     }
 
-    /// A client sends a fired or an acknowledged message, on a connection that has an order.
+    /// A client sends a fire-and-forget or acknowledged message, on a connection that preserves order.
     func sends(_ number: Int, _ client: any VirtualClient) {
         let order = Order(client: ObjectIdentifier(client), topic: messages[number].topic)
         inOrders[number] = (order, orders[order]?.count ?? 0)
@@ -107,13 +109,13 @@ final class Journal {
         guard first.utf8.count < size else { return first }
         let unit = "\(number)x"
         let count = (size - first.utf8.count + unit.utf8.count - 1) / unit.utf8.count
-        // A long text is made of long parts.
+        // A long text consists of long parts.
         let part = String(repeating: unit, count: Swift.min(count, 1000))
         return first + String(repeating: part, count: count / 1000)
             + String(part.prefix((count < 1000 ? count : count % 1000) * unit.utf8.count))
     }
 
-    /// The number in a text; nil if no client published it like this.
+    /// The number in a text; nil if no client published such a text.
     private func number(in payload: some Collection<UInt8>) -> Int? {
         guard payload.first == UInt8(ascii: "m") else { return nil }
         var number = 0
@@ -131,7 +133,7 @@ final class Journal {
         return (isSame ?? nil) ?? payload.elementsEqual(text.utf8) ? number : nil
     }
 
-    // What is seen
+    // Observations
 
     func topic(_ epoch: UInt64) -> TopicLedger? { topics[epoch] }
 
@@ -143,7 +145,7 @@ final class Journal {
         return topic
     }
 
-    /// A topic that came and went between two looks; nil if nobody had that name deleted.
+    /// A topic that came and went between two inspections; nil if no topic of that name was deleted.
     func unseen(_ epoch: UInt64, _ name: String) -> TopicLedger? {
         guard deleted.contains(name) else { return nil }
         let topic = topic(epoch, named: name)
@@ -151,7 +153,7 @@ final class Journal {
         return topic
     }
 
-    /// A payload was seen at a place: in a log, or delivered. Returns its number.
+    /// A payload was observed at a place: in a log, or delivered. Returns its number.
     @discardableResult
     func saw(_ payload: some Collection<UInt8>, at sequence: UInt64, of topic: TopicLedger) -> Int? {
         guard let number = number(in: payload) else {
@@ -162,7 +164,7 @@ final class Journal {
         return number
     }
 
-    /// The number of a delivered payload, wherever it stands.
+    /// The number of a delivered payload, wherever it is.
     func known(_ payload: some Collection<UInt8>) -> Int? {
         let number = number(in: payload)
         referee.expect(number != nil, "a message was delivered that no client published")
@@ -192,7 +194,7 @@ final class Journal {
         expectInOrder(number, place)
     }
 
-    /// What waits for room finds it in the order in which it came, and what comes later is behind it.
+    /// Publishes that wait for room are appended in the order in which they arrived, and later ones after them.
     private func expectInOrder(_ number: Int, _ place: Place) {
         guard let (order, index) = inOrders[number], let all = orders[order] else { return }
         let isElsewhere = { (other: Int) in self.messages[other].place?.epoch != place.epoch }
@@ -208,7 +210,7 @@ final class Journal {
         }
     }
 
-    /// What a channel sent stands in the order in which it was sent.
+    /// Messages of a channel must be in the order in which they were sent.
     private func order(_ message: Published, _ number: Int, _ place: Place) {
         let all = channels[message.channel]
         if message.index > 0, let before = all[message.index - 1] {
@@ -224,12 +226,12 @@ final class Journal {
         channels[message.channel][message.index] = place
     }
 
-    /// Nobody publishes the message any more, and it is not parked: if it has no place, it gets none.
+    /// The message is no longer published or parked: if it has no place by now, it will not get one.
     func withdrawn(_ number: Int) {
         if messages[number].place == nil { messages[number].isRefused = true }
     }
 
-    /// A fire publish finds its place at once, or never.
+    /// A fire-and-forget publish is appended at once, or never.
     func withdrawFired() {
         for number in messages.indices where messages[number].strength == .fire { withdrawn(number) }
     }
@@ -242,7 +244,7 @@ final class Journal {
         messages[number].isRefused = true
     }
 
-    /// The broker said that a message is in its topic, at this sequence.
+    /// The broker acknowledged a message at this sequence.
     func acknowledged(_ number: Int, at sequence: UInt64) {
         let message = messages[number]
         guard let place = message.place else {
@@ -258,7 +260,8 @@ final class Journal {
             place.sequence == sequence, "m\(number) was acknowledged as \(sequence) and stands at \(place.sequence)")
     }
 
-    /// Whether a message has its place: it was seen there, or went in the moment in which it came, and was not seen.
+    /// Whether a message may have been appended: it was observed, or it was removed at the moment it arrived and not
+    /// observed.
     func mayStand(_ number: Int, at sequence: UInt64? = nil) -> Bool {
         let message = messages[number]
         if message.place != nil || deleted.contains(message.topic) { return true }

@@ -1,5 +1,5 @@
-// ListCheck: what $SYS.subscriptions, $SYS.topics and $SYS.connections tell, while nothing happens, held against what
-// the ledgers know: who is there, and no one else, and each figure that a ledger has too.
+// ListCheck: compares $SYS.subscriptions, $SYS.topics and $SYS.connections, while nothing happens, with the ledgers:
+// exactly the same entries, and each value that a ledger knows too.
 
 struct ListCheck {
     let plan: Plan
@@ -9,14 +9,14 @@ struct ListCheck {
     let subscribers: [SubscriberLedger]
     let channels: [ChannelLedger]
     let singles: [StreamLedger]
-    /// Who asked for the lists, which changes its own figures.
+    /// The client that requested the lists, which changes its own statistics.
     let reader: any VirtualClient
 
     private static func name(_ client: any VirtualClient) -> String {
         "\(client.home.shard)-\(client.home.id.index)-\(client.home.id.generation)"
     }
 
-    /// The rows by the fields that name them; the same twice is a fault.
+    /// The rows by the fields that identify them; duplicates are faults.
     private func table(_ list: ListLedger, by names: [String]) -> [String: Row] {
         var table: [String: Row] = [:]
         for bytes in list.texts {
@@ -80,7 +80,7 @@ struct ListCheck {
             compare(row, "'\(name)'", figures(of: topic))
             checkSums(row, topic)
         }
-        // Who has not been handed all of a topic that was deleted is still there.
+        // A subscription that has not received all messages of a deleted topic still exists.
         for ledger in subscribers where ledger.isAwaited && !journal.deleted.contains(ledger.request.topic) {
             referee.expect(table[ledger.request.topic] != nil, "\(ledger.name) has a topic that is not listed")
         }
@@ -95,7 +95,7 @@ struct ListCheck {
         let first = Swift.max(topic.end - retained, forgotten)
         let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
         let open = channels.filter { $0.isAwaited && $0.topic == topic.name }
-        // Where memory is short the list itself may have had history go since its row was made.
+        // If memory is short, the list itself may have caused history to be dropped after its row was made.
         let kept = [("first", "\(first)"), ("retained", "\(topic.end - first)"), ("bytes", "\(bytes)")]
         return (plan.isMemoryShort ? [] : kept) + [
             ("name", topic.name), ("next", "\(topic.end)"), ("published", "\(topic.end - 1)"),
@@ -105,13 +105,13 @@ struct ListCheck {
         ]
     }
 
-    /// What all subscriptions were handed, and what they lost; of those that have left, but for their last moment.
+    /// Totals delivered to and dropped for all subscriptions; for those that have left, except in their last moment.
     private func checkSums(_ row: Row, _ topic: TopicLedger) {
         let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
         let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
         let handed = all.reduce(0) { $0 + Swift.max($1.handed, $1.received) }
         let lost = all.reduce(0) { $0 + ($1.cursor?.dropped ?? 0) }
-        // Some may have come and left in one moment, or given up what was on its way to them.
+        // Some may have joined and left within one moment, or discarded messages that were on their way to them.
         let isWhole = subscribers.allSatisfy {
             if $0.request.topic != topic.name { return true }
             if case .unknown? = $0.leaving { return false }
@@ -125,7 +125,7 @@ struct ListCheck {
             lost <= dropped && dropped <= lost + unseen,
             "'\(topic.name)' is listed with \(dropped) messages dropped, and \(lost) were")
         let waiting = singles.count { ($0 as? AcknowledgedLedger)?.waits(for: topic.name) == true && $0.isAwaited }
-        // Of a channel without credit it is not known.
+        // For a channel without credit this is not known.
         let silent = channels.count { $0.isAwaited && $0.topic == topic.name && !$0.wasGranted }
         let parked = Int(row["parked"] ?? "") ?? -1
         referee.expect(
@@ -150,7 +150,7 @@ struct ListCheck {
         referee.expect(table.isEmpty, "connections are listed that nobody has: \(table.values)")
     }
 
-    /// Topics that it is told to publish to: those of its channels, beside others that it published to.
+    /// The topics that it is listed as publishing to: at least those of its channels.
     private func checkTargets(_ row: Row, _ client: any VirtualClient) {
         let told = Set((row["publishes_to"] ?? "").split(separator: ",").map(String.init))
         let topics = Set(channels.filter { $0.isAwaited && $0.client === client }.map(\.topic))

@@ -1,31 +1,31 @@
-// NaiveCursor: what one subscription is owed, by the words of the contract: a list of the sequences that wait, and the
-// policy applied to one message at a time. It knows nothing of ranges and batches.
+// NaiveCursor: what a subscription should receive, according to the contract: a list of the sequences that wait, with
+// the policy applied to one message at a time. It has no ranges or batches.
 
 struct NaiveCursor: Equatable {
     let policy: String
     let buffer: Int
-    /// What came from here on arrived after it joined.
+    /// Messages from here on arrived after it joined.
     let joined: UInt64
     var waiting: [UInt64] = []
-    /// How many may wait.
+    /// How many messages may wait.
     var limit: Int
-    /// What arrives next.
+    /// The sequence that arrives next.
     var next: UInt64
     var delivered = 0
     var dropped = 0
-    /// Lost since the last delivery, and before it where a later message is still to come.
+    /// Lost since the last delivery, or earlier if a later message is still to come.
     var untold: [UInt64] = []
-    /// Missing at its start, and not told yet.
+    /// Missing at its start, and not reported yet.
     var missed: Int
-    /// The policy `fail` has had its say: nothing more is taken.
+    /// The policy `fail` has ended it: nothing more is accepted.
     var hasFailed = false
-    /// It may have; what comes next tells.
+    /// It may have; the next observation decides.
     var mayHaveFailed = false
 
     /// - Parameters:
-    ///   - begin: the first message that it is to have.
-    ///   - joined: the next message when it joined.
-    ///   - skipped: messages before `begin` that it named and is not to have.
+    ///   - begin: the first message that it should receive.
+    ///   - joined: the next sequence when it joined.
+    ///   - missed: how many requested messages before `begin` it does not receive.
     init(policy: String, buffer: Int, begin: UInt64, joined: UInt64, missed: Int) {
         self.policy = policy
         self.buffer = policy == "latest" ? 1 : buffer
@@ -37,7 +37,7 @@ struct NaiveCursor: Equatable {
         if waiting.count > self.buffer { limit = self.buffer + waiting.count }
     }
 
-    /// `latest` has only the newest wait, of what it joins with too.
+    /// With `latest`, only the newest message waits, including those retained when it joined.
     mutating func keepNewest(isTold: Bool) {
         while waiting.count > 1 {
             let oldest = waiting.removeFirst()
@@ -48,7 +48,7 @@ struct NaiveCursor: Equatable {
 
     var untoldCount: Int { untold.count + missed }
 
-    /// Hands over `count` messages, those that wait first and then those that arrive. Nil if there are not so many.
+    /// Hands over `count` messages, first those that wait and then those that arrive. Nil if there are not enough.
     mutating func handOver(_ count: Int, upTo end: UInt64) -> [Handed]? {
         var handed: [Handed] = []
         for _ in 0..<count {
@@ -71,7 +71,7 @@ struct NaiveCursor: Equatable {
         return handed
     }
 
-    /// What arrives up to `end` waits, as far as the policy lets it.
+    /// Makes messages that arrive up to `end` wait, as far as the policy allows.
     mutating func arrive(upTo end: UInt64) {
         while next < end {
             if !hasFailed { place(next) }
@@ -82,7 +82,7 @@ struct NaiveCursor: Equatable {
 
     private mutating func place(_ sequence: UInt64) {
         guard waiting.count >= limit else {
-            // More than 64 separate ranges are not remembered.
+            // At most 64 separate ranges are remembered.
             if policy == "drop-newest", isSeparate(sequence), ranges >= 64 { return lose(sequence) }
             return waiting.append(sequence)
         }
@@ -95,7 +95,7 @@ struct NaiveCursor: Equatable {
             let replaced = waiting.removeLast()
             lose(replaced)
             if isSeparate(sequence), ranges >= 64 {
-                // The arriving one takes the place of the whole last range.
+                // The arriving message replaces the entire last range.
                 var last = replaced
                 while waiting.last == last - 1 {
                     last = waiting.removeLast()
@@ -115,7 +115,7 @@ struct NaiveCursor: Equatable {
         return 1 + zip(waiting, waiting.dropFirst()).count { $0 + 1 != $1 }
     }
 
-    /// The log has lost what is before `head`. What arrives up to `end` is there already.
+    /// The log has lost messages before `head`. Messages that arrive up to `end` are already there.
     mutating func evict(before head: UInt64, upTo end: UInt64) {
         let lost = waiting.filter { $0 < head }
         waiting.removeAll { $0 < head }
@@ -140,7 +140,7 @@ struct NaiveCursor: Equatable {
     }
 }
 
-/// A message that is on its way to a subscriber.
+/// A message on its way to a subscriber.
 struct Handed: Equatable {
     var sequence: UInt64
     var droppedBefore: Int

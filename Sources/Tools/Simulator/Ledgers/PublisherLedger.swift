@@ -1,6 +1,6 @@
-// PublisherLedger: acknowledged publishes and channels, held against where their messages stand.
+// PublisherLedger: compares acknowledged publishes and channels with the places of their messages.
 
-/// Reasons that the broker has for refusing a message, by what their texts hold.
+/// Excerpts of the broker's reasons for refusing a message.
 private let refusals = [
     "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
     "The channel drove the topic past", "waiting for an acknowledgement already",
@@ -35,7 +35,7 @@ final class AcknowledgedLedger: StreamLedger {
         guard let error else { return referee.expect(isAnswered, "\(name) was completed without an answer") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
         expectError(error, among: refusals)
-        // The connection of a request that could not be put together ends with all that was under way on it.
+        // If a request could not be reassembled, its connection ends with everything in progress on it.
         if !StreamLedger.isOfFragments(error) { journal.refused(number, error) }
     }
 }
@@ -48,20 +48,20 @@ final class ChannelLedger: StreamLedger {
     let topic: String
     let completesTopic: Bool
     private(set) var sent: [Int] = []
-    /// What the broker lets it send.
+    /// Credit that the broker has granted and the client has not used.
     private(set) var credit = 0
     private(set) var wasGranted = false
     var acknowledgementsAsked = 0
-    /// It did so from the start.
+    /// It requested all acknowledgements from the start.
     var asksForAll = false
     private(set) var acknowledgements = 0
     private(set) var accepted = 0
     private(set) var last: UInt64 = 0
-    /// It was opened ahead of its first message, and may have credit before that.
+    /// It was opened before its first message, and may have credit before that.
     var isOpenedAlone = false
-    /// The broker has taken its end, which is its topic's.
+    /// The broker has accepted its end, which is also the end of its topic.
     var hasEndedTopic = false
-    /// The client's half is over.
+    /// The client's half has ended.
     var isComplete = false
 
     init(
@@ -79,7 +79,7 @@ final class ChannelLedger: StreamLedger {
         sent.append(number)
     }
 
-    /// Where its end is the topic's, the topic has ended; unless it is not known which one it was.
+    /// If its end is the topic's, the topic has ended; unless it is not known which topic that was.
     func checkTopic() {
         guard hasEndedTopic, let place = sent.lazy.compactMap({ self.journal.messages[$0].place }).first,
             let topic = journal.topic(place.epoch)
@@ -117,7 +117,7 @@ final class ChannelLedger: StreamLedger {
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
         super.ended(metadata, error)
-        // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
+        // With credit for it, the last acknowledgement precedes the end: messages after it were not accepted.
         if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
             for number in sent[accepted...] { journal.refused(number, error ?? "its channel was completed") }
         }

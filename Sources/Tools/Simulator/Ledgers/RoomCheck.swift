@@ -1,5 +1,5 @@
-// RoomCheck: what publishers may do once everything has come to rest. Every shard knows by then what all others know,
-// so that each topic has exactly the room that its `block` subscriptions leave, and nobody waits where there is some.
+// RoomCheck: what publishers may do once everything is at rest. By then every shard knows what the others know, so each
+// topic has exactly the room that its `block` subscriptions leave, and no publisher waits if there is room.
 
 import Core
 
@@ -37,7 +37,7 @@ struct RoomCheck {
         }
     }
 
-    /// Subscriptions that hold up publishers, and up to where they have room.
+    /// Subscriptions that hold publishers up, and the sequence up to which they have room.
     func full() -> [(ledger: SubscriberLedger, horizon: UInt64)] {
         examiner.present.compactMap { ledger in
             guard let horizon = horizon(of: ledger), let end = journal.topic(ledger.epoch)?.end, horizon <= end else {
@@ -47,7 +47,7 @@ struct RoomCheck {
         }
     }
 
-    /// Who has held up publishers for longer than `block-limit` has given way.
+    /// Subscriptions that held publishers up for longer than `block-limit` must have been ended.
     func expectGone(_ full: [(ledger: SubscriberLedger, horizon: UInt64)]) {
         let present = Set(examiner.present.map(ObjectIdentifier.init))
         for (ledger, before) in full where present.contains(ObjectIdentifier(ledger)) {
@@ -57,7 +57,7 @@ struct RoomCheck {
         }
     }
 
-    /// What idle channels had reserved is everybody's again.
+    /// Reservations of idle channels must have been released.
     func expectNothingReserved() {
         for topic in topics {
             referee.expect(
@@ -66,7 +66,7 @@ struct RoomCheck {
         }
     }
 
-    /// Up to where a subscription has room, by what the naive cursor has waiting.
+    /// The sequence up to which a subscription has room, according to the naive cursor.
     private func horizon(of ledger: SubscriberLedger) -> UInt64? {
         guard ledger.request.policy == "block", ledger.seen?.hasJoined == true, let cursor = ledger.cursor else {
             return nil
@@ -74,7 +74,7 @@ struct RoomCheck {
         return Swift.max(cursor.waiting.first ?? cursor.next, cursor.joined) + UInt64(cursor.buffer)
     }
 
-    /// For a message of any size.
+    /// Whether there is room for a message of any size.
     private func hasRoom(_ topic: Inspection.Topic) -> Bool {
         guard let horizon = topic.horizon else { return true }
         let largest = plan.largestMessage + Limits.messageOverhead

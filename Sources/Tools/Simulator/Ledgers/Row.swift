@@ -1,11 +1,11 @@
-// Row: an object of JSON as the broker writes them, with texts, words and lists of texts: a row of a list, or what HTTP
-// is answered.
+// Row: a JSON object in the subset that the broker writes, with strings, literals and lists of strings: a row of a
+// list, or a response over HTTP.
 
 struct Row: CustomStringConvertible {
     private var fields: [String: String] = [:]
     private let text: String
 
-    /// Nil if it is not one.
+    /// Nil if it is not such an object.
     init?(_ bytes: [UInt8]) {
         text = String(decoding: bytes, as: UTF8.self)
         var rest = bytes[...]
@@ -27,7 +27,7 @@ struct Row: CustomStringConvertible {
         }
     }
 
-    /// Its texts, joined by commas.
+    /// Its strings, joined by commas.
     private static func list(_ rest: inout ArraySlice<UInt8>) -> String? {
         rest.removeFirst()
         var texts: [String] = []
@@ -60,7 +60,7 @@ struct Row: CustomStringConvertible {
     func number(_ name: String) -> UInt64? { fields[name].flatMap { UInt64($0) } }
     var description: String { text }
 
-    /// What differs from this row; nil if nothing does.
+    /// The first difference from this row; nil if there is none.
     func difference(from expected: [(name: String, value: String)]) -> String? {
         for (name, value) in expected where fields[name] != value {
             return "'\(name)' is \(fields[name] ?? "missing"), and \(value) is so: \(text)"

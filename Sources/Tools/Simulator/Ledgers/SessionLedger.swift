@@ -1,29 +1,29 @@
-// SessionLedger: a session of RSocket's RESUME, from both sides. The client's: what it keeps to send again, and what it
-// has received. The engine's, after each input: how far it has dealt with what was sent, what it keeps, and whether it
-// lives – by the rules of Protocol/rsocket.md, and by where the broker has read and the client has acknowledged.
+// SessionLedger: a session that can be resumed (RSocket's RESUME), from both sides. The client's side: what it keeps
+// for sending again, and what it has received. The engine's side, after each input: how far it has processed what was
+// sent, what it keeps, and whether the session is live, according to the rules of Protocol/rsocket.md, the broker's
+// reads and the client's acknowledgements.
 
 import Bytes
 import Core
 
-/// What a client says when it comes back.
+/// What a client claims when it resumes.
 struct ResumeClaim {
     let session: SessionLedger
-    /// It names the session by its token.
+    /// It has the session's correct token.
     let isNamed: Bool
-    /// As far as which it has what was sent to it, and from where on it has what it sent.
+    /// The position up to which the client has received everything, and the first position that it can still send.
     let last: UInt64
     let first: UInt64
-    /// It is as it should be; and the broker had the session then.
+    /// Whether the claim is correct; and whether the broker had the session then.
     let isRight: Bool
     let wasLive: Bool
 }
 
-/// What a client has sent by one wire of its session, by how many bytes have to be read to know of it.
+/// What a client has sent on one wire of its session, by the offset at which the broker has read it.
 struct SentMarks {
     private var frames: [(offset: Int, position: UInt64)] = []
     private var acknowledgements: [(offset: Int, position: UInt64)] = []
-    /// Where the last frame ends that was read, and as far as where the broker was told that the client has all; nil
-    /// before there was any.
+    /// The end of the last frame read, and the position that the client last acknowledged; nil if there was none.
     private(set) var read: UInt64?
     private(set) var acknowledged: UInt64?
 
@@ -32,7 +32,7 @@ struct SentMarks {
         acknowledgements.append((offset, position))
     }
 
-    /// The broker has read so many bytes.
+    /// The broker has read this many bytes.
     mutating func advance(to offset: Int) {
         let whole = frames.prefix { $0.offset <= offset }
         read = whole.last?.position ?? read
@@ -48,7 +48,7 @@ final class SessionLedger {
         /// SETUP has not been read.
         case beginning
         case live
-        /// It may not be resumed, or not any more.
+        /// It can never, or no longer, be resumed.
         case ended
     }
 
@@ -56,37 +56,37 @@ final class SessionLedger {
     private let plan: Plan
     private let referee: Referee
     private(set) var state = State.beginning
-    /// The connection, which stays the same whatever its socket is.
+    /// The connection, which stays the same when its socket changes.
     let home: (shard: Int, id: ConnectionID)
-    /// What the broker takes for its socket, and where it stood when that came.
+    /// The socket that the broker currently uses for it, and the position when that was attached.
     private var socket: Wire
     private var base: UInt64 = 0
-    /// Bytes of SETUP, and when it could have been sent.
+    /// Bytes of SETUP, and the earliest time at which it could have been sent.
     private var setup = 0
     private var begun: UInt64?
     private var detachedAt: UInt64?
-    /// Since when it has acknowledged nothing of what was sent.
+    /// Since when it has not acknowledged anything that was sent.
     private var quietSince: UInt64?
     private var seen: Inspection.Connection?
 
-    // What the client sent: what it keeps, from `first` on, the ends of frames that are not dealt with, and who is to
-    // hear when they are.
+    // What the client sent: frames that it keeps, starting at `first`, the ends of unprocessed frames, and whom to
+    // notify when they are processed.
     private var frames = ByteBuffer()
     private(set) var first: UInt64 = 0
     private var end: UInt64 = 0
     private var ends: [UInt64] = []
     private var unfed: [(position: UInt64, tell: () -> Void)] = []
-    /// As far as the broker has dealt with it.
+    /// The position up to which the broker has processed it.
     private(set) var dealt: UInt64 = 0
 
-    // What came to it: each frame once, and where the next one stands, which may be one that comes again.
+    // What the client received: each frame once, and the position of the next one, which may be a repetition.
     private var history: [(start: UInt64, size: Int, digest: UInt64)] = []
     private(set) var received: UInt64 = 0
     private(set) var next: UInt64 = 0
     private var again = 0
-    /// What it has said that it has; and from where on the broker keeps what it sent.
+    /// The positions that it has acknowledged; and the position from which the broker keeps what it sent.
     private var told: Set<UInt64> = [0]
-    /// Bytes that went without being kept.
+    /// Bytes sent without being kept.
     private var passed: UInt64 = 0
     private var position: UInt64 = 0
     /// How often it was resumed.
@@ -102,7 +102,7 @@ final class SessionLedger {
 
     private var name: String { "session \(home.shard)-\(home.id.index)" }
 
-    /// Where it stands, for people.
+    /// Its state, for people.
     var standing: String {
         "\(name) is \(state): kept \(seen?.kept.map { "\($0)" } ?? "nothing"), received \(received), "
             + "next \(next), sent \(first)...\(end), dealt with \(dealt)"
@@ -110,10 +110,10 @@ final class SessionLedger {
 
     // The client sends
 
-    /// SETUP was sent, and takes so many bytes.
+    /// SETUP was sent, with this many bytes.
     func begin(_ setup: Int) { self.setup = setup }
 
-    /// Frames of streams, which go out at once if there is a wire.
+    /// Adds frames of streams, which are sent at once if there is a wire.
     func send(by wire: Wire?, _ write: (inout ByteBuffer) -> Void) {
         let before = frames.count
         write(&frames)
@@ -131,7 +131,7 @@ final class SessionLedger {
         forEachFrame(from: offset, at: position) { wire.marks.add(frameTo: $0, at: start + $1 - offset) }
     }
 
-    /// Calls `body` with where each frame ends: its position, and its offset among those that are kept.
+    /// Calls `body` with the end of each frame: its position, and its offset among the kept frames.
     private func forEachFrame(from offset: Int, at position: UInt64, _ body: (UInt64, Int) -> Void) {
         var (offset, position) = (offset, position)
         while offset < frames.count {
@@ -142,16 +142,16 @@ final class SessionLedger {
         }
     }
 
-    /// When the broker has dealt with all that was sent so far.
+    /// Notifies the caller when the broker has processed everything sent so far.
     func whenDealt(_ tell: @escaping () -> Void) { unfed.append((end, tell)) }
 
-    /// As far as the client has it all, which it says now.
+    /// The position up to which the client has received everything, which it acknowledges now.
     func acknowledge() -> UInt64 {
         told.insert(next)
         return next
     }
 
-    /// The broker says that it has all before `position`. One of its answers may overtake another.
+    /// The broker acknowledges everything before `position`. Its acknowledgements may arrive out of order.
     func heard(_ position: UInt64) {
         referee.expect(
             position <= dealt, "\(name) was told that it has sent up to \(position), and \(dealt) was dealt with")
@@ -166,7 +166,7 @@ final class SessionLedger {
 
     // The client receives
 
-    /// A frame of a stream came. False: it came before, and is now the same.
+    /// A frame of a stream has arrived. False if it is a repetition, which must be identical.
     func accepts(_ frame: UnsafeRawBufferPointer) -> Bool {
         var digest: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in frame { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01B3 }
@@ -194,9 +194,9 @@ final class SessionLedger {
         return low < history.count && history[low].start == position ? low : nil
     }
 
-    // Coming back
+    // Resuming
 
-    /// What to say: mostly what is so.
+    /// What to claim: mostly the truth.
     func claim(_ chance: Chance, isRight: Bool) -> ResumeClaim {
         let kind = isRight ? 9 : chance.below(10)
         let older = history.isEmpty ? received : history[chance.below(history.count)].start
@@ -225,7 +225,7 @@ final class SessionLedger {
         told.insert(claim.last)
     }
 
-    /// RESUME_OK came.
+    /// RESUME_OK arrived.
     func resumed(at position: UInt64, by wire: Wire) {
         referee.expect(
             position == dealt, "\(name) was resumed at \(position), and what it sent was dealt with up to \(dealt)")
@@ -233,20 +233,20 @@ final class SessionLedger {
         send(from: 0, at: first, by: wire)
     }
 
-    /// ERROR came instead.
+    /// ERROR arrived instead.
     func refused(_ code: UInt32, _ text: String, _ wire: Wire, _ claim: ResumeClaim) {
         referee.expect(code == 4, "\(name) was refused with the code \(code): \(text)")
         let unknown = "There is no such session, or not any more"
         referee.expect(
             wire.refusal != nil || !claim.isNamed || !claim.wasLive || state == .ended,
             "\(name) was refused as unknown, and lives")
-        // Behind the position is what is wrong with it.
+        // The text continues with the reason after the position.
         referee.expect(
             text.hasPrefix(wire.refusal ?? unknown) && text.hasSuffix(": connect again with SETUP."),
             "\(name) was refused with '\(text)'")
     }
 
-    /// A wire that came with RESUME has become that of a connection: of this one, or of one to be refused.
+    /// A wire that began with RESUME has been assigned to a connection: to this one, or to one that will be refused.
     func arrived(_ wire: Wire, _ claim: ResumeClaim) {
         let isTaken = wire.shard == home.shard && wire.id == home.id
         let mayBe = state == .live && mayGoOn(claim)
@@ -270,19 +270,19 @@ final class SessionLedger {
 
     private func mayGoOn(_ claim: ResumeClaim) -> Bool {
         guard let kept = seen?.kept, !kept.isPassing else { return false }
-        // What it has some socket has taken, even if an older claim came behind that.
+        // What the client claims to have was accepted by some socket, even if an older claim arrived later.
         return claim.first <= dealt && claim.last >= kept.position && index(of: claim.last) != nil
     }
 
-    /// Bytes that may be sent before some are acknowledged. Where memory may be short it may be none, for as long as
-    /// others have much kept for them.
+    /// How many bytes may be sent before some are acknowledged. If memory is short this may be 0 as long as much is
+    /// kept for other connections.
     func window(_ connection: Inspection.Connection) -> Int {
         guard let kept = connection.kept else { return .max }
         if plan.isMemoryShort { return 0 }
         return plan.limits.resumeBuffer - kept.sent
     }
 
-    /// Bytes that came to the client and that it has not acknowledged, lengths included.
+    /// Bytes that have arrived and that the client has not acknowledged, including frame lengths.
     var unacknowledged: Int {
         let last = socket.marks.acknowledged ?? 0
         return history.reduce(0) { $0 + ($1.start >= Swift.max(last, position) ? 3 + $1.size : 0) }
@@ -292,7 +292,7 @@ final class SessionLedger {
 
     /// - Parameters:
     ///   - now: the monotonic clock.
-    ///   - isFull: there are as many sessions as there may be.
+    ///   - isFull: the maximum number of sessions exists.
     func examine(_ seen: Inspection.Connection?, now: UInt64, isFull: Bool) {
         begun = begun ?? now
         guard let seen, seen.isOpen, let kept = seen.kept else { return isGone(seen, now, isFull: isFull) }
@@ -315,7 +315,7 @@ final class SessionLedger {
             state = .ended
         case .live:
             let time = detachedAt.map { now - $0 }
-            // One that kept memory which others needed is cut off before.
+            // A session whose kept output uses memory that others need is ended earlier.
             referee.expect(
                 time ?? 0 >= plan.limits.resumeTime || plan.isMemoryShort && time != nil,
                 "\(name) was ended \(time.map { "after \($0) ns without a socket" } ?? "with a socket")")
@@ -343,12 +343,12 @@ final class SessionLedger {
         for feed in told { feed.tell() }
     }
 
-    /// What the client may lack is kept, and no more than may be.
+    /// Everything that the client may lack is kept, and not more than allowed.
     private func checkKept(_ kept: Inspection.Kept, _ seen: Inspection.Connection, _ now: UInt64) {
         let most = plan.limits.resumeBuffer + plan.limits.controlOutput
         referee.expect(
             kept.position >= position, "\(name) keeps what was sent from \(kept.position), before \(position)")
-        // What there was no memory for is not among it.
+        // Excludes output that there was no memory to keep.
         let before = kept.position - (kept.passed - passed)
         referee.expect(plan.isMemoryShort || kept.passed == 0, "\(name) was sent what is not kept, and there is memory")
         let isQuiet = now - (quietSince ?? now) >= Limits.acknowledgementTime

@@ -1,18 +1,18 @@
-// StreamLedger: one stream of a client, as the client sees it. What kind of stream it is decides what may come.
+// StreamLedger: one stream of a client, as the client sees it. The kind of stream determines what may arrive.
 
 class StreamLedger {
     unowned let client: any VirtualClient
     let stream: UInt32
     let referee: Referee
-    /// What it is about, for people.
+    /// What the stream is for, for people.
     let title: String
-    /// "" for a completion, or the text of the error that ended it.
+    /// The text of the error that ended it, or "" for a completion.
     private(set) var end: String?
-    /// The client has said that it wants no more.
+    /// The client has cancelled it.
     var isCancelled = false
-    /// The broker has been told so.
+    /// The broker has read the cancellation.
     var isCancelFed = false
-    /// The client has asked for nothing, or sent something else that ends a stream.
+    /// The client has made a request for 0 messages, or another mistake that ends a stream.
     var isMistaken = false
 
     init(_ client: any VirtualClient, _ title: String, _ referee: Referee) {
@@ -24,9 +24,9 @@ class StreamLedger {
     }
 
     var name: String { "stream \(stream) of connection \(client.wire.name) (\(title))" }
-    /// Its end is still to come.
+    /// Its end is still expected.
     var isAwaited: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
-    /// It may still be used.
+    /// It can still be used.
     var isOpen: Bool { isAwaited }
 
     func item(_ metadata: [UInt8]?, _ data: [UInt8]) {}
@@ -38,8 +38,8 @@ class StreamLedger {
         end = error ?? ""
     }
 
-    /// The connection could not put a message together, or had too much under way, of which its topic does not know.
-    /// Over RSocket it ends; a call of gRPC fails alone.
+    /// The connection could not assemble a message, or had too much in progress, which its topic does not know. Over
+    /// RSocket the connection ends; over gRPC only the call fails.
     static func isOfFragments(_ error: String) -> Bool {
         [
             "unfinished fragmented messages", "fragments of a message took too long",
@@ -48,14 +48,14 @@ class StreamLedger {
         ].contains { error.contains($0) }
     }
 
-    /// It was ended by an error that holds one of these texts, or made a mistake.
+    /// It was ended by an error that contains one of these texts, or had made a mistake.
     func expectError(_ error: String, among texts: [String]) {
         if isMistaken || StreamLedger.isOfFragments(error) { return }
         referee.expect(texts.contains { error.contains($0) }, "\(name) failed without a reason to: \(error)")
     }
 }
 
-/// A control call, which is answered once.
+/// A control call, which gets one response.
 final class CallLedger: StreamLedger {
     private var answers = 0
 
@@ -70,7 +70,7 @@ final class CallLedger: StreamLedger {
     }
 }
 
-/// A list of what there is.
+/// One of the broker's lists.
 final class ListLedger: StreamLedger {
     var asked = 0
     private(set) var texts: [[UInt8]] = []

@@ -1,5 +1,5 @@
-// SubscriberLedger: a subscription from both sides. What the engine has done with it is held against the naive cursor
-// after each input; what the client receives, against what the cursor was handed.
+// SubscriberLedger: a subscription from both sides. After each input, the engine's state is compared with the naive
+// cursor; what the client receives is compared with what the cursor handed over.
 
 import Core
 import Replay
@@ -34,45 +34,47 @@ struct SubscribeRequest {
 final class SubscriberLedger: StreamLedger {
     static let everything = 0x7FFF_FFFF
 
-    /// How it left the engine, and what may still come to the client.
+    /// How it left the engine, and what may still reach the client.
     enum Leaving {
-        /// On the client's word: nothing that was published from `barrier` on, and no more than `most` messages.
+        /// Cancelled by the client: nothing published from `barrier` on, and at most `most` messages.
         case cancelled(barrier: UInt64?, most: Int?)
-        /// By an end: these messages, if nothing but the end happened in that moment; else some of them, in order.
+        /// Ended: exactly these messages if nothing but the end happened at that moment; otherwise some of them, in
+        /// order.
         case ended(rest: [UInt64], isExact: Bool)
         case unknown
     }
 
     let request: SubscribeRequest
     let journal: Journal
-    /// Asked for by the client, and as far as the broker has read.
+    /// What the client has requested, and what of it the broker has read.
     private(set) var asked = 0
     var askedFed: UInt64 = 0
     private(set) var isUnbounded = false
-    /// The client has said that it asks for no more.
+    /// The client has ended its requests.
     var isHalfClosed = false
     var isUnboundedFed = false
     var isFed = false
-    /// An acknowledged message of its topic that it must not begin before, as it was asked for later.
+    /// An acknowledged message of its topic. The subscription was requested later, so it must not begin before that
+    /// message.
     var known: Place?
     private(set) var cursor: NaiveCursor?
     private(set) var epoch: UInt64 = 0
-    /// Messages that it named and that were gone before it joined.
+    /// Requested messages that were gone before it joined.
     private(set) var missed = 0
     /// Handed over, and not received by the client yet.
     private var owed: [Lot] = []
     private(set) var handed = 0
-    /// Messages of which it was not seen, when it left, whether they were handed over or lost in that moment.
+    /// When it left: messages that may have been handed over or dropped at that moment without being observed.
     private(set) var unseen = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// Bytes that its connection had room for then.
+    /// How many bytes its connection had room for then.
     private var room = 0
-    /// What the client received.
+    /// What the client has received.
     private(set) var received = 0
     private(set) var last: Place?
     private var restFirst = 0
-    /// Marks it as seen by an examination.
+    /// Marks it as found by an inspection.
     var stamp = 0
 
     init(_ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee) {
@@ -96,8 +98,8 @@ final class SubscriberLedger: StreamLedger {
 
     // The engine's side
 
-    /// The engine has it, in this state.
-    /// - Parameter isBatch: after several mails of other shards.
+    /// The engine has the subscription, in this state.
+    /// - Parameter isBatch: called after several messages from other shards.
     func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
             seen = now
@@ -117,7 +119,7 @@ final class SubscriberLedger: StreamLedger {
         guard count >= 0, now.viewEnd >= cursor.next || cursor.hasFailed else {
             return referee.fail("\(name) went back: \(now)")
         }
-        // Where many had their turns first, it hears of a loss later than its view.
+        // If many subscriptions took their turns first, this one notices a loss later than its view.
         let isLossy = now.viewLost > seen?.viewLost ?? 1 || now.viewLost > cursor.next
         guard let (next, lot) = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch) else {
             return referee.fail(
@@ -177,7 +179,7 @@ final class SubscriberLedger: StreamLedger {
                 "\(name) joined at \(now.joined), and \(known.sequence) had been acknowledged before it was asked for")
         }
         let waiting = now.waiting.reduce(0) { $0 + $1.count }
-        // What came after `fail` had its say is not counted.
+        // Messages after `fail` ended it are not counted.
         let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
         let (wanted, missed) = expectedBegin(now, begin)
@@ -190,7 +192,7 @@ final class SubscriberLedger: StreamLedger {
         self.cursor = cursor
     }
 
-    /// Where it is to begin if everything is retained, and how many messages that it named it misses.
+    /// Where it should begin if everything is retained, and how many requested messages it misses.
     private func expectedBegin(_ now: Inspection.Subscription, _ begin: UInt64) -> (UInt64, Int) {
         switch request.start {
         case .next: return (now.joined, 0)
@@ -203,7 +205,7 @@ final class SubscriberLedger: StreamLedger {
         }
     }
 
-    /// Who wants none, or could not be told of one, is refused for a gap at the start.
+    /// A subscription that does not accept gaps, or could not have one reported, is refused for a gap at the start.
     private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription) {
         guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
         referee.expect(
@@ -227,7 +229,7 @@ final class SubscriberLedger: StreamLedger {
 
     // Leaving
 
-    /// The engine does not have it any more.
+    /// The engine no longer has the subscription.
     func left() {
         guard leaving == nil else { return }
         let topic = journal.topic(epoch)
@@ -235,9 +237,10 @@ final class SubscriberLedger: StreamLedger {
             unseen = cursor.waiting.count + Int(Swift.max(cursor.next, topic.committed) - cursor.next)
         }
         guard !isCancelFed, !isMistaken, let cursor, let seen, let topic, !topic.isGone else {
-            // What came in the last moment of a topic was not seen.
+            // What arrived at a topic's last moment was not observed.
             let end = topic?.isGone == false ? topic?.committed : nil
-            // Nothing was asked for or published since the last look, and nothing waited that might have gone.
+            // Nothing was requested or published since the last inspection, and nothing waited that could have been
+            // sent.
             let isIdle = cursor?.waiting.isEmpty ?? false || seen?.outstanding == 0
             let isSame = seen?.requested == askedFed && end != nil && seen?.viewEnd == end && isIdle
             leaving = isCancelFed ? .cancelled(barrier: end, most: isSame ? cursor?.delivered : nil) : .unknown
@@ -245,7 +248,7 @@ final class SubscriberLedger: StreamLedger {
         }
         let isOver = cursor.hasFailed
         let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.committed)))
-        // One that finds no room in its connection's output may be dropped for a smaller one behind it.
+        // A message that does not fit into its connection's output may be skipped for a smaller one after it.
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
         let hasRoom = size < room && !client.isPaced
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
@@ -261,7 +264,7 @@ final class SubscriberLedger: StreamLedger {
         item(figures, data)
     }
 
-    /// A message, and what is told of it unless it was asked for without.
+    /// A message, and what is reported about it, unless it was requested without metadata.
     func item(_ figures: MessageFigures?, _ data: [UInt8]) {
         received += 1
         referee.expect(
@@ -290,7 +293,7 @@ final class SubscriberLedger: StreamLedger {
         guard
             let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
         else {
-            // It came and was given up in the same moment, so that nobody has seen where it stood.
+            // It was appended and dropped at the same moment, so its place was not observed.
             last = nil
             return
         }
@@ -305,7 +308,7 @@ final class SubscriberLedger: StreamLedger {
         checkLeft(place)
     }
 
-    /// The message that is due, if there is only one that may be, and the one at `sequence` is among them.
+    /// The message due, if there is only one candidate; the message at `sequence` must be a candidate.
     private func nextDue(_ sequence: UInt64?, _ dropped: Int?) -> UInt64? {
         guard !owed.isEmpty else { return nil }
         let due = owed[0].take(sequence, dropped)
@@ -315,7 +318,7 @@ final class SubscriberLedger: StreamLedger {
         return due?.count == 1 ? due?.first : nil
     }
 
-    /// What comes after the engine has done with it.
+    /// Checks a message that arrives after the engine has removed the subscription.
     private func checkLeft(_ place: Place) {
         if cursor == nil { return }
         let isBeyond = received > handed
@@ -346,8 +349,8 @@ final class SubscriberLedger: StreamLedger {
     }
 
     /// - Parameters:
-    ///   - lost: messages that it was told of as lost since the last one.
-    ///   - isSpent: it was told that all it asked for has come.
+    ///   - lost: messages reported as lost since the last one.
+    ///   - isSpent: the end reported that everything requested has been delivered.
     func ended(_ error: String?, lost: UInt64, isSpent: Bool) {
         super.ended(nil, error)
         if !isCancelled {

@@ -1,5 +1,5 @@
-// Broker: the engine's shards and what drives them. Time passes when it is told to; sockets are wires; a shard has its
-// turn when it is given one.
+// Broker: the engine's shards and their driver. Time advances on request; sockets are wires; shards take turns when
+// called.
 
 import Bytes
 import Core
@@ -16,10 +16,10 @@ final class Broker {
         case socket(Wire, Handover)
     }
 
-    /// What each shard has been sent and has not looked at, oldest first.
+    /// What each shard has been sent and has not handled, oldest first.
     private var inboxes: [[Letter]]
     private let store: Store
-    /// Sockets that each shard has found in its inbox.
+    /// Sockets that each shard has taken from its inbox.
     private var arrivals: [[(wire: Wire, handover: Handover)]]
     /// Wires that are not closed, in the order in which they were opened.
     private(set) var wires: [[Wire]]
@@ -29,9 +29,9 @@ final class Broker {
     private let plan: Plan
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     private var opened = 0
-    /// Sees a shard after each of its inputs; or after several mails at once.
+    /// Examines a shard after each of its inputs, or after several shard messages at once.
     var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
-    /// Hears of a socket that came with RESUME, once it has become that of a connection.
+    /// Called when a socket that began with RESUME has been assigned to a connection.
     var handedOver: (Wire) -> Void = { _ in }
 
     init(_ plan: Plan, _ chance: Chance, _ trace: Trace) {
@@ -64,7 +64,7 @@ final class Broker {
 
     deinit { pieces.deallocate() }
 
-    /// Nothing happens any more unless a client does something, or time passes.
+    /// Nothing more happens unless a client does something or time passes.
     var isAtRest: Bool {
         shards.indices.allSatisfy {
             inboxes[$0].isEmpty && store.isAtRest($0) && shards[$0].effects.store.isEmpty
@@ -83,7 +83,7 @@ final class Broker {
     func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
-        // The engine may give out the place of a connection that it has just closed.
+        // The engine may reuse the place of a connection that it has just closed.
         carryOut(shard)
         let place = shards[shard]
         guard let id = Heap.engine({ place.open(peer: peer, wireProtocol: wireProtocol, now: now) }) else { return nil }
@@ -96,7 +96,7 @@ final class Broker {
 
     func wire(_ id: ConnectionID, on shard: Int) -> Wire? { wiresByID[shard][id] }
 
-    /// All memory that is referred to by shards and by mail between them.
+    /// All memory referenced by shards and by messages between them.
     var tally: MemoryTally {
         var tally = MemoryTally()
         for shard in shards { shard.inspector.add(to: &tally) }
@@ -106,17 +106,17 @@ final class Broker {
         return tally
     }
 
-    /// What is gone at the client's end is so at the broker's.
+    /// Lets the broker notice all wires whose client end is gone.
     func tellOfCuts() {
         for wire in wires.joined() { wire.isMute = false }
     }
 
-    /// The client is gone without a word.
+    /// The client disappears without closing the connection.
     func reset(_ wire: Wire) {
         guard !wire.isClosed else { return }
         trace.add(.lost, wire.shard, Int(wire.id.index))
         wire.drop()
-        // Who it arrives at finds out.
+        // The shard that receives the wire will find out.
         if wire.isUnderWay { return }
         remove(wire)
         let shard = shards[wire.shard]
@@ -126,7 +126,7 @@ final class Broker {
 
     // Turns
 
-    /// One turn of a shard: all that is ready, or with `isPartial` some of it.
+    /// One turn of a shard: everything that is ready, or with `isPartial` some of it.
     func turn(_ index: Int, isPartial: Bool) {
         trace.add(.turn, index, isPartial ? 1 : 0)
         Turn(broker: self, index: index, isPartial: isPartial).turn()
@@ -174,7 +174,7 @@ final class Broker {
         }
         if wire.isBroken { return reset(wire) }
         guard wire.isReadable else { return }
-        // The peer may have learnt on another connection what is in the mail here: that comes first.
+        // The client may have learnt on another connection what is in the inbox here, so the inbox is handled first.
         takeMail(wire.shard, most: .max)
         guard wire.isReadable, !shard.isBehind(wire.id) else { return }
         if wire.unread > 0 {
@@ -234,7 +234,7 @@ final class Broker {
         }
     }
 
-    // Sockets that go from one connection to another
+    // Sockets that move from one connection to another
 
     private func sendSockets(_ index: Int) {
         for handover in shards[index].effects.handovers {
@@ -251,7 +251,7 @@ final class Broker {
         let due = arrivals[index]
         arrivals[index].removeAll()
         for (wire, handover) in due {
-            // The engine may have just given up the socket that this one takes the place of.
+            // The engine may have just closed the socket that this one replaces.
             carryOut(index)
             let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))
@@ -294,7 +294,7 @@ final class Broker {
         wires[wire.shard].removeAll { $0 === wire }
     }
 
-    /// Returns how many bytes the socket takes.
+    /// Returns how many bytes the socket accepts.
     private func write(
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, _ offered: Int, to wire: Wire, _ isPartial: Bool
     ) -> Int {
@@ -313,7 +313,7 @@ final class Broker {
     }
 }
 
-/// A shard whose memory is counted while it works, and which is looked at after each input.
+/// A shard whose memory is counted while it works, and which is examined after each input.
 private final class WatchedShard: TurnEngine {
     private let shard: Shard
     private let examine: (_ isBatch: Bool) -> Void

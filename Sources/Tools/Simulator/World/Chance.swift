@@ -1,5 +1,5 @@
-// Chance: the only source of randomness of a run. Everything that is drawn comes from one generator, in the order in
-// which it is asked, so that a seed tells all of a run.
+// Chance: the only source of randomness in a run. All values come from one generator, in the order of the calls, so
+// that a seed determines the entire run.
 
 import Core
 
@@ -14,6 +14,6 @@ final class Chance {
     func pick<T>(_ values: [T]) -> T { values[below(values.count)] }
     func number() -> UInt64 { source.next() }
 
-    /// Small ones more often than large ones.
+    /// Smaller values are more frequent.
     func size(upTo most: Int) -> Int { 1 + below(1 + below(most)) }
 }

@@ -1,4 +1,4 @@
-// Examiner: looks at a shard after each of its inputs, and holds what it finds against the ledgers.
+// Examiner: inspects a shard after each of its inputs, and compares its state with the ledgers.
 
 import Core
 
@@ -11,7 +11,7 @@ final class Examiner {
     private var subscribers: [[SubscriberLedger]]
     /// By connection and stream.
     private var ledgers: [[ConnectionID: [UInt32: SubscriberLedger]]]
-    /// Epochs of the topics that a shard has, as last seen.
+    /// Epochs of the topics on each shard, as last observed.
     private var epochs: [[UInt64]]
     private var stamp = 0
     private(set) var inspections: [Inspection]
@@ -29,10 +29,10 @@ final class Examiner {
 
     func add(_ session: SessionLedger) { sessions.append(session) }
 
-    /// Sessions that the broker has.
+    /// How many sessions the broker has.
     var sessionCount: Int { inspections.reduce(0) { $0 + $1.connections.count { $0.kept != nil } } }
 
-    /// Some of them are without a socket.
+    /// Some sessions have no socket.
     var hasDetached: Bool { inspections.contains { $0.connections.contains(where: \.isDetached) } }
 
     func add(_ ledger: SubscriberLedger) {
@@ -93,15 +93,15 @@ final class Examiner {
         epochs[shard] = now
     }
 
-    /// What is counted is there, and no more of it than may be; to be asked when no shard has its turn.
+    /// All accounted memory exists, and no more than allowed. Call while no shard is taking its turn.
     func examineMemory() {
         let tally = broker.tally
         referee.expect(
-            // Where HTTP/2 is spoken, something may hold a region that the tally does not go over.
+            // With HTTP/2, something may hold a region that the tally does not cover.
             tally.bytes == broker.memory.used || plan.has(.http2) && tally.bytes < broker.memory.used,
             "\(broker.memory.used) bytes of memory are counted, and \(tally.bytes) are there: \(tally)")
-        // Nothing is taken above the limit and a fourth of it; the last message may be a long one, and may have begun a
-        // region of a log.
+        // Nothing is accepted above the limit plus a quarter of it; the last message may be a long one, and may have
+        // started a new region of a log.
         let most = plan.limits.memory + plan.limits.memory / 4 + plan.longest
         referee.expect(
             tally.logs - tally.ownLogs + tally.parked <= most + tally.largestChunk,
@@ -116,7 +116,7 @@ final class Examiner {
         let before = ledger.end
         referee.expect(topic.end >= before, "'\(topic.name)' went back from \(before) to \(topic.end)")
         ledger.states.insert(topic.state)
-        // It may have ended otherwise in the moment in which it was deleted.
+        // It may have ended differently at the moment at which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
         ledger.end = topic.end
         let committed = topic.committed ?? topic.end
@@ -136,7 +136,8 @@ final class Examiner {
             ledger.charges[sequence] = charge
         }
         checkWindow(topic, ledger)
-        // One mail may have brought the room that another one's messages took, and a third a joiner that takes it back.
+        // One message may have brought the room that another one's publishes took, and a third a joiner that removes it
+        // again.
         if !isBatch { checkRoom(topic, ledger, before) }
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon
@@ -144,14 +145,15 @@ final class Examiner {
         ledger.reserved = topic.reserved
     }
 
-    /// The log has what is retained, and no more bytes than it may.
+    /// The log has everything that is retained, and no more bytes than allowed.
     private func checkWindow(_ topic: Inspection.Topic, _ ledger: TopicLedger) {
         let retain = UInt64(plan.limits.retain)
         let oldest = topic.end - Swift.min(topic.end - 1, retain)
         referee.expect(
             topic.kept <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
             "'\(topic.name)' has given up messages before \(topic.kept), and retains those from \(oldest) on: \(topic)")
-        // What was on its way when a `block` subscription on another shard was heard of goes beyond, once.
+        // When a `block` subscription on another shard becomes known, messages already on their way may exceed this,
+        // once.
         let most = plan.limits.retainBytes * (topic.isBlocked ? 2 : 1)
         referee.expect(
             topic.bytes <= Swift.max(most, ledger.bytes) || topic.isBlocked && !ledger.isBlocked,
@@ -162,8 +164,8 @@ final class Examiner {
         var bytes = 0
         for sequence in topic.head..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
         referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, and holds \(bytes)")
-        // What was given up for want of bytes could not have stayed, unless all topics had to make room. A store gives
-        // up together what left memory together.
+        // Messages dropped for lack of bytes would not have fit, unless all topics had to release memory. A store
+        // releases together what left memory together.
         guard topic.committed == nil, topic.lost > ledger.lost, topic.lost == topic.head,
             let charge = ledger.charges[topic.lost - 1]
         else { return }
@@ -175,7 +177,7 @@ final class Examiner {
                 + "\(topic.shed.used) were used when it gave up for all those before \(topic.shed.before)")
     }
 
-    /// Publishers go beyond what `block` subscriptions have room for by what they were granted, at most.
+    /// Publishers exceed the room of `block` subscriptions by at most the credit they were granted.
     private func checkRoom(_ topic: Inspection.Topic, _ ledger: TopicLedger, _ before: UInt64) {
         let reserved = topic.channels.reduce(0) { $0 + $1.reserved }
         referee.expect(
@@ -187,8 +189,8 @@ final class Examiner {
             topic.end <= free + UInt64(ledger.outstanding),
             "'\(topic.name)' went to \(topic.end), past the \(horizon) up to which there is room, by more than the "
                 + "\(ledger.outstanding) messages that were granted")
-        // What has lost its reservation may be used all the same. A first message that is yet to come has a
-        // reservation without credit.
+        // Credit that lost its reservation may still be used. A first message that is yet to arrive has a reservation
+        // without credit.
         let late = UInt64(Swift.max(0, ledger.outstanding - ledger.reserved))
         referee.expect(
             reserved <= ledger.reserved || topic.end + UInt64(reserved) <= free + late,

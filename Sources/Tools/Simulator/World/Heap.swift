@@ -1,16 +1,16 @@
-// Heap: the bytes that the engine has allocated and not freed, as the allocator sees it. The engine's own figures have
-// no part in that. What clients and ledgers allocate is not among them, wherever it is freed.
+// Heap: the bytes that the engine has allocated and not freed, according to the allocator, independent of the engine's
+// own accounting. Excludes allocations of clients and ledgers, wherever they are freed.
 
 import CAllocations
 
 enum Heap {
-    /// False under a sanitizer, which has an allocator of its own: nothing is counted then.
+    /// False under a sanitizer, which has its own allocator: nothing is counted then.
     static var isCounted: Bool { allocation_counted() }
 
-    /// Of the run on this thread.
+    /// For the run on this thread.
     static var live: Int { heap_live() }
 
-    /// Every call into the engine goes through here: what is allocated meanwhile is the engine's.
+    /// Every call into the engine goes through here: allocations during the call are the engine's.
     @inline(__always)
     static func engine<Result>(_ body: () -> Result) -> Result {
         let before = heap_enter()
@@ -18,7 +18,7 @@ enum Heap {
         return body()
     }
 
-    /// Counts from nothing what `body` has the engine allocate.
+    /// Starts counting at zero, and counts the engine's allocations in `body`.
     static func watch<Result>(_ body: () -> Result) -> Result {
         heap_watch()
         defer { heap_unwatch() }

@@ -1,11 +1,11 @@
-// Idle: what those cost who are there and do nothing, measured by the allocator. `HeapCheck` allows that much for each.
+// Idle: the memory cost of idle objects, measured by the allocator. `HeapCheck` allows that much for each.
 
 import Core
 
 public enum Idle: CaseIterable, Sendable {
     case shard, rsocket, resumable, http2, subscription, call, topic
 
-    /// Bytes that the bound of memory allows for one.
+    /// The bytes that the memory bound allows for one object.
     public var allowed: Int {
         switch self {
         case .shard: HeapCheck.shard
@@ -16,7 +16,7 @@ public enum Idle: CaseIterable, Sendable {
         }
     }
 
-    /// Bytes that one takes, on average of many; nil where the allocator does not count.
+    /// The bytes that one object takes, averaged over many; nil if the allocator does not count.
     public func measured(_ count: Int = 200) -> Int? {
         guard Heap.isCounted else { return nil }
         return Heap.watch {
@@ -41,7 +41,7 @@ public enum Idle: CaseIterable, Sendable {
     }
 }
 
-/// A broker of one shard with the limits that it has where nothing else is said.
+/// A broker with one shard and default limits.
 private final class IdleWorld {
     private let plan = Plan.idle
     private let chance = Chance(seed: 1)

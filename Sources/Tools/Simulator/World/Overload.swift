@@ -1,10 +1,10 @@
-// Overload: what clients do who want all that a broker of little memory allows. Most do not read, some hold requests
-// open that never end, and messages are of every size.
+// Overload: clients that use everything that a broker with little memory allows. Most do not read, some hold open
+// requests that never end, and messages are of all sizes.
 
 import Core
 
 extension Workload {
-    /// Three of four read nothing until the faults stop, whatever their sockets have room for.
+    /// Three of four clients read nothing until the faults stop, whatever room their sockets have.
     func deafen(_ client: any VirtualClient) {
         guard chance.below(4) > 0 else { return }
         client.wire.isStalled = true
@@ -12,7 +12,7 @@ extension Workload {
     }
 
     func overloadSize() -> Int {
-        // A text may be a little longer than it was to be.
+        // A text may be slightly longer than requested.
         let most = plan.limits.payload - 16
         return chance.pick([0, 100, 1000, 1000, most / 64, most / 16, most / 4, most])
     }
@@ -27,7 +27,7 @@ extension Workload {
         }
     }
 
-    /// Fragments of a request whose last does not come.
+    /// Sends the fragments of a request, except the last one.
     private func hold() {
         guard let client = client() as? RSocketClient else { return }
         let size = chance.pick([overloadSize(), plan.limits.payload])
@@ -35,7 +35,7 @@ extension Workload {
         client.hold(ledger, Swift.max(1000, size))
     }
 
-    /// What the broker tells of itself is not read either.
+    /// System topics are not read either.
     private func watch() {
         guard let client = client() as? RSocketClient else { return }
         let ledger = WatchLedger(client, "$SYS.events", referee)

@@ -1,49 +1,49 @@
-// Plan: what a run is made of. Each run draws some of the features that there are, and small figures for the broker's
-// limits, so that runs differ in what they combine and meet their edges soon.
+// Plan: what a run consists of. Each run draws some of the features, and small values for the broker's limits, so that
+// runs combine different features and reach their limits early.
 
 import Core
 
-/// What may happen in a run. Runs that fail can be narrowed down by permitting fewer.
+/// What may happen in a run. Failing runs can be narrowed down by permitting fewer features.
 public enum Feature: String, CaseIterable, Sendable {
-    /// Several shards; mail between them.
+    /// Several shards, with messages between them.
     case shards
-    /// ShardMessage that waits, and shards that have no turn for a while.
+    /// Shard messages that wait, and shards that take no turn for a while.
     case lateMail = "late-mail"
-    /// The three strengths of publishing.
+    /// The three kinds of publishing.
     case fire, acknowledged, channels
     /// Channels whose end is the topic's, and control calls.
     case ends, deletion
-    /// Reads that begin and end anywhere, and writes that are taken in part.
+    /// Reads that begin and end anywhere, and partial writes.
     case splits, partialWrites = "partial-writes"
-    /// Clients that do not read, or are gone without a word, or close one half.
+    /// Clients that do not read, disappear without closing, or close one half.
     case stalls, resets, halfCloses = "half-closes"
-    /// Cancelled streams, and subscriptions asked for anew where one ended, by epoch and sequence.
+    /// Cancelled streams, and new subscriptions that continue where another ended, by epoch and sequence.
     case cancels, rejoining
-    /// Connections that outlive their sockets, by RSocket's RESUME.
+    /// Connections that outlive their sockets, through RSocket's RESUME.
     case resume
-    /// Long messages, and those that bring metadata.
+    /// Long messages, and messages with metadata.
     case fragments, metadata
-    /// Topics of few bytes; a broker of few.
+    /// Small limits on bytes, for topics and for the broker.
     case shortLogs = "short-logs", shortMemory = "short-memory"
-    /// Messages that grow old; time that passes in leaps.
+    /// Messages that expire; time that passes in leaps.
     case age, leaps
-    /// Demands of 0 and other mistakes of clients.
+    /// Requests for 0 messages and other mistakes of clients.
     case mistakes
-    /// Lists of what there is.
+    /// The broker's lists.
     case lists
-    /// Clients that speak HTTP/2 beside those that speak RSocket.
+    /// Clients that speak HTTP/2 next to those that speak RSocket.
     case http2
-    /// Long runs in which few subscribers ask for one message at a time, so that what waits falls into many ranges.
+    /// Long runs in which few subscribers request one message at a time, so that waiting messages form many ranges.
     case trickle
-    /// Crowds that do not read what they asked for, hold requests open and publish messages of every size, all that a
-    /// broker of little memory allows.
+    /// Crowds of clients that do not read what they requested, hold requests open and publish messages of all sizes, up
+    /// to everything that a broker with little memory allows.
     case overload
-    /// Topics that a store keeps, which commits messages late.
+    /// Topics in a store, which commits messages late.
     case store
 
-    /// What is drawn from where nothing else is said.
+    /// The features to draw from by default.
     public static let usual = Set(allCases)
-    /// What was added later is drawn by itself, so that runs without it stay as they were.
+    /// Later additions are drawn separately, so that runs without them stay the same.
     static let drawnApart: Set<Feature> = [.overload, .store]
 }
 
@@ -53,20 +53,20 @@ struct Plan {
     private(set) var steps: Int
     let topics: [String]
     let policies: [String]
-    /// ShardMessage is looked at one by one, so that nothing happens between two looks at a shard but one thing.
+    /// Shard messages are examined one by one, so that only one thing happens between two inspections of a shard.
     let splitsMail: Bool
     private(set) var buffers: [Int]
-    /// Subscriptions that clients ask for, and connections that they open, at most so many at a time.
+    /// The most concurrent subscriptions, and the most connections that clients open.
     private(set) var subscriptions: Int
     private(set) var connections = 8
-    /// A shard that has few turns, so that what the others send it waits.
+    /// A shard that takes few turns, so that messages from others wait.
     private(set) var slowShard: Int?
     private(set) var limits = Limits()
 
-    /// Bytes that one message may take of a connection's output, at most.
+    /// The most bytes of a connection's output that one message may take.
     var longest: Int { has(.overload) ? limits.payload + 10_000 : has(.fragments) ? 150_000 : 5_000 }
 
-    /// Bytes of a message, with what metadata it may bring.
+    /// Bytes of a message, including its metadata.
     var largestMessage: Int { has(.overload) ? limits.payload + 100 : Workload.largestMessage }
 
     var isMemoryShort: Bool { has(.shortMemory) || has(.overload) }
@@ -75,8 +75,8 @@ struct Plan {
 
     /// - Parameters:
     ///   - permitted: the features to draw from.
-    ///   - required: those that it has in any case, as far as they are drawn apart from all others.
-    ///   - apart: for what was added later, so that all other runs stay as they were.
+    ///   - required: features that the run has in any case, if they are drawn separately.
+    ///   - apart: the source for later additions, so that all other runs stay the same.
     init(_ chance: Chance, permitted: Set<Feature>, required: Set<Feature>, apart: Chance) {
         var drawn: Set<Feature> = []
         for feature in Feature.allCases where !Feature.drawnApart.contains(feature) && chance.below(3) > 0 {
@@ -87,9 +87,9 @@ struct Plan {
         shards = drawn.contains(.shards) ? 2 + chance.below(3) : 1
         if chance.below(10) > 0 { drawn.remove(.trickle) }
         if drawn.contains(.trickle) {
-            // Subscriptions are to live long.
+            // Subscriptions should live long.
             drawn.subtract([.cancels, .resets, .halfCloses, .ends, .deletion, .mistakes])
-            // And what waits for them is not to be lost by the log.
+            // And the log should not lose the messages that wait for them.
             drawn.subtract([.shortLogs, .shortMemory])
         }
         features = drawn
@@ -103,7 +103,7 @@ struct Plan {
         policies = chance.isOne(in: 2) ? all : few
         subscriptions = drawn.contains(.trickle) ? 1 + chance.below(2) : 12
         let buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
-        // As many as there may be ranges, mostly, so that their ring is full when it goes round.
+        // Mostly as many as there may be ranges, so that their ring is full when it wraps around.
         self.buffers = drawn.contains(.trickle) ? chance.pick([[64], [64], [2, 5], [7, 150]]) : buffers
         splitsMail = chance.isOne(in: 2)
         drawLimits(chance)
@@ -113,7 +113,7 @@ struct Plan {
         if isStored || required.contains(.store) { store(apart) }
     }
 
-    /// One shard, and the limits that a broker has where nothing else is said.
+    /// One shard and default limits.
     static var idle: Plan {
         var plan = Plan(Chance(seed: 1), permitted: [], required: [], apart: Chance(seed: 1))
         plan.limits = Limits()
@@ -128,7 +128,7 @@ struct Plan {
     }
 
     private mutating func overload(_ apart: Chance) {
-        // It is about memory; what takes it is to stay.
+        // This is about memory, so features that release it are excluded.
         features.subtract([.trickle, .shortLogs, .shortMemory, .age, .leaps, .ends, .deletion, .mistakes])
         features.formUnion([.overload, .fragments, .stalls, .fire, .acknowledged])
         steps = apart.pick([300, 600, 600, 1200])
@@ -136,7 +136,7 @@ struct Plan {
         connections = apart.pick([8, 30, 60])
         buffers = [1, 64, 1024]
         slowShard = shards > 1 && apart.isOne(in: 2) ? apart.below(shards) : nil
-        // The broker that is drawn most has little of everything, so that a run takes no longer than others.
+        // Usually the broker's limits are small, so that a run takes no longer than others.
         let isLarge = apart.isOne(in: 8)
         let size = isLarge ? 4 << 20 : apart.pick([512 << 10, 1 << 20])
         limits.memory = size

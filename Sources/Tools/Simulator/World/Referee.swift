@@ -1,4 +1,4 @@
-// Referee: takes down the first rule that was broken. A run stops there, for what follows is no evidence of anything.
+// Referee: records the first rule that is broken. A run stops there, because what follows proves nothing.
 
 final class Referee {
     private(set) var fault: String?

@@ -1,11 +1,11 @@
-// Resuming: what clients that can resume do beside all others. They lose their sockets at any byte, come back by others
-// on any shard – also while the broker still takes the old one for alive, also too late, and with claims that are not
-// so – and acknowledge what they have, or do not.
+// Resuming: what clients that can resume do in addition to the others. They lose their sockets at any byte, resume on
+// other sockets and on any shard (also while the broker still considers the old one alive, too late, or with false
+// claims), and may or may not acknowledge what they have.
 
 import Core
 
 extension Workload {
-    /// A new client's session; nil if it is not to have one.
+    /// A new client's session; nil if it should not have one.
     func session(_ wire: Wire) -> SessionLedger? {
         guard plan.has(.resume), chance.below(3) > 0 else { return nil }
         let token = (0..<chance.pick([16, 16, 128])).map { _ in UInt8(chance.below(256)) }
@@ -29,7 +29,7 @@ extension Workload {
         }
     }
 
-    /// The client's end of the socket is gone: at some byte of what was on its way to it, and of what it sent.
+    /// Breaks the client's end of the socket, at any byte in each direction.
     private func breakOff(_ client: RSocketClient) {
         client.read(chance.below(client.wire.arrived + 1))
         guard !client.isOver, !client.isAway else { return }
@@ -37,7 +37,7 @@ extension Workload {
         let rest = chance.below(wire.unread + 1)
         trace.add(.cut, wire.shard, rest, "\(wire.id.index)")
         wire.cut(keeping: rest, isMute: chance.isOne(in: 2))
-        // The broker's end may take what is written for a while.
+        // The broker's socket may continue to accept output for a while.
         wire.capacity = chance.pick([.max, .max, 0])
         client.breakOff()
     }
@@ -47,11 +47,11 @@ extension Workload {
         client.comeBack(by: wire, session.claim(chance, isRight: isRight))
     }
 
-    /// All who can come back do.
+    /// All clients that can resume do so.
     func bringBack() {
         for client in resumers where client.isAway { comeBack(client, isRight: true) }
     }
 
-    /// Someone who can come back has not.
+    /// Some client that can resume has not.
     var isAnyoneAway: Bool { resumers.contains { $0.isAway } }
 }

@@ -1,28 +1,28 @@
-// Simulation: one run. First a while of everything that was drawn, with faults; then faults stop and all that is owed
-// is fed; then everybody leaves and nothing may be left.
+// Simulation: one run. First comes a phase with all drawn features and with faults; then faults stop and everything
+// owed is delivered; finally all clients leave and nothing may remain.
 
 import Core
 
-/// What came of a run.
+/// The result of a run.
 public struct Outcome: Sendable {
     public let seed: UInt64
-    /// What was drawn, for people.
+    /// The drawn features, for people.
     public let plan: String
-    /// Which rule was broken, in a sentence; nil if none was.
+    /// The rule that was broken, as a sentence; nil if none was.
     public let fault: String?
-    /// The acts of clients and turns of shards that were done when it was found.
+    /// How many acts of clients and turns of shards had been done by then.
     public let step: Int
     /// The hash of everything that happened.
     public let hash: UInt64
-    /// Messages that were published, and received by subscribers.
+    /// The numbers of messages published, and received by subscribers.
     public let published: Int
     public let received: Int
-    /// Sockets that sessions went on with.
+    /// How many times sessions were resumed on a new socket.
     public let resumed: Int
-    /// Bytes that the engine had allocated, at most; 0 where they are not counted.
+    /// The most bytes that the engine had allocated; 0 if they are not counted.
     public let mostHeap: Int
 
-    /// What brings the run back.
+    /// The command that repeats the run.
     public var command: String { "forebay-sim --seed \(seed)" }
 }
 
@@ -42,9 +42,9 @@ public final class Simulation {
 
     /// Runs a seed to its end, or until a rule is broken.
     /// - Parameters:
-    ///   - permitted: features that may be drawn. Fewer make another run of the same seed.
-    ///   - required: of those that few runs have, what this one is to have.
-    ///   - print: takes a line for each event.
+    ///   - permitted: the features that may be drawn. With fewer features, the same seed gives a different run.
+    ///   - required: rarely drawn features that this run must have.
+    ///   - print: receives a line for each event.
     public static func run(
         seed: UInt64, permitted: Set<Feature> = Feature.usual, required: Set<Feature> = [],
         print: ((String) -> Void)? = nil
@@ -88,7 +88,7 @@ public final class Simulation {
 
     private var received: Int { workload.subscribers.reduce(0) { $0 + $1.received } }
 
-    /// Clients act, shards have turns, time passes, in any order.
+    /// Clients act, shards take turns and time passes, in any order.
     private func trouble() {
         while step < plan.steps, referee.fault == nil {
             step += 1
@@ -107,7 +107,7 @@ public final class Simulation {
         }
     }
 
-    /// Everybody reads all there is, and shards have turns, until nothing is left to do.
+    /// All clients read everything and shards take turns until there is nothing left to do.
     private func rest() {
         for _ in 0..<30_000 where referee.fault == nil {
             step += 1
@@ -137,7 +137,7 @@ public final class Simulation {
         rest()
         settleSessions()
         guard referee.fault == nil else { return }
-        // What did not find its place before its publisher left is not to find one any more.
+        // A message that was not appended before its publisher left must not be appended later.
         for ledger in workload.channels where ledger.isCancelled || ledger.client.isOver {
             ledger.sent.forEach { journal.withdrawn($0) }
         }
@@ -147,7 +147,8 @@ public final class Simulation {
         journal.withdrawFired()
     }
 
-    /// Whoever can come back does, which those who are refused and gone cannot; their sessions last for their time.
+    /// All clients that can resume do so, except those that were refused and are gone; their sessions last until they
+    /// expire.
     private func settleSessions() {
         guard plan.has(.resume), referee.fault == nil else { return }
         broker.tellOfCuts()
@@ -164,19 +165,19 @@ public final class Simulation {
             !examiner.hasDetached, "a session outlives the time that it has for a socket")
     }
 
-    /// While nothing happens, lists tell what the ledgers know.
+    /// While nothing happens, lists must match the ledgers.
     private func compareLists() {
         guard plan.has(.lists), let reader = workload.connect(mayResume: false) else { return }
         reader.calm()
-        // What subscriptions were handed their topics learn with time, in which they may be handed more.
+        // Topics learn with a delay what subscriptions were handed, and more may be handed over in the meantime.
         rest()
         var before = -1
         while before != received, referee.fault == nil {
             before = received
-            // Two ticks: the mail of one shard's may end what another one counts, until its next.
+            // Two ticks: a message from one shard may end something that another one counts until its next tick.
             pass(seconds: 0.5)
         }
-        // What was asked of a peer between two ticks is counted in the next one.
+        // A peer's requests between two ticks are counted in the next tick.
         if broker.tally.stale > 0 { pass(seconds: 0.25) }
         referee.expect(broker.tally.stale == 0, "a connection is counted with bytes of requests that it does not hold")
         let lists = ["$SYS.subscriptions", "$SYS.topics", "$SYS.connections"].map { what in
@@ -195,7 +196,7 @@ public final class Simulation {
         check.check(connections: lists[2])
     }
 
-    /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
+    /// All subscriptions request everything. Parked publishes find room or fail; credit agrees on both sides.
     private func feed() {
         if plan.policies.contains("block"), plan.limits.blockLimit < 3 * Limits.second {
             let full = rooms.full()
@@ -232,7 +233,7 @@ public final class Simulation {
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
 
-    /// It asks for nothing more, and gets what it asked for.
+    /// It requests nothing more, and should get what it requested.
     private func isOwed(_ ledger: SubscriberLedger) -> Bool {
         ledger.isHalfClosed && ledger.isAwaited && !ledger.client.wire.isHalfClosed
     }
@@ -255,7 +256,7 @@ public final class Simulation {
                 + "\(seen.droppedSinceDelivery)")
     }
 
-    /// What a channel may send is what its topic's owner has granted it and not seen used.
+    /// A channel's credit must equal what its topic's owner has granted and not yet seen used.
     private func checkChannels() {
         var outstanding: [[UInt64: Int]] = Array(repeating: [:], count: plan.shards)
         for inspection in examiner.inspections {
@@ -284,7 +285,7 @@ public final class Simulation {
 
     private func key(_ place: UInt32, _ generation: UInt32) -> UInt64 { UInt64(generation) << 32 | UInt64(place) }
 
-    /// Some publishers complete; then the topics end, which every subscriber is told.
+    /// Some publishers complete; then the topics end, and every subscriber must receive the end.
     private func finish() {
         for ledger in workload.channels where isUsable(ledger) && chance.isOne(in: 2) {
             ledger.client.complete(ledger)
@@ -308,7 +309,7 @@ public final class Simulation {
         }
     }
 
-    /// Everybody leaves, each in a way of its own.
+    /// All clients leave, each in a different way.
     private func leave() {
         for client in workload.clients where !client.isOver {
             client.leaves()
@@ -332,7 +333,7 @@ public final class Simulation {
         }
     }
 
-    /// Topics without anybody go in their time, and nothing is left.
+    /// Topics without clients are removed in time, and nothing remains.
     private func vanish() {
         pass(seconds: 22 + (plan.has(.resume) ? Double(plan.limits.resumeTime / Limits.second) : 0))
         guard referee.fault == nil else { return }

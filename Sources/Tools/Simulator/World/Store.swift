@@ -1,5 +1,5 @@
-// Store: what keeps topics in a run. It commits late, a part of a batch at times, and brings history late, in pieces
-// and in any order.
+// Store: the store of a run's stored topics. It commits late, sometimes a part of a batch, and returns history late, in
+// pieces and in any order.
 
 import Core
 import Replay
@@ -42,8 +42,8 @@ final class Store {
         }
     }
 
-    /// What the shard hears next; nil for nothing in this turn.
-    /// - Parameter isPartial: it need not hear everything.
+    /// The next response for the shard; nil for none in this turn.
+    /// - Parameter isPartial: some responses may be held back.
     func next(_ shard: Int, _ memory: MemoryBudget, _ isPartial: Bool) -> Word? {
         if isAtRest(shard) || isPartial && chance.isOne(in: 2) { return nil }
         if reads[shard].isEmpty || !appended[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }

@@ -1,7 +1,7 @@
-// Trace: all that happened in a run – what was drawn, what went to the engine and every byte both ways – as a hash that
-// two runs of a seed have in common, and as lines for people on request.
+// Trace: everything that happened in a run (what was drawn, the engine's inputs, and every byte in both directions), as
+// a hash that is the same for all runs of a seed, and optionally as lines for people.
 
-/// Not to be shared between threads, as the run that fills it.
+/// Must not be shared between threads, and neither must the run that fills it.
 final class Trace {
     enum Kind: UInt8 {
         case plan, clock, act, turn, mail, read, end, lost, fire, writable, write, take, open, close, pause, log
@@ -13,7 +13,7 @@ final class Trace {
     private(set) var count = 0
     private let print: ((String) -> Void)?
 
-    /// - Parameter print: takes each event as a line of text; nil spares the text.
+    /// - Parameter print: receives each event as a line of text; if nil, no text is made.
     init(print: ((String) -> Void)?) { self.print = print }
 
     func add(_ kind: Kind, _ a: Int = 0, _ b: Int = 0, _ text: @autoclosure () -> String = "") {

@@ -1,50 +1,50 @@
-// Wire: a connection's two streams of bytes. What a client has sent waits until the broker reads it, in pieces of any
-// size; what the broker writes goes as far as the client's socket has room, and waits until the client reads.
+// Wire: the two byte streams of a connection. What a client has sent waits until the broker reads it, in pieces of any
+// size; what the broker writes is limited by the room in the client's socket, and waits until the client reads.
 
 import Bytes
 import Core
 
 final class Wire {
-    /// The connection whose socket it is; another one's once a session has been resumed by it.
+    /// The connection that this is the socket of; changes when a session is resumed on it.
     private(set) var shard: Int
     private(set) var id: ConnectionID
     var name: String { "\(shard)-\(id.index)" }
     /// From the client to the broker.
     private var up = ByteBuffer()
-    /// Bytes that the client sent, and the broker read, in all.
+    /// Total bytes that the client sent, and that the broker read.
     private(set) var sent = 0
     private(set) var read = 0
-    /// What is to be told when the broker has read so far.
+    /// Notifications for when the broker has read up to an offset.
     private var unfed: [(offset: Int, tell: () -> Void)] = []
-    /// Bytes that the broker wrote, in all.
+    /// Total bytes that the broker wrote.
     private(set) var written = 0
     /// From the broker to the client.
     private var down = ByteBuffer()
-    /// Bytes that may be on their way to a client that does not read.
+    /// How many bytes may be in transit to a client that does not read.
     var capacity = Int.max
     /// The client does not read.
     var isStalled = false
-    /// The client sends nothing more; the broker has been told so.
+    /// The client sends nothing more; the broker has been notified of that.
     var isHalfClosed = false
     var isEndTold = false
-    /// As the broker sees the socket: it takes no more; it is not to be read.
+    /// The broker's view of the socket: it accepts no more output; it must not be read.
     var isBlocked = false
     var isPaused = false
     /// The broker has closed it, or knows that it is lost.
     var isClosed = false
-    /// It was lost, with what was under way.
+    /// It was lost, with everything in transit.
     private(set) var isReset = false
-    /// The client's end is gone: what it had sent may still come, and what is written goes nowhere. The broker learns
-    /// of that when it has read all, or never.
+    /// The client's end is gone: what it had sent may still arrive, and what is written is discarded. The broker
+    /// notices when it has read everything, or never.
     private(set) var isCut = false
     var isMute = false
-    /// It is on its way from one shard to another, and neither has it.
+    /// It is moving from one shard to another, and neither has it.
     var isUnderWay = false
-    /// What the client wants to resume by it.
+    /// What the client wants to resume on it.
     var claim: ResumeClaim?
     /// Why that is refused.
     var refusal: String?
-    /// What the client has sent by it of its session: frames of streams, and where it said that it has all before.
+    /// What the client has sent on it within its session: frames of streams, and its acknowledgements.
     var marks = SentMarks()
 
     let isHTTP2: Bool
@@ -65,10 +65,11 @@ final class Wire {
         sent += up.count - before
     }
 
-    /// When the broker has read up to `offset`, or all that was sent so far: frames that are whole by then are with it.
+    /// Notifies the caller when the broker has read up to `offset`, or everything sent so far: it then has all frames
+    /// that are complete.
     func whenRead(_ offset: Int? = nil, _ tell: @escaping () -> Void) { unfed.append((offset ?? sent, tell)) }
 
-    /// Takes the first bytes of what has arrived.
+    /// Takes the first `count` bytes that have arrived.
     func take(_ count: Int, into inbox: inout ByteBuffer) {
         inbox.append(UnsafeRawBufferPointer(rebasing: down.readable.prefix(count)))
         down.consume(count)
@@ -81,12 +82,12 @@ final class Wire {
     /// There is something for the broker to do.
     var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable || isBroken) }
     var isReadable: Bool { !isClosed && !isPaused && (up.count > 0 || isHalfClosed && !isEndTold) }
-    /// The broker is to be told that the client's end is gone.
+    /// The broker should be notified that the client's end is gone.
     var isBroken: Bool { isCut && !isMute && (isPaused || up.count == 0) }
 
     func withUnread(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         let count = Swift.min(most, up.count)
-        // The engine must not find the bytes behind the end of a read.
+        // A copy, so that the engine cannot read bytes beyond the end of a read.
         let copy = [UInt8](up.readable.prefix(count))
         up.consume(count)
         read += count
@@ -101,7 +102,7 @@ final class Wire {
         if !isCut { down.append(bytes) }
     }
 
-    /// It is the socket of another connection from now on.
+    /// From now on it is the socket of another connection.
     func move(to id: ConnectionID, on shard: Int) {
         (self.shard, self.id) = (shard, id)
         isUnderWay = false
@@ -110,7 +111,7 @@ final class Wire {
         isEndTold = false
     }
 
-    /// The client's end is gone; the broker gets the first `count` bytes of what is on its way to it.
+    /// The client's end is gone; of the bytes in transit to the broker, it receives the first `count`.
     func cut(keeping count: Int, isMute: Bool) {
         isCut = true
         self.isMute = isMute
@@ -119,7 +120,7 @@ final class Wire {
         isHalfClosed = false
     }
 
-    /// What was under way is lost.
+    /// Everything in transit is lost.
     func drop() {
         isReset = true
         up.removeAll()

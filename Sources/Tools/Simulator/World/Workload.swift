@@ -16,7 +16,7 @@ final class Workload {
     var singles: [StreamLedger] = []
     /// Bytes.
     static let largestMessage = 140_000
-    /// The latest acknowledged message of each topic, as clients know.
+    /// The latest acknowledged message of each topic, as far as clients know.
     private var known: [String: Place] = [:]
 
     init(
@@ -32,7 +32,7 @@ final class Workload {
         self.trace = trace
     }
 
-    /// Something that clients do, or nothing if what was drawn cannot be done now.
+    /// Does something that clients do, or nothing if what was drawn is not possible now.
     func act() {
         let act = chance.below(36)
         trace.add(.act, act)
@@ -64,7 +64,7 @@ final class Workload {
         }
     }
 
-    /// More is published than is asked for, so that what waits falls into ranges and the first of them go.
+    /// Publishes more than is requested, so that waiting messages form ranges and the first ones are dropped.
     private func trickle() {
         if chance.isOne(in: 3) {
             if let ledger = any(subscribers) { ask(ledger) }
@@ -94,7 +94,7 @@ final class Workload {
         return connect()
     }
 
-    /// - Parameter mayResume: it may be refused for that.
+    /// - Parameter mayResume: whether it may have a session, for which it may be refused.
     func connect(mayResume: Bool = true) -> (any VirtualClient)? {
         let isHTTP = plan.has(.http2) && chance.isOne(in: 2)
         guard let wire = broker.open(on: chance.below(plan.shards), isHTTP ? .http : .rsocket) else { return nil }
@@ -158,7 +158,7 @@ final class Workload {
         ledger.client.cancel(ledger)
     }
 
-    /// Who received messages with their places, and is gone, comes again where it was.
+    /// A subscription that received messages with their places, and has ended, is resumed.
     private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
@@ -170,14 +170,14 @@ final class Workload {
 
     // Publishers
 
-    /// A new message; of a channel, the one behind so many others that are about to be sent.
+    /// A new message; for a channel, `behind` is the number of messages sent before it.
     private func message(
         _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0
     ) -> Int {
         var size = chance.pick([0, 0, 12, 100])
         if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, Workload.largestMessage]) }
         if plan.has(.shortLogs) {
-            // Some need much of the room that there is, where smaller ones behind them would find theirs.
+            // Some need much of the available room, while smaller ones after them would fit.
             if chance.isOne(in: 6) { size = Swift.min(plan.limits.retainBytes / 2, 1500) }
             size = Swift.min(size, 2 * plan.limits.retainBytes)
         }
@@ -208,7 +208,7 @@ final class Workload {
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 4) {
             let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
-            // Over HTTP/2 each is a stream of its own, which has nothing to do with the one before.
+            // Over HTTP/2 each is a separate stream, without order between them.
             if client is RSocketClient { journal.sends(ledger.number, client) }
             singles.append(ledger)
             client.publish(topic, ledger)
@@ -279,7 +279,7 @@ final class Workload {
         client.lose()
     }
 
-    /// Some client reads something, unless it stalls.
+    /// Some client reads something, unless it is stalled.
     func read() {
         guard let client = anyReader() else { return }
         let most = plan.has(.splits) ? chance.size(upTo: chance.pick([10, 500, 1 << 20])) : Int.max

@@ -2,7 +2,7 @@
 // The FileDescriptorProto of each service's file, in hexadecimal, for server reflection.
 
 enum Descriptors {
-    /// The bytes that hexadecimal digits, in lower case, and line ends between them stand for.
+    /// Decodes lowercase hexadecimal digits; line breaks are ignored.
     static func bytes(_ text: StaticString) -> [UInt8] {
         var bytes: [UInt8] = []
         var high: UInt8?

@@ -1,4 +1,4 @@
-// GRPCCall: a request's head, read: which method is called, and under which conditions (gRPC over HTTP/2, "Requests").
+// GRPCCall: the parsed head of a request: the method called and its timeout (gRPC over HTTP/2, "Requests").
 
 /// The methods that the broker serves.
 public enum GRPCMethod: String, Sendable, CaseIterable {
@@ -21,7 +21,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
     case reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
     case reflectionAlpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
-    /// The `:path` that calls it.
+    /// The method's `:path`.
     public var path: String { rawValue }
 
     /// The full name of its service, such as `forebay.v1.PubSub`.
@@ -29,7 +29,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
         String(rawValue.dropFirst().prefix { $0 != "/" })
     }
 
-    /// The client sends one message alone. Others may come until it half-closes.
+    /// The client sends only one message. Other methods accept messages until the client half-closes.
     public var takesOneMessage: Bool {
         switch self {
         case .subscribe, .publish, .reflection, .reflectionAlpha: false
@@ -37,14 +37,14 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
         }
     }
 
-    /// Services by full name, in the order in which they are listed.
+    /// Services by full name, in listing order.
     public static let services: [String] = {
         var names: [String] = []
         for method in allCases where names.last != method.service { names.append(method.service) }
         return names
     }()
 
-    /// - Throws: UNIMPLEMENTED for a path that no method has; the text tells whether it is the service that is unknown.
+    /// - Throws: UNIMPLEMENTED for an unknown path; the text tells whether the service or the method is unknown.
     public static func named(_ path: String) throws(GRPCError) -> GRPCMethod {
         if let method = GRPCMethod(rawValue: path) { return method }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
@@ -59,20 +59,20 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
             "'\(shown(path[...]))' names no service here; there are \(services.joined(separator: ", ")).")
     }
 
-    /// What the client sent, as far as a text should repeat it.
+    /// The client's text, shortened for use in a message.
     fileprivate static func shown(_ text: Substring) -> String {
         text.utf8.count <= 100 ? String(text) : text.prefix(100) + "…"
     }
 }
 
-/// Why a request is not taken for a call.
+/// Why a request is not accepted as a call.
 public enum GRPCHeadRefusal: Error, Equatable, Sendable {
-    /// It is not gRPC: this HTTP status, without body. `allow` is the header that 405 needs.
+    /// It is not gRPC: answer with this HTTP status, without a body. `allow` is the header that 405 requires.
     case http(status: Int, allow: String?)
-    /// It is: 200 and these trailers alone.
+    /// It is gRPC: answer with 200 and these trailers only.
     case call(GRPCError)
 
-    /// The headers of the answer, which end the stream.
+    /// The headers of the response, which also end the stream.
     public var headers: [(name: String, value: String)] {
         switch self {
         case .http(let status, let allow):
@@ -82,14 +82,14 @@ public enum GRPCHeadRefusal: Error, Equatable, Sendable {
     }
 }
 
-/// A call, as its head tells it.
+/// A call, as described by its head.
 public struct GRPCCall: Equatable, Sendable {
     public var method: GRPCMethod
-    /// Time from the head's arrival until the call is to end with DEADLINE_EXCEEDED, in ns; nil if it may take forever.
-    /// Times beyond 2⁶³−1 ns, 292 years, are told as that.
+    /// Time from the head's arrival until the call ends with DEADLINE_EXCEEDED, in ns; nil if it has no deadline.
+    /// Longer times are capped at 2⁶³−1 ns, 292 years.
     public var timeout: UInt64?
 
-    /// Whether a request is for the gRPC face, unless its path is plain HTTP's: its content type begins with
+    /// Whether a request is for gRPC, unless its path belongs to plain HTTP: its content type begins with
     /// `application/grpc`.
     public static func isMeant(_ headers: [(name: String, value: String)]) -> Bool {
         headers.contains { $0.name == "content-type" && $0.value.lowercased().hasPrefix(mime) }
@@ -97,15 +97,15 @@ public struct GRPCCall: Equatable, Sendable {
 
     private static let mime = "application/grpc"
 
-    /// Reads a request's head. Unknown headers are ignored. `te: trailers` is what gRPC asks clients to send, so that
-    /// intermediaries without trailers are found out; a call without it is taken all the same.
+    /// Parses a request's head. Unknown headers are ignored. gRPC asks clients to send `te: trailers`, to detect
+    /// intermediaries without trailers; a call without it is accepted anyway.
     ///
     /// - Parameters:
     ///   - method: `:method`.
     ///   - path: `:path`.
-    ///   - headers: the others, their names in lower case.
+    ///   - headers: all others, with names in lower case.
     /// - Throws: 405 for a method other than POST, 415 for another content type; UNIMPLEMENTED for an unknown service
-    ///   or method and for compression, INVALID_ARGUMENT for a timeout that cannot be read.
+    ///   or method and for compression, INVALID_ARGUMENT for a malformed timeout.
     public static func parse(
         method: String, path: String, headers: [(name: String, value: String)]
     ) throws(GRPCHeadRefusal) -> GRPCCall {
@@ -138,7 +138,7 @@ public struct GRPCCall: Equatable, Sendable {
         }
     }
 
-    /// `application/grpc`, with `+proto` at most, and any parameters.
+    /// `application/grpc` or `application/grpc+proto`, with any parameters.
     private static func isContentType(_ value: String) -> Bool {
         var type = value.prefix { $0 != ";" }
         while type.last == " " || type.last == "\t" { type.removeLast() }

@@ -1,45 +1,45 @@
-// GRPCDeframer: the messages of one call, out of DATA chunks that are cut anywhere.
+// GRPCDeframer: extracts the messages of one call from DATA chunks that may be split anywhere.
 //
 //     between ──a chunk ends within a message──▶ within ──its last byte──▶ between
 //        └──────── compressed, too long, cut short ────────▶ broken
 
 import Bytes
 
-/// Takes messages out of a call's DATA. One that lies whole in a chunk is handed out where it lies; one that is cut is
-/// put together in a buffer of at most `limit` bytes and a prefix.
+/// Extracts messages from a call's DATA. A message that is whole within a chunk is returned in place; a split one is
+/// assembled in a buffer of at most `limit` bytes and a prefix.
 ///
 ///     var rest = chunk
 ///     while let message = try deframer.next(&rest) { … }
 ///
-/// After an error it takes nothing more: the call is over.
+/// After an error it accepts nothing more: the call has ended.
 public struct GRPCDeframer: ~Copyable {
-    /// Bytes of a message; a longer one is RESOURCE_EXHAUSTED.
+    /// Maximum bytes of a message; a longer one is RESOURCE_EXHAUSTED.
     public let limit: Int
-    /// What is here of a message that is not whole.
+    /// The part of an incomplete message that has arrived.
     private var held = ByteBuffer()
-    /// Bytes at the front of `held` that were handed out by the last `next`.
+    /// Bytes at the front of `held` that the last `next` returned.
     private var handedOut = 0
     private var isBroken = false
-    /// Messages handed out so far.
+    /// Messages returned so far.
     public private(set) var count: UInt64 = 0
 
-    /// - Parameter limit: the largest message, in bytes without prefix; 1 or more.
+    /// - Parameter limit: the largest message, in bytes without prefix; at least 1.
     public init(limit: Int) {
         precondition(limit > 0 && limit <= Int(UInt32.max))
         self.limit = limit
     }
 
-    /// Bytes kept of a message that is not whole yet, at most `limit` and the prefix.
+    /// Bytes kept of an incomplete message, at most `limit` and the prefix.
     public var heldBytes: Int { held.count - handedOut }
-    /// Bytes of memory that it lies in.
+    /// Bytes of memory that hold them.
     public var heldMemory: Int { held.capacity }
 
-    /// The next whole message without its prefix, nil when `rest` is used up. It is valid until the next call, as long
-    /// as the chunk is.
+    /// The next whole message without its prefix; nil once `rest` is used up. It is valid until the next call, and only
+    /// while the chunk is.
     ///
-    /// - Parameter rest: what is left of the chunk; moves forward.
-    /// - Throws: UNIMPLEMENTED for a compressed message, RESOURCE_EXHAUSTED for one above `limit`, INTERNAL for a
-    ///   prefix that cannot be. The call is over then.
+    /// - Parameter rest: the remaining part of the chunk, which is advanced.
+    /// - Throws: UNIMPLEMENTED for a compressed message, RESOURCE_EXHAUSTED for one above `limit`, INTERNAL for an
+    ///   invalid prefix. The call has then ended.
     public mutating func next(_ rest: inout UnsafeRawBufferPointer) throws(GRPCError) -> UnsafeRawBufferPointer? {
         release()
         guard !isBroken else {
@@ -51,9 +51,9 @@ public struct GRPCDeframer: ~Copyable {
         return message
     }
 
-    /// The client has half-closed: no message may be left half.
+    /// The client has half-closed, so no message may be incomplete.
     ///
-    /// - Throws: INTERNAL when one is.
+    /// - Throws: INTERNAL if one is.
     public mutating func finish() throws(GRPCError) {
         release()
         guard !isBroken, !held.isEmpty else { return }
@@ -67,11 +67,11 @@ public struct GRPCDeframer: ~Copyable {
         guard handedOut > 0 else { return }
         held.consume(handedOut)
         handedOut = 0
-        // One long message does not keep its memory for the rest of the call.
+        // Do not keep the memory of one long message for the rest of the call.
         held.shrink(above: GRPCDeframer.keptCapacity)
     }
 
-    /// Memory that is kept between messages that are cut.
+    /// Memory kept between split messages.
     static let keptCapacity = 4096
 
     private mutating func inPlace(
@@ -112,7 +112,7 @@ public struct GRPCDeframer: ~Copyable {
         rest = rest.slice(taken..<rest.count)
     }
 
-    /// The length of the message whose prefix stands at the front of `bytes`.
+    /// The length of the message whose prefix is at the front of `bytes`.
     private mutating func length(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> Int {
         try check(flag: bytes[0])
         let length = Int(bytes.bigEndian(at: 1, as: UInt32.self))

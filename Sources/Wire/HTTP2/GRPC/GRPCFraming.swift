@@ -1,9 +1,9 @@
-// gRPC's framing: every message stands behind one byte that says whether it is compressed, and its length in four
-// (gRPC over HTTP/2, "Length-Prefixed-Message"). Here it is written; GRPCDeframer reads it.
+// GRPCFraming: writes gRPC's framing. Every message follows one byte that says whether it is compressed, and four bytes
+// of length (gRPC over HTTP/2, "Length-Prefixed-Message"). GRPCDeframer parses it.
 
 import Bytes
 
-/// The prefix of a message. Ours are never compressed.
+/// The prefix of a message. Our messages are never compressed.
 public enum GRPCFraming {
     /// Bytes of the prefix.
     public static let prefix = 5
@@ -15,7 +15,7 @@ public enum GRPCFraming {
         target.storeBytes(of: UInt32(count).bigEndian, toByteOffset: 1, as: UInt32.self)
     }
 
-    /// Appends a message that `body` appends, behind its prefix.
+    /// Appends a prefix and the message that `body` appends.
     public static func append(to out: inout ByteBuffer, _ body: (inout ByteBuffer) -> Void) {
         let start = out.count
         _ = out.reserve(prefix)
@@ -25,7 +25,7 @@ public enum GRPCFraming {
         out.withMutableReadable { writePrefix(count: count, to: $0.baseAddress! + start) }
     }
 
-    /// Appends a message of `size` bytes, which `body` writes.
+    /// Appends a message of `size` bytes, written by `body`.
     @inline(__always)
     static func append(size: Int, to out: inout ByteBuffer, _ body: (inout RawWriter) -> Void) {
         let target = out.reserve(prefix + size)
@@ -35,7 +35,7 @@ public enum GRPCFraming {
         out.commit(prefix + size)
     }
 
-    /// Appends a message of numbers, which are its fields 1, 2 and 3.
+    /// Appends a message with numbers in its fields 1, 2 and 3.
     static func append(numbers one: UInt64, _ two: UInt64, _ three: UInt64 = 0, to out: inout ByteBuffer) {
         append(size: Protobuf.size(field: one) + Protobuf.size(field: two) + Protobuf.size(field: three), to: &out) {
             $0.field(1, one)

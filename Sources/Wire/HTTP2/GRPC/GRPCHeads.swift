@@ -1,6 +1,6 @@
-// The headers and trailers of an answer (gRPC over HTTP/2, "Responses").
+// GRPCHeads: the headers and trailers of a response (gRPC over HTTP/2, "Responses").
 
-/// Why a subscription ended, as the trailer `forebay-end` tells it.
+/// Why a subscription ended, sent in the trailer `forebay-end`.
 public enum SubscriptionEnd: String, Sendable {
     /// The topic completed: OK.
     case completed
@@ -8,26 +8,26 @@ public enum SubscriptionEnd: String, Sendable {
     case failed
     /// RESOURCE_EXHAUSTED, with a text that begins `overflow:`.
     case overflow
-    /// The client half-closed, and what it asked for is delivered: OK.
+    /// The client half-closed, and all requested messages have been delivered: OK.
     case creditSpent = "credit-spent"
 }
 
-/// Lists of headers to send, names in lower case.
+/// Lists of headers to send, with names in lower case.
 public enum GRPCHeads {
-    /// Codings of messages that the broker takes. It is told with every answer, as gRPC asks where one was refused.
+    /// The message encodings that the broker accepts. Sent with every response; gRPC requires it when one was refused.
     static let accepted: (name: String, value: String) = ("grpc-accept-encoding", "identity")
 
-    /// What comes before the first message.
+    /// The headers before the first message.
     public static let response: [(name: String, value: String)] = [
         (":status", "200"), ("content-type", "application/grpc"), accepted,
     ]
 
-    /// What ends an answer.
+    /// The trailers of a response.
     ///
     /// - Parameters:
-    ///   - message: any text; it is encoded here. Empty, it is left out.
-    ///   - end: of a subscription: why it ended.
-    ///   - dropped: of a subscription: messages lost after the last response; 0 is left out.
+    ///   - message: any text, unencoded; left out if empty.
+    ///   - end: for a subscription: why it ended.
+    ///   - dropped: for a subscription: messages lost after the last response; left out if 0.
     public static func trailers(
         _ status: GRPCStatus, _ message: String = "", end: SubscriptionEnd? = nil, dropped: UInt64 = 0
     ) -> [(name: String, value: String)] {
@@ -38,17 +38,17 @@ public enum GRPCHeads {
         return list
     }
 
-    /// What ends an answer with an error.
+    /// The trailers of a response that ends with an error.
     public static func trailers(_ error: GRPCError) -> [(name: String, value: String)] {
         trailers(error.status, error.message)
     }
 
-    /// Headers that are the whole answer: the call is refused before its first message.
+    /// The headers of a response without messages: the call is refused before its first message.
     public static func trailersOnly(_ error: GRPCError) -> [(name: String, value: String)] {
         response + trailers(error)
     }
 
-    /// As `trailersOnly(_:)`, with a subscription's trailers.
+    /// Like `trailersOnly(_:)`, with a subscription's trailers.
     public static func trailersOnly(
         _ status: GRPCStatus, _ message: String = "", end: SubscriptionEnd? = nil, dropped: UInt64 = 0
     ) -> [(name: String, value: String)] {

@@ -1,21 +1,23 @@
-// How calls end: gRPC's statuses, the one error type of the gRPC face, and the encoding of a status's text.
+// GRPCStatus: how calls end: gRPC's status codes, the only error type for gRPC, and the encoding of status texts.
 
-/// gRPC's status codes, all 17 of the protocol. Where a case says "broker", it is what the broker ends calls with.
+import ForebayWire
+
+/// gRPC's status codes, all 17 of them. "Broker" says when the broker ends calls with a code.
 public enum GRPCStatus: UInt8, Sendable, CaseIterable {
-    /// Broker: the topic completed, or the half-closed client's credit is spent.
+    /// Broker: the topic completed, or the client half-closed and its credit is used up.
     case ok = 0
     case cancelled = 1
     case unknown = 2
-    /// Broker: a bad name, option, value or demand; bytes that cannot be read.
+    /// Broker: an invalid name, option, value or demand; malformed bytes.
     case invalidArgument = 3
-    /// Broker: `grpc-timeout` went by.
+    /// Broker: `grpc-timeout` expired.
     case deadlineExceeded = 4
     /// Broker: no such topic (Admin), no such service (Health).
     case notFound = 5
     case alreadyExists = 6
     /// Broker: not allowed.
     case permissionDenied = 7
-    /// Broker: overflow, or over a limit; no room in time, messages beyond the granted credit.
+    /// Broker: overflow, or a limit exceeded; no room in time, or messages beyond the granted credit.
     case resourceExhausted = 8
     /// Broker: an ended topic, a gap with `gap_fail`.
     case failedPrecondition = 9
@@ -24,15 +26,15 @@ public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     case outOfRange = 11
     /// Broker: an unknown service or method, compression.
     case unimplemented = 12
-    /// Broker: a message cut short by the end of its stream.
+    /// Broker: a message truncated by the end of its stream.
     case `internal` = 13
     /// Broker: draining.
     case unavailable = 14
     case dataLoss = 15
-    /// Broker: credentials are needed, or wrong.
+    /// Broker: credentials are missing or wrong.
     case unauthenticated = 16
 
-    /// As gRPC spells it, such as `INVALID_ARGUMENT`.
+    /// The name as gRPC spells it, such as `INVALID_ARGUMENT`.
     public var name: String {
         switch self {
         case .ok: "OK"
@@ -56,33 +58,60 @@ public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     }
 }
 
-/// Why a call ends. It always ends the call's stream alone: gRPC has nothing that could break the connection.
+extension GRPCStatus {
+    /// The word of errors with this status that say nothing else.
+    fileprivate var word: ErrorWord {
+        switch self {
+        case .invalidArgument, .outOfRange, .unknown: .invalid
+        case .deadlineExceeded: .timeout
+        case .notFound: .notFound
+        case .alreadyExists, .failedPrecondition: .ended
+        case .permissionDenied: .forbidden
+        case .unauthenticated: .unauthenticated
+        case .resourceExhausted: .tooLarge
+        case .aborted: .topicFailed
+        case .unimplemented: .unsupported
+        case .internal, .dataLoss: .protocol
+        case .unavailable: .draining
+        case .ok, .cancelled: .unavailable
+        }
+    }
+}
+
+/// Why a call ends. It always ends only the call's stream: no gRPC error ends the connection.
 public struct GRPCError: Error, Equatable, Sendable {
     public var status: GRPCStatus
-    /// A sentence that tells the person at the other end what to do.
-    public var message: String
+    /// What the text begins with.
+    public var word: ErrorWord
+    /// A sentence that says what the person at the other end has to do.
+    public var sentence: String
 
-    public init(_ status: GRPCStatus, _ message: String) {
+    /// - Parameter word: nil for the one that goes with the status.
+    public init(_ status: GRPCStatus, word: ErrorWord? = nil, _ sentence: String) {
         self.status = status
-        self.message = message
+        self.word = word ?? status.word
+        self.sentence = sentence
     }
 
-    static func invalid(_ message: String) -> GRPCError { GRPCError(.invalidArgument, message) }
+    static func invalid(_ sentence: String) -> GRPCError { GRPCError(.invalidArgument, sentence) }
+
+    /// The text that the peer receives.
+    public var message: String { word.text(sentence) }
 }
 
 /// `grpc-message`: text as printable ASCII, everything else as `%XX` of its UTF-8 (gRPC over HTTP/2, "Responses").
 public enum GRPCMessageText {
-    /// Bytes of a text before it is encoded; what is longer is cut, so that trailers stay far below the size that
-    /// clients take. 2,048, room for a topic's failure of 1,024 bytes and what the broker adds.
+    /// Maximum bytes of a text before encoding; a longer one is cut, so that trailers stay far below the size that
+    /// clients accept. 2,048 has room for a topic's failure of 1,024 bytes and the broker's own text.
     public static let longest = 2048
 
-    /// The text as a header's value. Longer than `longest`, it is cut at the end of a character.
+    /// The text as a header's value. If it is longer than `longest`, it is cut between characters.
     public static func encode(_ text: String) -> String {
         let bytes = clipped(text)
         var out: [UInt8] = []
         out.reserveCapacity(bytes.count)
         for (index, byte) in bytes.enumerated() {
-            // HTTP/2 forbids blanks at either end of a value (RFC 9113, section 8.2.1).
+            // HTTP/2 forbids spaces at either end of a value (RFC 9113, section 8.2.1).
             let isOuterBlank = byte == 0x20 && (index == 0 || index == bytes.count - 1)
             if (0x20...0x7e).contains(byte), byte != 0x25, !isOuterBlank {
                 out.append(byte)
@@ -95,8 +124,8 @@ public enum GRPCMessageText {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// The text of a header's value. A `%` that no two hexadecimal digits follow stands for itself, and bytes that are
-    /// no UTF-8 become U+FFFD: a text is never lost for the way it was written.
+    /// Decodes a header's value. A `%` not followed by two hexadecimal digits is kept, and bytes that are not UTF-8
+    /// become U+FFFD, so that no text is lost to a faulty encoding.
     public static func decode(_ value: String) -> String {
         let bytes = Array(value.utf8)
         var out: [UInt8] = []

@@ -1,7 +1,7 @@
-// grpc.health.v1.Health: whether the broker, or one of its services, takes calls.
+// Health: grpc.health.v1.Health, which reports whether the broker, or one of its services, accepts calls.
 //
-// Check answers once, NOT_FOUND for a service it does not have. Watch answers at once and again whenever the answer
-// changes, and never ends by itself; to a service it does not have it says SERVICE_UNKNOWN and waits. List tells all.
+// Check answers once, with NOT_FOUND for an unknown service. Watch answers at once and again whenever the status
+// changes, and never ends by itself; for an unknown service it answers SERVICE_UNKNOWN and waits. List returns all.
 
 import Bytes
 
@@ -9,17 +9,17 @@ import Bytes
 public enum HealthStatus: UInt8, Sendable {
     case serving = 1
     case notServing = 2
-    /// Of Watch alone.
+    /// Only in Watch.
     case serviceUnknown = 3
 }
 
 public enum Health {
-    /// Names that can be asked for: the empty one is the broker as a whole.
+    /// The names that can be checked; the empty one is the broker as a whole.
     public static let names = [""] + GRPCMethod.services
 
-    /// `HealthCheckRequest`: the service's name.
+    /// Parses the service's name from a `HealthCheckRequest`.
     ///
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes.
     public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> String {
         var service = ""
         var reader = ProtobufReader(bytes)
@@ -32,7 +32,7 @@ public enum Health {
     /// The answer of Check.
     ///
     /// - Parameter isServing: false while the broker drains.
-    /// - Throws: NOT_FOUND for a service that is not there.
+    /// - Throws: NOT_FOUND for an unknown service.
     public static func check(_ service: String, isServing: Bool) throws(GRPCError) -> HealthStatus {
         let status = watch(service, isServing: isServing)
         guard status != .serviceUnknown else {
@@ -44,18 +44,18 @@ public enum Health {
         return status
     }
 
-    /// The present answer of Watch; it is sent first, and whenever it is another than the one sent last.
+    /// The current answer of Watch, sent first and whenever it differs from the last one sent.
     public static func watch(_ service: String, isServing: Bool) -> HealthStatus {
         guard names.contains(service) else { return .serviceUnknown }
         return isServing ? .serving : .notServing
     }
 
-    /// Appends `HealthCheckResponse` behind gRPC's prefix.
+    /// Appends `HealthCheckResponse` after gRPC's prefix.
     public static func append(_ status: HealthStatus, to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) { $0.append(field: 1, UInt64(status.rawValue)) }
     }
 
-    /// Appends `HealthListResponse` behind gRPC's prefix: every name with its status.
+    /// Appends `HealthListResponse` after gRPC's prefix: every name with its status.
     public static func appendList(isServing: Bool, to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) { list in
             for name in names {

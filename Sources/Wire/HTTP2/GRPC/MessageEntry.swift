@@ -1,18 +1,18 @@
-// The log entry of a message for gRPC: one `messages` field of a SubscribeResponse, tag and length included. Since a
-// repeated field is its elements one after the other, a response is a range of such entries and a tail; a message is
-// framed once for all of a topic's gRPC subscribers.
+// MessageEntry: a message in the log in gRPC's form: one `messages` field of a SubscribeResponse, including tag and
+// length. A repeated field is just its elements one after another, so a response is a range of such entries and a tail,
+// and a message is encoded once for all gRPC subscribers of a topic.
 //
 //     0A len | 08 sequence | 12 len payload | 18 timestamp_ns | [22 len content_type] | [2A len header]…
 
 import Bytes
 import RSocket
 
-/// Frames a message: `size` tells the room that it takes, then it is written, at once or around its payload.
+/// Encodes a message: `size` is the space needed; then write it at once, or its head and tail around the payload.
 public struct MessageEntry {
     public let sequence: UInt64
     /// ns since 1970 UTC.
     public let timestamp: Int64
-    /// Bytes of the payload; 16 MiB at most, as for RSocket.
+    /// Bytes of the payload; at most 16 MiB, as for RSocket.
     public let payloadCount: Int
     private let metadata: UnsafeRawBufferPointer
     /// Bytes of content type and headers.
@@ -20,7 +20,7 @@ public struct MessageEntry {
     /// Bytes of the message without tag and length.
     private let messageSize: Int
 
-    /// - Parameter metadata: the publisher's metadata as the log keeps it, composite; read again by `writeTail`.
+    /// - Parameter metadata: the publisher's composite metadata as stored in the log; `writeTail` reads it again.
     public init(sequence: UInt64, timestamp: Int64, payloadCount: Int, metadata: UnsafeRawBufferPointer) {
         self.sequence = sequence
         self.timestamp = timestamp
@@ -35,9 +35,9 @@ public struct MessageEntry {
     /// Bytes of the whole entry.
     public var size: Int { Protobuf.size(bytes: messageSize) }
 
-    /// Writes what stands before the payload.
+    /// Writes what precedes the payload.
     ///
-    /// - Returns: where the payload goes.
+    /// - Returns: where to write the payload.
     @discardableResult
     public func writeHead(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         var writer = RawWriter(target)
@@ -47,10 +47,10 @@ public struct MessageEntry {
         return writer.end
     }
 
-    /// Writes what stands behind the payload.
+    /// Writes what follows the payload.
     ///
-    /// - Parameter target: right behind the payload.
-    /// - Returns: the entry's end, `size` bytes behind its beginning.
+    /// - Parameter target: directly after the payload.
+    /// - Returns: the entry's end, `size` bytes after its beginning.
     @discardableResult
     public func writeTail(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         var writer = RawWriter(target)
@@ -90,15 +90,15 @@ public struct MessageEntry {
     }
 }
 
-/// What stands behind the entries of a SubscribeResponse.
+/// What follows the entries of a SubscribeResponse.
 public struct SubscribeTail: Equatable, Sendable {
-    /// What unbounded credit is told as: the figure that asks for it.
+    /// The number sent for unbounded credit, and the one that requests it.
     public static let unbounded: UInt64 = (1 << 31) - 1
 
-    /// Credit left after the response's messages; `unbounded` if it is.
+    /// Credit left after the response's messages; `unbounded` if it has no bound.
     public var outstandingCredit: UInt64
     public var epoch: UInt64
-    /// Messages lost since the response before.
+    /// Messages lost since the previous response.
     public var dropped: UInt64
 
     public init(outstandingCredit: UInt64, epoch: UInt64, dropped: UInt64) {
@@ -112,7 +112,7 @@ public struct SubscribeTail: Equatable, Sendable {
         Protobuf.size(field: outstandingCredit) + Protobuf.size(field: epoch) + Protobuf.size(field: dropped)
     }
 
-    /// Three fields of a tag and ten bytes.
+    /// Three fields, each with a tag and ten bytes.
     public static let largest = 33
 
     /// Writes `size` bytes.
@@ -123,7 +123,7 @@ public struct SubscribeTail: Equatable, Sendable {
         writer.field(4, dropped)
     }
 
-    /// Writes the prefix of a response of `entries` bytes of entries and this tail; 5 bytes.
+    /// Writes the prefix, 5 bytes, of a response with `entries` bytes of entries and this tail.
     public func writePrefix(entries: Int, to target: UnsafeMutableRawPointer) {
         GRPCFraming.writePrefix(count: entries + size, to: target)
     }

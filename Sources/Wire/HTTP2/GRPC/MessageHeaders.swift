@@ -1,14 +1,14 @@
-// Content type and headers of a message, as gRPC has them: `content_type` and the map `headers` in protobuf's form,
-// from publishers and to subscribers.
+// MessageHeaders: content type and headers of a message in gRPC: `content_type` and the map `headers` in protobuf's
+// encoding, from publishers and to subscribers.
 
 import Bytes
 import RSocket
 
-/// What goes with a publisher's message beside its payload.
+/// What a publisher's message has besides its payload.
 public enum MessageHeaders {
-    /// Bytes of the composite metadata that a message's content type and headers become; 0 if it has none.
+    /// Bytes of the composite metadata for a message's content type and headers; 0 if it has none.
     ///
-    /// - Parameter limit: the most they may be, as the broker has it for metadata.
+    /// - Parameter limit: the broker's limit for metadata.
     /// - Throws: INVALID_ARGUMENT for a content type that is too long or not printable ASCII, RESOURCE_EXHAUSTED for
     ///   too many headers or more bytes than `limit`.
     public static func metadataCount(of message: PublishedMessage, limit: Int) throws(GRPCError) -> Int {
@@ -32,8 +32,8 @@ public enum MessageHeaders {
         return count
     }
 
-    /// Appends the composite metadata that a message's content type and headers become; `metadataCount` has told that
-    /// it is allowed.
+    /// Appends the composite metadata for a message's content type and headers. Call `metadataCount` first to check
+    /// that it is allowed.
     public static func appendMetadata(of message: PublishedMessage, into out: inout ByteBuffer) {
         CarriedMetadata.append(contentType: message.contentType, into: &out)
         guard !message.headers.isEmpty else { return }
@@ -47,7 +47,7 @@ public enum MessageHeaders {
 }
 
 extension Protobuf {
-    /// A header as an entry of a map, which is an embedded message of name and value.
+    /// Bytes of a header as a map entry, which is an embedded message of name and value.
     static func size(_ header: CarriedHeader) -> Int { size(bytes: entrySize(header)) }
 
     fileprivate static func entrySize(_ header: CarriedHeader) -> Int {
@@ -56,7 +56,7 @@ extension Protobuf {
 }
 
 extension RawWriter {
-    /// A header as an entry of the map with field number `number`.
+    /// Writes a header as an entry of the map with field number `number`.
     mutating func field(_ number: UInt8, _ header: CarriedHeader) {
         head(number, count: Protobuf.entrySize(header))
         head(1, count: header.nameSize(\.count))

@@ -1,22 +1,22 @@
-// Reading protobuf's wire format in place: a message is a row of fields, each a tag (number and wire type) and a value.
-// (protobuf.dev, "Encoding".) What it says is checked against the bytes there are; nothing is copied.
+// ProtobufReader: reads protobuf's wire format in place. A message is a sequence of fields, each a tag (number and wire
+// type) and a value (protobuf.dev, "Encoding"). Lengths are checked against the bytes available; nothing is copied.
 
 import Bytes
 
-/// What is wrong with the bytes of a message. It ends the stream that they came on.
+/// What is wrong with the bytes of a message. It ends the stream on which they arrived.
 public enum ProtobufError: Error, Equatable, Sendable {
     /// The message ends within a tag, number or value.
     case truncated
-    /// A number has more than the 10 bytes, or 64 bits, that one can have.
+    /// A number has more than 10 bytes or 64 bits.
     case overlongNumber
-    /// A tag with field number 0 or above 2²⁹−1, or with one of the wire types that do not exist.
+    /// A tag with field number 0 or above 2²⁹−1, or with an undefined wire type.
     case badTag
-    /// A group's end without its beginning, or with another field's number.
+    /// A group end without a start, or with another field's number.
     case strayGroupEnd
-    /// Groups within groups beyond `ProtobufReader.deepestGroup`.
+    /// Groups nested deeper than `ProtobufReader.deepestGroup`.
     case tooDeep
 
-    /// The sentence for the person who sent it.
+    /// The error message for the sender.
     public var sentence: String {
         switch self {
         case .truncated: "ends within a field"
@@ -28,16 +28,16 @@ public enum ProtobufError: Error, Equatable, Sendable {
     }
 }
 
-/// Walks over the fields of one message, in the order in which they were written.
+/// Iterates over the fields of one message, in encoded order.
 public struct ProtobufReader {
-    /// Groups within groups; the depth that other implementations have, too.
+    /// The deepest nesting of groups, the same as in other implementations.
     public static let deepestGroup = 100
 
-    /// A field as it stands in the bytes. A group has no value: no message of ours has one, so it is stepped over.
+    /// A field's value as encoded. Groups have no value: none of our messages has one, so they are skipped.
     public enum Value {
         case varint(UInt64)
         case fixed64(UInt64)
-        /// Bytes, text, or an embedded message; they lie in the message.
+        /// Bytes, text or an embedded message, in place.
         case bytes(UnsafeRawBufferPointer)
         case fixed32(UInt32)
         case group
@@ -48,7 +48,7 @@ public struct ProtobufReader {
 
     public init(_ message: UnsafeRawBufferPointer) { self.message = message }
 
-    /// The next field, nil at the message's end.
+    /// The next field; nil at the message's end.
     @inline(__always)
     public mutating func next() throws(ProtobufError) -> (number: UInt32, value: Value)? {
         guard offset < message.count else { return nil }
@@ -121,7 +121,7 @@ public struct ProtobufReader {
 }
 
 extension UInt64 {
-    /// The number whose bytes, at most 8, are `bytes`, the lowest first.
+    /// The number encoded by at most 8 bytes, lowest first.
     fileprivate init(littleEndianBytes bytes: UnsafeRawBufferPointer) {
         self = 0
         for index in 0..<bytes.count { self |= UInt64(bytes[index]) << (8 * UInt64(index)) }

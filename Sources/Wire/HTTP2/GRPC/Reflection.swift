@@ -1,12 +1,12 @@
-// Server reflection, grpc.reflection.v1 and v1alpha, which differ in their names alone: a tool asks for services, files
-// and the file that defines a name, and gets descriptors. These are made from the .proto files ahead of time, see
-// Descriptors.swift; what a name belongs to is looked up in the descriptors themselves.
+// Reflection: server reflection, grpc.reflection.v1 and v1alpha, which differ only in their names. A tool asks for
+// services, for files or for the file that defines a name, and receives descriptors. They are generated from the .proto
+// files (see Descriptors.swift); names are looked up in the descriptors themselves.
 
 import Bytes
 
 /// A `ServerReflectionRequest` and its answer.
 public struct Reflection {
-    /// Bytes of `host` and names, beyond which a request is not answered: the answer repeats it. 4 KiB.
+    /// Maximum bytes of `host` and names in a request, because the response repeats it. 4 KiB.
     public static let longestRequest = 4096
 
     enum Question: Equatable {
@@ -20,10 +20,10 @@ public struct Reflection {
     var host = ""
     var question: Question?
 
-    /// Appends the answer to `request` behind gRPC's prefix. What is not there is told in the answer, as the service
-    /// has it, and the call goes on.
+    /// Appends the response to `request` after gRPC's prefix. An unknown name is reported in the response, as the
+    /// service defines, and the call continues.
     ///
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, RESOURCE_EXHAUSTED above `longestRequest`.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes, RESOURCE_EXHAUSTED above `longestRequest`.
     public static func answer(
         _ request: UnsafeRawBufferPointer, to out: inout ByteBuffer
     ) throws(GRPCError) {
@@ -50,7 +50,7 @@ public struct Reflection {
             case 5: question = try extensionRequest(content)
             case 6: question = .allExtensionNumbers(type: try checkedText(content, name).text)
             case 7:
-                // Its text has no meaning, and is text all the same.
+                // The value has no meaning but must be valid text.
                 _ = try checkedText(content, name)
                 question = .listServices
             default: break
@@ -108,7 +108,7 @@ public struct Reflection {
     private func append(error: GRPCStatus, _ text: String, into response: inout ByteBuffer) {
         response.append(field: 7) {
             $0.append(field: 1, UInt64(error.rawValue))
-            $0.append(field: 2, text)
+            $0.append(field: 2, GRPCError(error, text).message)
         }
     }
 }
@@ -117,7 +117,7 @@ public struct Reflection {
 struct DescriptorFile: Sendable {
     let name: String
     let bytes: [UInt8]
-    /// Full names of everything in it: messages, fields, oneofs, enums and their values, services, methods.
+    /// Full names of all its definitions: messages, fields, oneofs, enums and their values, services, methods.
     private(set) var symbols: Set<String> = []
     /// Full names of its messages.
     private(set) var messages: Set<String> = []
@@ -144,7 +144,7 @@ struct DescriptorFile: Sendable {
         }
     }
 
-    // Field numbers are those of google/protobuf/descriptor.proto; a definition's own name is field 1 everywhere.
+    // Field numbers are those of google/protobuf/descriptor.proto; a definition's own name is always field 1.
 
     private mutating func add(message: UnsafeRawBufferPointer, in scope: String) {
         let name = add(message, in: scope)
@@ -157,7 +157,7 @@ struct DescriptorFile: Sendable {
 
     private mutating func add(enum type: UnsafeRawBufferPointer, in scope: String) {
         add(type, in: scope)
-        // Values are named as if they stood beside their enum.
+        // Values are in the scope of their enum, not inside it.
         for value in Self.parts(2, in: type) { add(value, in: scope) }
     }
 

@@ -1,6 +1,6 @@
-// What clients send to PubSub, read out of a message's bytes. Semantics are proto3's: the last member of a oneof and
-// the last value of a field count, embedded messages of one field merge, what is absent is 0 or empty, what is unknown
-// or of another wire type is stepped over, text is UTF-8.
+// Requests: parses what clients send to PubSub. The semantics are proto3's: the last member of a oneof and the last
+// value of a field count, repeated embedded messages of one field merge, absent fields are 0 or empty, fields that are
+// unknown or have another wire type are skipped, and text is UTF-8.
 
 import Bytes
 import ForebayWire
@@ -11,9 +11,9 @@ public struct SubscribeOpen: Equatable, Sendable {
     /// The largest `buffer`.
     public static let largestBuffer: UInt32 = (1 << 31) - 1
 
-    /// As it was sent: the topic's name is still to be checked.
+    /// The topic's name as sent, not yet checked.
     public var topic = ""
-    /// The first credit, 1 or more.
+    /// The initial credit, at least 1.
     public var requestN: UInt32 = 0
     public var start = SubscribeOptions.Start.next
     /// Nil is the default.
@@ -22,14 +22,14 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var gapFails = false
 }
 
-/// What a `SubscribeRequest` asks for.
+/// The action of a `SubscribeRequest`.
 public enum SubscribeAction: Equatable, Sendable {
     case open(SubscribeOpen)
-    /// 1 or more.
+    /// At least 1.
     case request(UInt32)
 
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, no action, a demand of 0, options that are not allowed
-    ///   or contradict each other.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes, no action, a demand of 0, or options that are invalid or
+    ///   contradict each other.
     public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> SubscribeAction {
         var open: OpenFields?
         var requested: UInt32?
@@ -56,7 +56,7 @@ public enum SubscribeAction: Equatable, Sendable {
     }
 }
 
-/// `Open` as it stands in the bytes.
+/// `Open` as encoded.
 private struct OpenFields {
     var topic = ""
     var requestN: UInt32 = 0
@@ -118,14 +118,13 @@ private struct OpenFields {
     }
 }
 
-/// What a publisher sets in a `Message`, in the bytes that it was read from. Keep one for each call: its array of
-/// headers is used again.
+/// The fields of a publisher's `Message`, pointing into the bytes that were parsed. Keep one for each call, so that its
+/// array of headers is reused.
 public struct PublishedMessage {
     public internal(set) var payload: UnsafeRawBufferPointer
     /// Empty if there is none.
     public internal(set) var contentType: UnsafeRawBufferPointer
-    /// In the order in which they came, at most `CarriedMetadata.mostHeaders`. Of a name that comes twice the last
-    /// counts.
+    /// In the order sent, at most `CarriedMetadata.mostHeaders`. If a name occurs more than once, the last one counts.
     public internal(set) var headers: [HeaderView] = []
 
     public init() {
@@ -139,7 +138,7 @@ public struct PublishedMessage {
         headers.removeAll(keepingCapacity: true)
     }
 
-    /// Takes the fields of `bytes`, a `Message`, over those that are there.
+    /// Overwrites the current fields with those of `bytes`, a `Message`.
     mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "Message", &reader) {
@@ -171,15 +170,15 @@ public struct PublishedMessage {
     }
 }
 
-/// What a `PublishRequest` asks for. What a message holds is in the `PublishedMessage` that `parse` was given.
+/// The action of a `PublishRequest`. The message itself is in the `PublishedMessage` passed to `parse`.
 public enum PublishAction: Equatable, Sendable {
-    /// The topic's name is as it was sent, still to be checked.
+    /// The topic's name is as sent, not yet checked.
     case open(topic: String, completesTopic: Bool)
     case message
     case failTopic(String)
 
-    /// - Parameter message: is overwritten; valid as long as `bytes` are.
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read or no action, RESOURCE_EXHAUSTED for too many headers.
+    /// - Parameter message: overwritten; valid as long as `bytes`.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes or no action, RESOURCE_EXHAUSTED for too many headers.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
     ) throws(GRPCError) -> PublishAction {
@@ -225,10 +224,10 @@ public enum PublishAction: Equatable, Sendable {
 
 /// `PublishOneRequest`.
 public enum PublishOneRequest {
-    /// Reads the topic's name, still to be checked, and the message, which is empty if none was sent.
+    /// Parses the topic's name, not yet checked, and the message, which is empty if none was sent.
     ///
-    /// - Parameter message: is overwritten; valid as long as `bytes` are.
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, RESOURCE_EXHAUSTED for too many headers.
+    /// - Parameter message: overwritten; valid as long as `bytes`.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes, RESOURCE_EXHAUSTED for too many headers.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
     ) throws(GRPCError) -> String {
@@ -246,9 +245,9 @@ public enum PublishOneRequest {
     }
 }
 
-// MARK: What all parsers use
+// MARK: Shared by all parsers
 
-/// The reader's next field, its errors told of the message `name`.
+/// The reader's next field. Errors name the message `name`.
 @inline(__always)
 func nextField(
     of name: StaticString, _ reader: inout ProtobufReader
@@ -260,7 +259,7 @@ func nextField(
     }
 }
 
-/// Text that has been found to be UTF-8, which proto3 asks for.
+/// Returns text after checking that it is UTF-8, as proto3 requires.
 func checkedText(
     _ bytes: UnsafeRawBufferPointer, _ field: StaticString
 ) throws(GRPCError) -> UnsafeRawBufferPointer {

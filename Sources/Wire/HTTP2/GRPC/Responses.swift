@@ -1,11 +1,11 @@
-// What the broker sends to publishers and for control calls, each as a whole message behind gRPC's prefix.
+// Responses: what the broker sends to publishers and for control calls, each as a whole message after gRPC's prefix.
 
 import Bytes
 import ForebayWire
 
 /// `PublishResponse`: credit, acknowledgements, or both.
 public struct PublishResponse: Equatable, Sendable {
-    /// In addition to what was granted before.
+    /// In addition to earlier grants.
     public var grantedCredit: UInt64
     /// 0 before the first message is accepted.
     public var acknowledgedSequence: UInt64
@@ -38,13 +38,13 @@ public struct PublishOneResponse: Equatable, Sendable {
     }
 }
 
-/// A control call as `Admin` has it. Topics' names are as they were sent, still to be checked.
+/// A control call of `Admin`. Topic names are as sent, not yet checked.
 public enum AdminRequest: Equatable, Sendable {
     case call(ControlCall)
     case list(BrokerList)
 
     /// - Parameter method: one of Admin's.
-    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read; UNIMPLEMENTED if `method` is not one of Admin's.
+    /// - Throws: INVALID_ARGUMENT for malformed bytes; UNIMPLEMENTED if `method` is not one of Admin's.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, of method: GRPCMethod
     ) throws(GRPCError) -> AdminRequest {
@@ -104,7 +104,7 @@ public struct InfoResponse: Equatable, Sendable {
     }
 }
 
-/// `Topic`: the answer of four calls, and a row of ListTopics.
+/// `Topic`: the response of four calls, and a row of ListTopics.
 public struct TopicRow: Equatable, Sendable {
     /// `TopicState`, with its numbers.
     public enum State: UInt8, Sendable {
@@ -116,7 +116,7 @@ public struct TopicRow: Equatable, Sendable {
     public var json: String
     public var name: String
     public var epoch: UInt64
-    /// Nil is "not told".
+    /// Nil means unspecified.
     public var state: State?
     /// Empty unless it has failed.
     public var error: String

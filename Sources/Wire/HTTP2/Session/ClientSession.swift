@@ -1,53 +1,53 @@
-// ClientSession: the client's side of one HTTP/2 connection (RFC 9113), without I/O. It is a ServerSession seen from
-// the other end, and both are the same Connection.
+// ClientSession: the client side of one HTTP/2 connection (RFC 9113), without I/O. It is the counterpart of
+// ServerSession; both use Connection.
 //
 //     request, finish, consume, … ─> Connection ─ produce ─> sink        (Connection+Output.swift)
 //     bytes ─ feed ─> Connection ─ next ─> events                        (Connection.swift, Connection+Callbacks.swift)
 
 import Bytes
 
-/// The client's side of one connection. A peer can cause no trap in it, and no memory beyond its limits.
+/// The client side of one connection. No input can make it trap or exceed its memory limits.
 ///
-/// Call `produce` after anything else; what comes goes to `feed`, after which `next` is called until nil. Bytes of
-/// responses are acknowledged by `consume` alone: what the owner does not take, the peer does not go on sending.
-/// Streams are known by HTTP/2's ids; what concerns a stream that is not open any more is ignored.
+/// Call `produce` after any other method. Pass received bytes to `feed`, then call `next` until it returns nil. Only
+/// `consume` acknowledges bytes of responses, so the peer stops sending when the owner does not take them. Streams are
+/// identified by HTTP/2's ids; calls for a stream that is no longer open are ignored.
 public struct ClientSession: ~Copyable {
     @usableFromInline let connection: Connection
 
-    /// Begins a connection: preface and SETTINGS come with the first `produce`.
+    /// Begins a connection: the first `produce` writes the preface and SETTINGS.
     public init(limits: HTTP2Limits = .client) {
         connection = Connection(.client, limits: limits)
     }
 
-    // MARK: Out
+    // MARK: Output
 
-    /// Sends a request. While the peer's limit on streams is reached it waits for its turn.
+    /// Sends a request. It waits while the peer's limit on streams is reached.
     ///
     /// - Parameters:
     ///   - fields: `:method`, `:scheme`, `:authority` and `:path` first, then all others.
-    ///   - handle: the owner's own index for the stream; it comes back in the stream's events.
-    ///   - complete: the request has no body; else `bodyAvailable` and `finish` follow.
-    /// - Returns: the stream; nil when `HTTP2Limits.maxStreams` are open, or the connection takes no more.
+    ///   - handle: the owner's index for the stream, which the stream's events carry.
+    ///   - complete: the request has no body; otherwise call `bodyAvailable` and `finish`.
+    /// - Returns: the stream; nil if `HTTP2Limits.maxStreams` are open or the connection accepts no more.
     public mutating func request(_ fields: HTTPFields, handle: UInt32 = 0, complete: Bool) -> UInt32? {
         connection.request(fields, handle: handle, complete: complete)
     }
 
-    /// The owner has bytes of the stream's body: the sink will be asked for them.
+    /// The owner has bytes of the stream's body; the sink will be asked for them.
     public mutating func bodyAvailable(_ stream: UInt32) { connection.bodyAvailable(stream) }
 
-    /// The request ends behind what is queued of its body. The response goes on.
+    /// Ends the request after the queued bytes of its body. The response continues.
     public mutating func finish(_ stream: UInt32) { connection.finish(stream, trailers: nil) }
 
-    /// Ends a stream at once. It is forgotten: no event of it comes any more.
+    /// Ends a stream at once and removes it: it has no further events.
     public mutating func reset(_ stream: UInt32, _ code: HTTP2Code) { connection.reset(stream, code) }
 
-    /// Asks the peer for a `pong`.
+    /// Sends a PING; the peer's answer is a `pong` event.
     public mutating func ping(_ number: UInt64) { connection.ping(number) }
 
     /// Ends the connection, as `ServerSession.goAway` does.
     public mutating func goAway(_ code: HTTP2Code, _ message: String) { connection.goAway(code, message) }
 
-    /// Writes into `sink` until about `limit` bytes are written, as `ServerSession.produce` does.
+    /// Writes to `sink` until about `limit` bytes are written, as `ServerSession.produce` does.
     @inlinable
     @discardableResult
     public mutating func produce<Sink: HTTPSink & ~Copyable>(into sink: inout Sink, atMost limit: Int) -> Int {
@@ -56,27 +56,27 @@ public struct ClientSession: ~Copyable {
         }
     }
 
-    // MARK: In
+    // MARK: Input
 
-    /// Hands in one read. The bytes are touched until `next` has returned nil.
+    /// Takes the bytes of one read. They are accessed until `next` has returned nil.
     ///
-    /// - Parameter now: the time in nanoseconds, of a clock that never steps back.
+    /// - Parameter now: monotonic time in nanoseconds.
     public mutating func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64) { connection.feed(bytes, now: now) }
 
-    /// The next event, nil when all that was fed has been dealt with.
+    /// The next event; nil once all input has been handled.
     public mutating func next() -> HTTPEvent? { connection.next() }
 
-    /// Events wait that `produce` or the owner's calls brought about.
+    /// Events caused by `produce` or by the owner's calls are waiting.
     public var hasEvents: Bool { !connection.events.isEmpty }
 
-    /// Acknowledges `count` bytes of a response's body, which opens the peer's windows again (RFC 9113, 6.9). What a
-    /// stream has not consumed when it ends is given back to the connection by itself.
+    /// Acknowledges `count` bytes of a response's body, which reopens the peer's windows (RFC 9113, 6.9). Bytes not
+    /// consumed when a stream ends are returned to the connection's window automatically.
     public mutating func consume(_ stream: UInt32, _ count: Int) { connection.consume(stream, count) }
 
-    /// When `expire` is to be called, in nanoseconds; nil when it need not be.
+    /// When to call `expire`, in nanoseconds; nil if it is not needed.
     public var deadline: UInt64? { connection.deadline }
 
-    /// Lets streams that wait for the peer's tiny window write all the same; call `produce` afterwards.
+    /// Lets streams that wait because of the peer's tiny window write anyway; call `produce` afterwards.
     public mutating func expire(now: UInt64) { connection.expire(now: now) }
 
     // MARK: State
@@ -84,24 +84,24 @@ public struct ClientSession: ~Copyable {
     /// `produce` may have something to write.
     public var wantsOutput: Bool { connection.wantsOutput }
 
-    /// The peer's SETTINGS have come: it does speak HTTP/2.
+    /// The peer's SETTINGS have arrived, so it does speak HTTP/2.
     public var isOpened: Bool { connection.isOpened }
 
     /// At most `HTTP2Limits.maxStreams`.
     public var openStreams: Int { connection.streams.count }
 
-    /// Streams that the peer allows at a time, by its SETTINGS_MAX_CONCURRENT_STREAMS. Requests above it wait.
+    /// Concurrent streams that the peer allows, by its SETTINGS_MAX_CONCURRENT_STREAMS. Further requests wait.
     public var peerStreamLimit: Int { connection.peerStreamLimit }
 
-    /// No stream's id is left: the connection is to be replaced by another one (RFC 9113, 5.1.1).
+    /// No stream ids are left: replace the connection (RFC 9113, 5.1.1).
     public var isExhausted: Bool { connection.isExhausted }
 
-    /// Frames other than DATA that wait for `produce`.
+    /// Frames other than DATA waiting for `produce`.
     public var queuedFrames: Int { connection.queuedFrames }
 
-    /// Bytes of memory held here, nghttp2's own aside.
+    /// Bytes of memory held here, without nghttp2's own.
     public var bufferedBytes: Int { connection.bufferedBytes }
 
-    /// What the peer did, and what it was refused.
+    /// What the peer did, and what was refused.
     public var counters: HTTP2Counters { connection.flood.counters }
 }

@@ -1,11 +1,11 @@
-// What nghttp2 calls while it reads and writes. The callbacks change state and queue events; they call nghttp2 but to
-// submit frames, and the owner not at all.
+// Connection+Callbacks: called by nghttp2 while it reads and writes. The callbacks change state and queue events. They
+// call nghttp2 only to submit frames, and never call the owner.
 
 import Bytes
 import CNGHTTP2
 
 extension Connection {
-    /// Nghttp2's session with our callbacks, options and SETTINGS.
+    /// Creates nghttp2's session with our callbacks, options and SETTINGS.
     func makeSession() -> OpaquePointer {
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)
@@ -23,7 +23,7 @@ extension Connection {
         nghttp2_option_set_no_auto_window_update(option, 1)
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, HTTP2Limits.maxWaitingAnswers)
-        // Both are counted here, by rules of our own: see ResetLimit and ContinuationLimit.
+        // Both are limited by our own rules instead: see ResetLimit and ContinuationLimit.
         nghttp2_option_set_stream_reset_rate_limit(option, 1 << 40, 1 << 40)
         nghttp2_option_set_max_continuations(option, 1 << 30)
         var made: OpaquePointer?
@@ -34,14 +34,14 @@ extension Connection {
             : nghttp2_session_client_new2(&made, callbacks, user, option)
         nghttp2_option_del(option)
         nghttp2_session_callbacks_del(callbacks)
-        // It fails for lack of memory alone, as which Swift's own allocations end the process too.
+        // It fails only when memory runs out, and then Swift's own allocations end the process too.
         precondition(result == 0 && made != nil, "nghttp2 could not make a session")
         submitSettings(made!)
         return made!
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS is not among these: nghttp2 ends the connection of a peer that exceeds it, where
-    /// refusing the stream is enough. It is added when SETTINGS are written.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS is left out: nghttp2 would end the connection of a peer that exceeds it,
+    /// although refusing the stream is enough. It is added when SETTINGS are written.
     private func submitSettings(_ session: OpaquePointer) {
         func entry(_ id: nghttp2_settings_id, _ value: Int) -> nghttp2_settings_entry {
             nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: UInt32(clamping: value))
@@ -50,8 +50,8 @@ extension Connection {
             entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, min(limits.streamWindow, Int(Int32.max))),
             entry(NGHTTP2_SETTINGS_MAX_FRAME_SIZE, min(max(limits.maxFrame, 1 << 14), 1 << 24 - 1)),
             entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.maxHeaderList),
-            // Streams take turns whatever a client thinks of their priorities (RFC 9113, 5.3.2; RFC 9218, 2.1). What a
-            // client has not asked for it does not want (RFC 9113, 8.4).
+            // Streams take turns whatever priorities a client sets (RFC 9113, 5.3.2; RFC 9218, 2.1). A client does not
+            // accept pushes (RFC 9113, 8.4).
             role == .server
                 ? entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1) : entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0),
         ]
@@ -70,7 +70,7 @@ extension Connection {
         let id = UInt32(bitPattern: frame.hd.stream_id)
         guard streams.count < limits.maxStreams else {
             flood.counters.refused += 1
-            // Of a window of its own the peer may have used all before it hears of this.
+            // The stream had its own window, which the peer may use up before it learns of the refusal.
             flood.streamEnded(window: freshWindow)
             noteStreamError(id)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: id), HTTP2Code.refusedStream.rawValue)
@@ -91,7 +91,7 @@ extension Connection {
                 "A header section has more than \(HTTP2Limits.headerBombFactor) times the \(limits.maxHeaderList) "
                     + "bytes that are allowed: send fewer or shorter fields.")
         }
-        // No more of it is wanted.
+        // Skip the rest of the section.
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
 
@@ -150,7 +150,7 @@ extension Connection {
         }
     }
 
-    // MARK: Whole frames
+    // MARK: Complete frames
 
     fileprivate func received(_ frame: nghttp2_frame) {
         switch frame.hd.type {
@@ -159,7 +159,7 @@ extension Connection {
         case FrameHead.Kind.settings:
             if frame.hd.flags & FrameHead.ack == 0 {
                 isOpened = true
-                // Nghttp2 has gone over all of them.
+                // Nghttp2 has visited every stream.
                 work.add(streams.count * ReadingWork.stream)
                 roomGrew(on: nil)
             } else {
@@ -178,7 +178,7 @@ extension Connection {
     }
 
     private func receivedGoAway(_ frame: nghttp2_goaway) {
-        // Without an error the peer opens no more streams, but those it has go on.
+        // After a GOAWAY without an error, the peer opens no more streams, but the existing ones continue.
         guard frame.error_code != HTTP2Code.noError.rawValue else {
             if role == .client { closing(text(frame), last: UInt32(bitPattern: frame.last_stream_id)) }
             return
@@ -216,7 +216,7 @@ extension Connection {
         switch frame.hd.type {
         case FrameHead.Kind.headers:
             flood.sentHeaders()
-            // An informational response comes ahead of the owner's.
+            // Do not count an informational response, which precedes the owner's response.
             if role == .server, let index = streams.find(UInt32(bitPattern: frame.hd.stream_id)),
                 streams[index].responded
             {
@@ -225,21 +225,21 @@ extension Connection {
             sentEnd(frame)
         case FrameHead.Kind.data: sentEnd(frame)
         case FrameHead.Kind.resetStream:
-            // Nghttp2 resets a stream without a word for some errors. The owner's resets are forgotten by now.
+            // Nghttp2 resets a stream without notice for some errors. Streams reset by the owner are already gone.
             let id = UInt32(bitPattern: frame.hd.stream_id)
             if let index = streams.find(id), !streams[index].localDone { noteStreamError(id) }
         case FrameHead.Kind.goAway where frame.goaway.error_code != HTTP2Code.noError.rawValue:
             if phase == .dying {
                 phase = .finished
             } else {
-                // Nghttp2 found the connection at fault by itself.
+                // Nghttp2 itself found an error of the connection.
                 finish(.fatal(HTTP2Error(HTTP2Code(rawValue: frame.goaway.error_code), text(frame.goaway))))
             }
         default: break
         }
     }
 
-    /// A frame that ends our half has gone. A peer whose half is still open is told not to go on (RFC 9113, 8.1).
+    /// A frame that ends our half has been sent. If the peer's half is still open, ask it to stop (RFC 9113, 8.1).
     private func sentEnd(_ frame: nghttp2_frame) {
         guard frame.hd.flags & FrameHead.endStream != 0,
             let index = streams.find(UInt32(bitPattern: frame.hd.stream_id))
@@ -250,9 +250,9 @@ extension Connection {
     }
 }
 
-// MARK: The functions that nghttp2 is given
+// MARK: C callbacks
 
-/// Calls `body` with the connection whose session calls back, and which therefore is not gone: no reference is counted.
+/// Calls `body` with the callback's connection. It is alive during a callback, so it is not retained.
 @inline(__always)
 func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (Connection) -> Result) -> Result {
     Unmanaged<Connection>.fromOpaque(user!)._withUnsafeGuaranteedRef(body)

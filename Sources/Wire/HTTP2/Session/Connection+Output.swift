@@ -1,10 +1,9 @@
-// Connection+Output: responses, and the pump that writes. Nghttp2 says which stream's turn it is and how much its
-// windows allow; the sink says how much there is; a DATA frame's bytes go from the one who has them to the output
-// without passing through here.
+// Connection+Output: responses, and the loop that writes. Nghttp2 chooses the next stream and how much its windows
+// allow; the sink reports how much there is. A DATA frame's bytes go from the sink's owner straight to the output.
 
 import CNGHTTP2
 
-/// The sink of one `produce`, without its type: nghttp2's callbacks can not be generic. The functions capture nothing.
+/// The sink of one `produce` type-erased because nghttp2's callbacks cannot be generic. Its functions capture nothing.
 @usableFromInline
 struct SinkPort {
     @usableFromInline let sink: UnsafeMutableRawPointer
@@ -49,7 +48,7 @@ extension Connection {
     func bodyAvailable(_ stream: UInt32) {
         guard let index = streams.find(stream), streams[index].body == .idle else { return }
         streams[index].body = .ready
-        // Fails, to no harm, while the head of the response is not out: then the body is asked for behind it.
+        // This fails harmlessly until the response's head has been sent; nghttp2 asks for the body after that anyway.
         _ = nghttp2_session_resume_data(session, Int32(bitPattern: stream))
     }
 
@@ -58,10 +57,10 @@ extension Connection {
         streams[index].finishing = true
         streams[index].trailers = trailers
         let id = Int32(bitPattern: stream)
-        // A client ends by DATA alone, though that waits for the window.
+        // A client can end only with DATA, even if that has to wait for the window.
         if role == .server && streams[index].body == .idle && (trailers != nil || room(at: index) == 0) {
-            // Nothing is queued, so there need be no DATA, for which the peer may have left no window: trailers need
-            // none, even if they are empty. Where the head of the response is not out they wait behind it.
+            // Nothing is queued, so no DATA is needed, for which the peer may have left no window: trailers need none,
+            // even if they are empty. They wait until the response's head has been sent.
             streams[index].trailers = nil
             submitTrailers(trailers ?? [:], id)
             return
@@ -82,7 +81,7 @@ extension Connection {
         }
     }
 
-    /// Hands `fields` out as nghttp2 wants them; it copies them.
+    /// Calls `body` with `fields` in nghttp2's form; nghttp2 copies them.
     func withFields(
         _ fields: HTTPFields, status: Int?, _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
     ) {
@@ -94,7 +93,7 @@ extension Connection {
         withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: fields.count + 1) { list in
             fields.bytes.withUnsafeBufferPointer { bytes in
                 withUnsafeMutableBytes(of: &text) { digits in
-                    // Nghttp2 writes to neither names nor values, though it does not say so in its types.
+                    // Nghttp2 does not write to names or values, although its types allow it.
                     var count = 0
                     if status != nil {
                         list[0] = nghttp2_nv(
@@ -118,9 +117,9 @@ extension Connection {
         }
     }
 
-    // MARK: Room
+    // MARK: Windows
 
-    /// What the peer's windows allow on a stream, 0 if less.
+    /// What the peer's windows allow on a stream; 0 if negative.
     private func room(at index: Int) -> Int {
         let stream = nghttp2_session_get_stream_remote_window_size(shown, Int32(bitPattern: streams[index].id))
         return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(shown))))
@@ -145,7 +144,7 @@ extension Connection {
         blocked += 1
     }
 
-    /// The peer's window has grown, that of the connection (nil) or of a stream.
+    /// The peer's window has grown: the connection's (nil) or a stream's.
     func roomGrew(on stream: UInt32?) {
         guard blocked + held > 0, phase == .open else { return }
         if let stream {
@@ -155,7 +154,8 @@ extension Connection {
         }
     }
 
-    /// All streams are looked at once for all the frames that made room on the connection, as that may be on none.
+    /// Scans all streams once, however many frames enlarged the connection's window: a scan may find no stream with
+    /// room.
     func tellOfRoom() {
         hasRoomToTell = false
         guard blocked + held > 0 else { return }
@@ -173,14 +173,14 @@ extension Connection {
         }
     }
 
-    /// Lets a stream that was held for its tiny window try again.
+    /// Lets a stream that was held because of its tiny window try again.
     private func release(_ index: Int) {
         streams[index].body = .ready
         held -= 1
         _ = nghttp2_session_resume_data(session, Int32(bitPattern: streams[index].id))
     }
 
-    /// When `expire` is to be called next, nil when it need not be.
+    /// When to call `expire`; nil if it is not needed.
     var deadline: UInt64? { held > 0 ? flood.tiny.next ?? now : nil }
 
     func expire(now time: UInt64) {
@@ -189,7 +189,7 @@ extension Connection {
         for index in 0..<streams.count where streams[index].body == .held { release(index) }
     }
 
-    // MARK: The pump
+    // MARK: The write loop
 
     var wantsOutput: Bool { phase != .finished && !isWritten && nghttp2_session_want_write(shown) != 0 }
 
@@ -210,7 +210,7 @@ extension Connection {
             var bytes: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &bytes)
             if count < 0 {
-                // For lack of memory, or a bug: nothing sensible can be written any more.
+                // Out of memory, or a bug: nothing sensible can be written any more.
                 finish(
                     .fatal(HTTP2Error(.internalError, String(cString: nghttp2_strerror(Int32(clamping: count))))))
                 phase = .finished
@@ -221,7 +221,7 @@ extension Connection {
                 isWritten = true
                 break
             }
-            // If these are a GOAWAY that ends the connection, it is finished by now and they are the last.
+            // If these bytes are the GOAWAY that ends the connection, it is already finished and they are the last.
             write(UnsafeRawBufferPointer(start: bytes, count: count))
         }
         return produced
@@ -237,7 +237,7 @@ extension Connection {
         port.pointee.write(port.pointee.sink, bytes)
     }
 
-    /// Adds to our first SETTINGS frame, which is the first thing that nghttp2 writes, what it is not to know.
+    /// Adds the setting that nghttp2 must not know of to our first SETTINGS frame, which is the first thing it writes.
     private func writeSettings(_ bytes: UnsafeRawBufferPointer, _ port: UnsafePointer<SinkPort>) {
         settingsWritten = true
         let length = bytes.u24(at: 0) + 6
@@ -255,7 +255,7 @@ extension Connection {
         produced += 6
     }
 
-    /// Decides on a DATA frame of `stream`, for which the windows leave `length` bytes.
+    /// Decides what a DATA frame of `stream` contains. The windows allow `length` bytes.
     fileprivate func readBody(_ stream: Int32, _ length: Int, _ flags: UnsafeMutablePointer<UInt32>) -> Int {
         let deferred = Int(NGHTTP2_ERR_DEFERRED.rawValue)
         guard phase == .open, let port, let index = streams.find(UInt32(bitPattern: stream)) else { return deferred }
@@ -277,7 +277,7 @@ extension Connection {
             streams[index].body = .idle
             if streams[index].finishing { end(index, stream, flags) }
         }
-        // An empty frame has no bytes to take from anyone: nghttp2 writes it by itself.
+        // Nghttp2 writes an empty frame by itself, since there are no bytes to fetch.
         if count > 0 { flags.pointee |= NGHTTP2_DATA_FLAG_NO_COPY.rawValue }
         return count
     }
@@ -299,7 +299,7 @@ extension Connection {
             UnsafeRawBufferPointer(start: head, count: FrameHead.size), count)
         produced += FrameHead.size + count
         flood.sentData(count)
-        // The windows are charged when this returns, so the room that is left is less by `count`.
+        // Nghttp2 charges the windows when this returns, so the remaining room is smaller by `count`.
         if streams[index].body == .ready && room(at: index) <= count { block(index) }
         if produced < budget { return 0 }
         isPaused = true

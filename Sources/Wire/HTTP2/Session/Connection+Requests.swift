@@ -1,17 +1,17 @@
-// Connection+Requests: what a client's connection has that a server's has not: requests, and the heads of responses.
+// Connection+Requests: what only a client's connection has: requests, and the heads of responses.
 
 import CNGHTTP2
 
 extension Connection {
-    /// Streams that the peer allows at a time; without a word of its own nearly any number (RFC 9113, 6.5.2).
+    /// Concurrent streams that the peer allows; almost unlimited until it sets a limit (RFC 9113, 6.5.2).
     var peerStreamLimit: Int {
         Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
 
-    /// The last id was used.
+    /// The last stream id has been used.
     var isExhausted: Bool { nghttp2_session_get_next_stream_id(session) > UInt32(Int32.max) }
 
-    /// Sends a request and returns its stream; nil when the peer takes no more, or none is left.
+    /// Sends a request and returns its stream; nil if the peer accepts no more, or no id is left.
     func request(_ fields: HTTPFields, handle: UInt32, complete: Bool) -> UInt32? {
         guard phase == .open, !isDraining, !isClosing, streams.count < limits.maxStreams else { return nil }
         var id: Int32 = 0
@@ -23,7 +23,7 @@ extension Connection {
             var provider = nghttp2_data_provider(source: nghttp2_data_source(), read_callback: onReadBody)
             id = nghttp2_submit_request(session, nil, list, count, &provider, nil)
         }
-        // Ids are used up, or the peer has said that it takes no more.
+        // The ids are used up, or the peer has said that it accepts no more.
         guard id > 0 else { return nil }
         var stream = HTTPStream(id: UInt32(id))
         stream.handle = handle
@@ -36,7 +36,7 @@ extension Connection {
         return stream.id
     }
 
-    /// HEADERS of the peer's: those of a response, informational ones before it, or trailers behind its body.
+    /// HEADERS from the peer: a response, an informational one before it, or trailers after its body.
     func receivedResponse(at index: Int, ended: Bool) {
         let stream = streams[index].id
         guard section.size <= limits.maxHeaderList else {
@@ -55,7 +55,7 @@ extension Connection {
         events.append(.response(stream: stream, handle: streams[index].handle, head: head, complete: ended))
     }
 
-    /// The server takes no more requests. Those above `last` it has not looked at, whether they were sent or not.
+    /// The server accepts no more requests. It has not processed those above `last`, whether they were sent or not.
     func closing(_ why: String, last: UInt32) {
         isClosing = true
         events.append(.closing(why))
@@ -66,7 +66,7 @@ extension Connection {
         }
     }
 
-    /// A frame is not sent after all: a request that the peer said it would not take while it waited.
+    /// A frame was not sent after all: a request that waited until the peer announced that it would not accept it.
     func notSent(_ frame: nghttp2_frame) {
         guard role == .client, phase == .open, frame.hd.type == FrameHead.Kind.headers,
             frame.headers.cat == NGHTTP2_HCAT_REQUEST,

@@ -1,9 +1,10 @@
-// Connection: what is behind a ServerSession and a ClientSession. It owns nghttp2's session, whose callbacks have its
-// address, and so is a class. This file reads: it hands frames to nghttp2 one at a time, so that what a frame means is
-// told before the next is looked at, and whatever is not dealt with stays as bytes.
+// Connection: the implementation of ServerSession and ClientSession. It is a class because it owns nghttp2's session,
+// whose callbacks hold its address. This file reads. It passes frames to nghttp2 one at a time, so that the events of
+// one frame are delivered before the next is read, and unhandled input remains as bytes.
 
 import Bytes
 import CNGHTTP2
+import ForebayWire
 
 @usableFromInline
 final class Connection {
@@ -14,16 +15,16 @@ final class Connection {
     enum Phase {
         /// Frames are read and written.
         case open
-        /// GOAWAY with an error waits to be written; nothing is read.
+        /// GOAWAY with an error is waiting to be written; nothing is read.
         case dying
-        /// Nothing is read, nothing is written.
+        /// Nothing is read or written.
         case finished
     }
 
     let role: Role
     let limits: HTTP2Limits
     var phase = Phase.open
-    /// The newest time that was handed in.
+    /// The latest time passed in.
     var now: UInt64 = 0
     var streams = HTTPStreamTable()
     /// The highest stream that the client has opened.
@@ -31,45 +32,45 @@ final class Connection {
     var flood: FloodGuard
     var section = HeaderSection()
     var events = EventQueue()
-    /// What a callback found that ends the connection; acted upon when nghttp2 has returned.
+    /// An error found by a callback that ends the connection; handled when nghttp2 has returned.
     var trip: HTTP2Error?
-    /// The peer's first SETTINGS have come.
+    /// The peer's first SETTINGS have arrived.
     var isOpened = false
-    /// The peer has taken our SETTINGS: its windows are ours.
+    /// The peer has acknowledged our SETTINGS, so it uses our window sizes.
     var isAcknowledged = false
     /// GOAWAY without an error was sent: new streams are ignored.
     private(set) var isDraining = false
-    /// The server has said that it takes no more requests.
+    /// The server has said that it accepts no more requests.
     var isClosing = false
     /// Streams whose `blocked` is true.
     var blocked = 0
     /// Streams whose body is `held`.
     var held = 0
-    /// What reading took that the owner has not been told of.
+    /// Reading work not yet reported to the owner.
     var work = ReadingWork()
-    /// The windows of all streams have grown, and those that wait for that are not told yet.
+    /// The connection's window has grown, and the streams waiting for that have not been notified yet.
     var hasRoomToTell = false
 
-    // Of the output, see Connection+Output.swift.
+    // Output state; see Connection+Output.swift.
     var port: UnsafePointer<SinkPort>?
     var produced = 0
     var budget = 0
     var isPaused = false
     var settingsWritten = false
 
-    /// Nghttp2's session, for what may leave it something to write.
+    /// Nghttp2's session, for calls that may leave it something to write.
     var session: OpaquePointer {
         isWritten = false
         return shown
     }
-    /// The same, to look at. Nil only while it is made.
+    /// The same session, for calls that only inspect it. Nil only during `init`.
     private(set) var shown: OpaquePointer!
-    /// It had nothing more to write, and nothing was done with it since.
+    /// The session had nothing more to write and has not been used since.
     var isWritten = false
 
-    /// The part of the caller's bytes that is not read yet.
+    /// The part of the caller's bytes that has not been read yet.
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Bytes that came earlier than `input`, put aside by `hold`.
+    /// Bytes that arrived before `input`, put aside by `hold`.
     private var aside = ByteBuffer()
     private var walker: FrameWalker
 
@@ -77,7 +78,7 @@ final class Connection {
         self.role = role
         self.limits = limits
         walker = FrameWalker(role)
-        // Only a server has something to add.
+        // Only a server has a setting to add.
         settingsWritten = role == .client
         flood = FloodGuard(limits)
         shown = makeSession()
@@ -87,10 +88,10 @@ final class Connection {
 
     var bufferedBytes: Int { aside.capacity + section.capacity + streams.capacity + events.capacity }
 
-    /// A frame or a header section has begun whose end has not come, or bytes were put aside.
+    /// A frame or a header section has begun but not ended, or bytes were put aside.
     var hasPartialFrame: Bool { walker.isInside || !aside.isEmpty }
 
-    // MARK: In
+    // MARK: Input
 
     func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         advance(to: now)
@@ -103,7 +104,7 @@ final class Connection {
 
     func advance(to time: UInt64) { now = max(now, time) }
 
-    /// The next event, nil when all that was fed has been dealt with.
+    /// The next event; nil once all input has been handled.
     func next() -> HTTPEvent? {
         while true {
             if let event = events.take() { return event }
@@ -122,7 +123,7 @@ final class Connection {
         return events.take()
     }
 
-    /// Copies aside what is left of the caller's bytes.
+    /// Copies the rest of the caller's bytes to `aside`.
     private func putAside() {
         if !input.isEmpty { aside.append(input) }
         input = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -134,18 +135,18 @@ final class Connection {
         aside.removeAll()
     }
 
-    /// What is to be read next.
+    /// The bytes to read next.
     private var front: UnsafeRawBufferPointer { aside.isEmpty ? input : aside.readable }
 
-    /// Whoever waits for room may be told behind the next frame as well.
+    /// The next frame is another WINDOW_UPDATE, so notifying streams about room can wait until after it.
     private var isWindowUpdateNext: Bool { walker.isNext(FrameHead.Kind.windowUpdate, front) }
 
-    /// Hands nghttp2 bytes up to the end of a frame; false when there are none.
+    /// Passes bytes up to the end of a frame to nghttp2; false if there are none.
     private func readFrame() -> Bool {
         let front = front
         guard !front.isEmpty else { return false }
         let (count, head) = walker.take(front)
-        // The memory stays until more is put aside, so an event may point to it.
+        // The bytes stay in memory until more are put aside, so an event may point to them.
         if aside.isEmpty {
             input = input.slice(count..<input.count)
         } else {
@@ -179,32 +180,33 @@ final class Connection {
         return true
     }
 
-    /// What nghttp2 overlooks as we take no priorities (RFC 9113, 6.3), and pushes before the server has heard that we
-    /// take none (8.4).
+    /// Errors that nghttp2 does not catch: PRIORITY on stream 0, because we disable priorities (RFC 9113, 6.3), and
+    /// pushes before the server knows that we accept none (8.4).
     private func misplaced(_ head: FrameHead) -> HTTP2Error? {
         if head.type == FrameHead.Kind.pushPromise && role == .client {
-            return HTTP2Error(.protocolError, "A PUSH_PROMISE came, and pushes are not taken: send none.")
+            return .violation("A PUSH_PROMISE came, and pushes are not taken: send none.")
         }
         guard head.type == FrameHead.Kind.priority && head.stream == 0 else { return nil }
-        return HTTP2Error(.protocolError, "A PRIORITY frame came on stream 0: name the stream that it is for.")
+        return .violation("A PRIORITY frame came on stream 0: name the stream that it is for.")
     }
 
     private static func error(reading result: Int) -> HTTP2Error {
         switch Int32(truncatingIfNeeded: result) {
         case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue:
-            return HTTP2Error(.protocolError, "The connection does not begin with HTTP/2's preface: speak HTTP/2.")
+            return .violation("The connection does not begin with HTTP/2's preface: speak HTTP/2.")
         case NGHTTP2_ERR_FLOODED.rawValue:
             return .limit(.waitingAnswers, "Too many answers to PING and SETTINGS wait to be read: read them.")
         case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS.rawValue:
             return .limit(.continuations, "A header section has too many CONTINUATION frames: send fewer.")
         default:
-            return HTTP2Error(.internalError, String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: result))))
+            let cause = String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: result)))
+            return HTTP2Error(.internalError, ErrorWord.unavailable.text("HTTP/2 failed here: \(cause)."))
         }
     }
 
     // MARK: Ends
 
-    /// Ends the connection from our side: GOAWAY is the last thing to be written.
+    /// Ends the connection from our side; GOAWAY is the last thing written.
     func die(_ error: HTTP2Error) {
         guard phase == .open else { return }
         trip = nil
@@ -215,7 +217,7 @@ final class Connection {
         events.append(.fatal(error))
     }
 
-    /// Ends the connection without a word: it is over as far as HTTP/2 goes.
+    /// Ends the connection without a GOAWAY: for HTTP/2 it has already ended.
     func finish(_ event: HTTPEvent) {
         guard phase == .open else { return }
         phase = .finished
@@ -228,7 +230,7 @@ final class Connection {
         streams.removeAll()
         blocked = 0
         held = 0
-        // What has not been told yet is of streams that are forgotten by now.
+        // Undelivered events belong to streams that have been removed.
         events.removeAll()
     }
 
@@ -265,7 +267,7 @@ final class Connection {
 
     // MARK: Streams
 
-    /// Takes a stream out of the table; its bytes that nobody will consume any more are given back to the connection.
+    /// Removes a stream from the table and returns its unconsumed bytes to the connection's window.
     @discardableResult
     func forget(at index: Int) -> HTTPStream {
         let entry = streams.remove(at: index)
@@ -274,13 +276,13 @@ final class Connection {
         if entry.unconsumed > 0 { _ = nghttp2_session_consume_connection(session, entry.unconsumed) }
         if !entry.remoteDone && !entry.remoteEnding {
             let window = nghttp2_session_get_stream_local_window_size(session, Int32(bitPattern: entry.id))
-            // It may have heard of a larger window without our knowing yet.
+            // Until the peer acknowledges our SETTINGS, it may have used the larger window without our knowing.
             flood.streamEnded(window: isAcknowledged ? Int(window) : max(Int(window), freshWindow))
         }
         return entry
     }
 
-    /// What a peer may send on a stream of which it has heard nothing yet.
+    /// What a peer may send on a stream before it has heard anything about it.
     var freshWindow: Int { max(limits.streamWindow, 65_535) }
 
     func consume(_ stream: UInt32, _ count: Int) {
@@ -292,7 +294,7 @@ final class Connection {
     }
 }
 
-/// Events that were found but not told yet: at most two for each open stream, and a few of the connection.
+/// Events not yet delivered: at most two for each open stream, and a few of the connection.
 struct EventQueue {
     private var events: [HTTPEvent] = []
     private var told = 0

@@ -1,5 +1,5 @@
-// FrameWalker: follows the frames in the bytes that come, so that they can be counted before nghttp2 sees them – it
-// tells of some only when it is too late – and be handed to it one at a time.
+// FrameWalker: finds the frames in the received bytes, so that they can be counted before nghttp2 sees them – it
+// reports some only when it is too late – and passed to it one at a time.
 //
 //     preface --24 bytes--> header --9 bytes--> payload --length bytes--> header …
 
@@ -31,7 +31,7 @@ struct FrameHead {
     static let endHeaders: UInt8 = 4
     static let size = 9
 
-    /// Its sender will send nothing more on the stream behind it, but for CONTINUATION.
+    /// Its sender will send nothing after it on the stream, except CONTINUATION.
     var endsStream: Bool { (type == Kind.data || type == Kind.headers) && flags & Self.endStream != 0 }
 }
 
@@ -45,13 +45,13 @@ struct FrameWalker {
     private var state: State
     private var partial = InlineArray<9, UInt8>(repeating: 0)
 
-    /// - Parameter role: this side's: only clients send a preface.
+    /// - Parameter role: this side's role; only clients send a preface.
     init(_ role: Connection.Role) { state = role == .server ? .preface(left: 24) : .header(have: 0) }
 
-    /// A header section has begun that CONTINUATION is to complete.
+    /// A header section has begun and needs CONTINUATION to complete it.
     private var isInSection = false
 
-    /// A frame or a header section has begun whose end has not come.
+    /// A frame or a header section has begun but not ended.
     var isInside: Bool {
         if isInSection { return true }
         return switch state {
@@ -61,15 +61,15 @@ struct FrameWalker {
         }
     }
 
-    /// `bytes`, which come next, begin with a frame of that type.
+    /// Whether `bytes`, which come next, begin with a frame of this type.
     func isNext(_ type: UInt8, _ bytes: UnsafeRawBufferPointer) -> Bool {
         guard case .header(have: 0) = state else { return false }
         return bytes.count >= FrameHead.size && bytes[3] == type
     }
 
-    /// Takes bytes up to the end of a frame, of the preface, or of what there is.
+    /// Takes bytes up to the end of a frame, of the preface, or of `bytes`.
     ///
-    /// - Returns: how many were taken, and the header that was completed by them, if one was.
+    /// - Returns: how many were taken, and the frame header that they completed, if any.
     mutating func take(_ bytes: UnsafeRawBufferPointer) -> (count: Int, head: FrameHead?) {
         switch state {
         case .preface(let left):

@@ -1,4 +1,6 @@
-// Error codes of HTTP/2, and the error that ends a connection.
+// HTTP2Error: the error codes of HTTP/2, and the error that ends a connection.
+
+import ForebayWire
 
 /// An error code of RST_STREAM and GOAWAY (RFC 9113, 7).
 public struct HTTP2Code: RawRepresentable, Equatable, Sendable {
@@ -22,12 +24,12 @@ public struct HTTP2Code: RawRepresentable, Equatable, Sendable {
     public static let http11Required = HTTP2Code(rawValue: 0xd)
 }
 
-/// Why a connection ends. Errors of a single stream are told by `HTTPEvent.reset`.
+/// Why a connection ends. Errors of a single stream are reported by `HTTPEvent.reset`.
 public struct HTTP2Error: Error, Equatable, Sendable {
     public var code: HTTP2Code
-    /// A sentence for the person at the other end; the peer gets it in GOAWAY.
+    /// A sentence for the person at the other end; GOAWAY carries it to the peer.
     public var message: String
-    /// The limit that the peer broke, if it was one.
+    /// The limit that the peer exceeded, if any.
     public var limit: HTTP2Limit?
 
     public init(_ code: HTTP2Code, _ message: String, limit: HTTP2Limit? = nil) {
@@ -36,12 +38,17 @@ public struct HTTP2Error: Error, Equatable, Sendable {
         self.limit = limit
     }
 
-    static func limit(_ limit: HTTP2Limit, _ message: String) -> HTTP2Error {
-        HTTP2Error(.enhanceYourCalm, message, limit: limit)
+    static func limit(_ limit: HTTP2Limit, _ sentence: String) -> HTTP2Error {
+        HTTP2Error(.enhanceYourCalm, ErrorWord.limit.text(sentence), limit: limit)
+    }
+
+    /// A rule of HTTP/2 is broken.
+    static func violation(_ sentence: String) -> HTTP2Error {
+        HTTP2Error(.protocolError, ErrorWord.protocol.text(sentence))
     }
 }
 
-/// The limits against attacks that end a connection; `HTTP2Limits` says what each counts.
+/// The limits against attacks that end a connection; see `HTTP2Limits` for what each counts.
 public enum HTTP2Limit: String, CaseIterable, Sendable {
     case resets, continuations, emptyData, lateData, headerBomb, pings, settings, priorities, windowUpdates
     case meaningless, waitingAnswers

@@ -1,55 +1,58 @@
-// What a session tells its owner, and what it asks of the owner when it writes.
+// HTTPEvent: what a session reports to its owner, and HTTPSink: what it asks of the owner when it writes.
 
-/// One thing that came from the peer. Pointers are valid until the next call of `next`, `feed` or `hold`.
+/// One event caused by the peer. Pointers are valid until the next call of `next`, `feed` or `hold`.
 ///
-/// A ServerSession tells `request`, a ClientSession `response` and `closing`; all else is told by both.
+/// Only a ServerSession has `request`, and only a ClientSession has `response` and `closing`; both have all others.
 ///
-/// Every stream that was told by `request`, or opened by a client, ends in exactly one of `closed` and `reset`, unless
-/// the owner itself called `reset`, or the connection ended first. After either nothing more is told of it.
+/// Every stream announced by `request` or opened by a client ends with exactly one `closed` or `reset`, unless the
+/// owner called `reset` or the connection ended first. It has no events after that.
 public enum HTTPEvent {
     /// A request. `complete`: it has no body.
     case request(stream: UInt32, head: RequestHead, complete: Bool)
-    /// The head of the response to a request; informational ones are not told. `complete`: it has no body, and nothing
-    /// else comes but `closed`.
+    /// The head of the response to a request; informational responses are not reported. `complete`: it has no body, and
+    /// only `closed` follows.
     case response(stream: UInt32, handle: UInt32, head: ResponseHead, complete: Bool)
     /// Bytes of the peer's body, at least one. They count against the peer's windows until `consume`.
     case data(stream: UInt32, handle: UInt32, bytes: UnsafeRawBufferPointer)
     /// The peer's body has ended, and with it the peer's half of the stream.
     case complete(stream: UInt32, handle: UInt32, trailers: HTTPFieldsView?)
-    /// The stream ended before its response did: by the peer's RST_STREAM with this code, or by an error of the peer's
-    /// that was answered with RST_STREAM; for a client also when the peer takes no more streams. It is forgotten.
+    /// The stream ended before its response did: by the peer's RST_STREAM with this code, or because of the peer's
+    /// error, which was answered with RST_STREAM; for a client also if the peer accepts no more streams. It has been
+    /// removed.
     case reset(stream: UInt32, handle: UInt32, code: HTTP2Code)
-    /// The response was written, or for a client read, to its end, and the request with it. The stream is forgotten.
+    /// Both the response and the request have ended; the response has been written or, by a client, read completely.
+    /// The stream has been removed.
     case closed(stream: UInt32, handle: UInt32)
-    /// The peer made room on a stream that had none for what the owner has: `produce` will ask for its body.
+    /// The peer made room on a stream that had none. `produce` will ask for its body.
     case writable(stream: UInt32, handle: UInt32)
-    /// The peer will end the connection, for this reason: it takes no more requests, and those it has go on.
+    /// The peer will end the connection for this reason: it accepts no more requests, and existing ones continue.
     case closing(String)
-    /// Reading has taken so many units of work, of about a microsecond each, that no other event accounts for: header
-    /// sections, by what they expand to, and frames that tell nothing. The owner may call `hold` and serve others.
+    /// Reading has taken this many units of work, of about a microsecond each, not covered by other events: header
+    /// sections, by their expanded size, and frames without events. The owner may call `hold` and serve other
+    /// connections.
     case worked(units: Int)
     /// The peer answered `ping`.
     case pong(UInt64)
-    /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close; all streams
-    /// are forgotten, and nothing more comes.
+    /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close. All streams
+    /// have been removed, and no further event comes.
     case fatal(HTTP2Error)
-    /// The peer ended the connection by a GOAWAY with an error. All streams are forgotten, and nothing more comes.
+    /// The peer ended the connection by GOAWAY with an error. All streams have been removed; no further event comes.
     case closedByPeer(HTTP2Error)
 }
 
-/// Where a session's output goes. A session's methods must not be called from within.
+/// Where a session's output goes. Its methods must not call the session.
 public protocol HTTPSink: ~Copyable {
     /// Appends a copy of `bytes` to the connection's output.
     mutating func write(_ bytes: UnsafeRawBufferPointer)
 
-    /// Says how many bytes of a stream's body can go now, at most `atMost` of them, which is at least 1. It takes
-    /// nothing: the bytes go with `data`, if that is called.
+    /// Returns how many bytes of a stream's body can be sent now, at most `atMost`, which is at least 1. It takes none:
+    /// `data` does, if it is called.
     ///
-    /// - Returns: `drained`: nothing more of the stream is queued behind these `count` bytes. After `finish` that is
-    ///   the end of the stream, before it the stream is asked again after the next `bodyAvailable`.
+    /// - Returns: `drained` means that nothing of the stream is queued after these `count` bytes. After `finish` that
+    ///   is the end of the stream; before it, the stream is asked again after the next `bodyAvailable`.
     mutating func body(stream: UInt32, handle: UInt32, atMost: Int) -> (count: Int, drained: Bool)
 
     /// Appends `head` (9 bytes, a DATA frame's header) and then the next `count` bytes of the stream's body to the
-    /// output. `count` is what `body` said just before, and at least 1.
+    /// output. `count` is what `body` has just returned, and at least 1.
     mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int)
 }

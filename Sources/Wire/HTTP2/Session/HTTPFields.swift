@@ -1,10 +1,10 @@
-// Header and trailer fields: a list that the owner fills, and a view of those that came.
+// HTTPFields: header and trailer fields to send, and HTTPFieldsView, a view of received ones.
 
 import Bytes
 
-/// Fields to send, in order. Names are lower case; names and values hold what RFC 9110, 5.5 allows – no CR, LF, NUL.
+/// Fields to send, in order. Names are lower case; names and values follow RFC 9110, 5.5: no CR, LF or NUL.
 public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
-    /// Names and values, one behind the other.
+    /// Names and values, concatenated.
     var bytes: [UInt8] = []
     /// Where each name and each value ends.
     var ends: [(name: Int, value: Int)] = []
@@ -24,7 +24,7 @@ public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
         ends.append((middle, bytes.count))
     }
 
-    /// By memory, not byte by byte.
+    /// Copies memory, which is faster than byte by byte.
     private mutating func append(_ text: String) {
         var text = text
         text.withUTF8 { bytes.append(contentsOf: $0) }
@@ -37,21 +37,21 @@ public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
         ends.append((middle, bytes.count))
     }
 
-    /// Empties the list; its memory is kept for the next use.
+    /// Empties the list but keeps its memory.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         ends.removeAll(keepingCapacity: true)
     }
 }
 
-/// Where a field lies in a header section.
+/// The location of a field in a header section.
 struct FieldRange {
     var start: Int
     var nameEnd: Int
     var valueEnd: Int
 }
 
-/// Fields that came; names are lower case. Valid until the next call of `next`, `feed` or `hold`.
+/// Received fields; names are lower case. Valid until the next call of `next`, `feed` or `hold`.
 public struct HTTPFieldsView {
     var base: UnsafeRawBufferPointer
     var ranges: UnsafeBufferPointer<FieldRange>
@@ -63,7 +63,7 @@ public struct HTTPFieldsView {
         return (base.slice(range.start..<range.nameEnd), base.slice(range.nameEnd..<range.valueEnd))
     }
 
-    /// The value of the first field called `name`, which is given in lower case.
+    /// The value of the first field called `name`, which must be lower case.
     public func first(_ name: StaticString) -> UnsafeRawBufferPointer? {
         let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         for index in 0..<count {
@@ -73,7 +73,7 @@ public struct HTTPFieldsView {
         return nil
     }
 
-    /// The same fields, to keep.
+    /// A copy of the fields that stays valid.
     public func copied() -> HTTPFields {
         var fields = HTTPFields()
         for index in 0..<count {
@@ -84,35 +84,35 @@ public struct HTTPFieldsView {
     }
 }
 
-/// The head of a request. Valid as `HTTPFieldsView` is.
+/// The head of a request. Valid as long as an `HTTPFieldsView`.
 public struct RequestHead {
     public var method: UnsafeRawBufferPointer
-    /// Empty in a CONNECT request, as is the path.
+    /// Empty in a CONNECT request, as is `path`.
     public var scheme: UnsafeRawBufferPointer
-    /// Empty when there is none.
+    /// Empty if there is none.
     public var authority: UnsafeRawBufferPointer
     public var path: UnsafeRawBufferPointer
-    /// All others.
+    /// All other fields.
     public var fields: HTTPFieldsView
 }
 
-/// The head of a response. Valid as `HTTPFieldsView` is.
+/// The head of a response. Valid as long as an `HTTPFieldsView`.
 public struct ResponseHead {
     /// 200 to 999 (RFC 9110, 15).
     public var status: Int
     public var fields: HTTPFieldsView
 }
 
-/// A header section while it comes.
+/// A header section while it is being received.
 struct HeaderSection: ~Copyable {
     private var bytes = ByteBuffer()
-    /// Memory of its own, as an array's may not be pointed to beyond a call.
+    /// Allocated manually, because pointers into an array are not valid beyond a call.
     private var ranges = UnsafeMutableBufferPointer<FieldRange>(start: nil, count: 0)
     private var count = 0
     private var pseudo = Pseudo()
-    /// As SETTINGS_MAX_HEADER_LIST_SIZE counts (RFC 9113, 6.5.2).
+    /// Counted like SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.2).
     private(set) var size = 0
-    /// What a field counts beside its name and value.
+    /// What a field counts in addition to its name and value.
     static let fieldSize = 32
 
     private struct Pseudo {
@@ -128,7 +128,7 @@ struct HeaderSection: ~Copyable {
     var capacity: Int { bytes.capacity + ranges.count * MemoryLayout<FieldRange>.stride }
 
     mutating func clear() {
-        // A long section does not hold its memory until the connection ends.
+        // Free the memory of a long section.
         bytes.removeAll()
         bytes.shrink(above: 4 << 10)
         if ranges.count > 64 {
@@ -140,7 +140,7 @@ struct HeaderSection: ~Copyable {
         size = 0
     }
 
-    /// Adds a field; beyond `limit` it is counted but not kept.
+    /// Adds a field; beyond `limit` it is counted but not stored.
     mutating func add(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, limit: Int) {
         size += name.count + value.count + Self.fieldSize
         guard size <= limit else { return }
@@ -148,7 +148,7 @@ struct HeaderSection: ~Copyable {
         if name.first == UInt8(ascii: ":") {
             bytes.append(value)
             let range = start..<bytes.count
-            // nghttp2 lets no other name, and none twice, come this far.
+            // Nghttp2 accepts no other name, and none twice.
             switch name.count {
             case 5: pseudo.path = range
             case 7 where name[1] == UInt8(ascii: "m"): pseudo.method = range
@@ -175,12 +175,12 @@ struct HeaderSection: ~Copyable {
         ranges = larger
     }
 
-    /// Hands out the fields; the pointers are valid until the next change.
+    /// Returns the fields; the pointers are valid until the next change.
     func fields() -> HTTPFieldsView {
         HTTPFieldsView(base: bytes.readable, ranges: UnsafeBufferPointer(rebasing: ranges[0..<count]))
     }
 
-    /// The status of a response, nil in trailers. Nghttp2 has seen that it is three digits.
+    /// The status of a response; nil in trailers. Nghttp2 has checked that it has three digits.
     var status: Int? {
         pseudo.status.isEmpty ? nil : bytes.readable.slice(pseudo.status).reduce(0) { $0 * 10 + Int($1 & 15) }
     }

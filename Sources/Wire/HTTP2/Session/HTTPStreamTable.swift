@@ -1,12 +1,12 @@
-// HTTPStreamTable: the open streams of a connection, sorted by id. Ids ascend, so that adding is appending; a search is
-// binary.
+// HTTPStreamTable: the open streams of a connection, sorted by id. Ids ascend, so inserting is appending; lookup is a
+// binary search.
 
 struct HTTPStream {
-    /// What is known of the body that the owner sends.
+    /// The state of the body that the owner sends.
     enum Body: UInt8 {
         /// No response with a body has begun, or nothing is queued.
         case idle
-        /// Something may be queued: the sink is to be asked.
+        /// Something may be queued; ask the sink.
         case ready
         /// Something is queued, but the peer's window is too small to be worth a frame.
         case held
@@ -14,26 +14,26 @@ struct HTTPStream {
 
     let id: UInt32
     var handle = HTTPStream.noHandle
-    /// Bytes told to the owner and not consumed yet.
+    /// Bytes delivered to the owner and not consumed yet.
     var unconsumed = 0
     var body = Body.idle
-    /// The request has been told to the owner, or is the owner's.
+    /// The owner knows the request: it received it or made it.
     var announced = false
     /// The owner has responded, or is a client.
     var responded = false
-    /// The head of the response has been written. Of a server.
+    /// The head of the response has been written; set only by a server.
     var headSent = false
-    /// The end of the owner's half is known. For a server: what comes of the request's body is discarded.
+    /// The end of the owner's half is known. A server then discards the rest of the request's body.
     var finishing = false
     /// The end of the owner's half has been written.
     var localDone = false
-    /// The head of the frame that ends the peer's half has come: it may send nothing behind that frame.
+    /// The header of the frame that ends the peer's half has arrived: the peer may send nothing after that frame.
     var remoteEnding = false
     /// The peer's half has ended.
     var remoteDone = false
-    /// An error of the peer's, for which the stream ends, has been counted.
+    /// The peer's error that ends the stream has been counted.
     var failed = false
-    /// The owner is to be told when there is room.
+    /// The owner wants to be notified when there is room.
     var blocked = false
     var trailers: HTTPFields?
 
@@ -48,7 +48,7 @@ struct HTTPStreamTable {
     var count: Int { entries.count }
     var capacity: Int { entries.capacity * MemoryLayout<HTTPStream>.stride }
 
-    /// The index of stream `id`, nil when it is not open.
+    /// The index of stream `id`; nil if it is not open.
     func find(_ id: UInt32) -> Int? {
         var low = 0
         var high = entries.count
@@ -59,11 +59,11 @@ struct HTTPStreamTable {
         return low < entries.count && entries[low].id == id ? low : nil
     }
 
-    /// Adds an entry whose id is above all others.
+    /// Adds an entry whose id is higher than all others.
     mutating func append(_ entry: HTTPStream) { entries.append(entry) }
 
     subscript(index: Int) -> HTTPStream {
-        // Without a copy, which would count references to the trailers.
+        // Access in place, because a copy would retain the trailers.
         _read { yield entries[index] }
         _modify { yield &entries[index] }
     }
@@ -71,7 +71,7 @@ struct HTTPStreamTable {
     @discardableResult
     mutating func remove(at index: Int) -> HTTPStream {
         let entry = entries.remove(at: index)
-        // A burst of streams does not hold memory for ever.
+        // Free the memory of a burst of streams.
         if entries.capacity > 64 && entries.count < entries.capacity / 8 {
             var smaller: [HTTPStream] = []
             smaller.reserveCapacity(entries.count * 2)

@@ -1,15 +1,15 @@
-// ServerSession: the server's side of one HTTP/2 connection (RFC 9113), without I/O. Bytes are fed in, events are
-// pulled, output is produced into a sink of the owner's. Nghttp2 does the framing, the compression and the rules.
+// ServerSession: the server side of one HTTP/2 connection (RFC 9113), without I/O. Bytes go in, events come out, and
+// output is written to the owner's sink. Nghttp2 does framing, compression and protocol checks.
 //
 //     bytes ─ feed ─> Connection ─ next ─> events            (Connection.swift, Connection+Callbacks.swift)
 //     respond, finish, consume, … ─> Connection ─ produce ─> sink        (Connection+Output.swift)
 
 import Bytes
 
-/// The server's side of one connection. A peer can cause no trap in it, and no memory beyond its limits.
+/// The server side of one connection. No input can make it trap or exceed its memory limits.
 ///
-/// Call `feed`, then `next` until nil, then `produce`; while `hasEvents` call `next` again. Streams are known by
-/// HTTP/2's ids; what concerns a stream that is not open any more is ignored.
+/// Call `feed`, then `next` until it returns nil, then `produce`; while `hasEvents`, call `next` again. Streams are
+/// identified by HTTP/2's ids; calls for a stream that is no longer open are ignored.
 public struct ServerSession: ~Copyable {
     @usableFromInline let connection: Connection
 
@@ -17,105 +17,106 @@ public struct ServerSession: ~Copyable {
         connection = Connection(.server, limits: limits)
     }
 
-    // MARK: In
+    // MARK: Input
 
-    /// Hands in one read. The bytes are touched until `next` has returned nil, or until `hold`.
+    /// Takes the bytes of one read. They are accessed until `next` has returned nil or `hold` is called.
     ///
-    /// - Parameter now: the time in nanoseconds, of a clock that never steps back.
+    /// - Parameter now: monotonic time in nanoseconds.
     public mutating func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         connection.feed(bytes, now: now)
     }
 
-    /// The next event, nil when all that was fed has been dealt with.
+    /// The next event; nil once all input has been handled.
     public mutating func next() -> HTTPEvent? { connection.next() }
 
-    /// Stops for now: what has not been dealt with is kept, and comes out of `next` later. The caller's bytes are not
-    /// touched any more. Feed nothing until `next` has returned nil again, or what is kept has no bound.
+    /// Pauses. Unhandled bytes are copied, and `next` returns their events later; the caller's bytes are no longer
+    /// accessed. Do not call `feed` until `next` has returned nil again, or the copy grows without bound.
     public mutating func hold() { connection.hold() }
 
-    /// Events wait that `produce` or the owner's calls brought about.
+    /// Events caused by `produce` or by the owner's calls are waiting.
     public var hasEvents: Bool { !connection.events.isEmpty }
 
-    /// When `expire` is to be called, in nanoseconds; nil when it need not be.
+    /// When to call `expire`, in nanoseconds; nil if it is not needed.
     public var deadline: UInt64? { connection.deadline }
 
-    /// Lets streams that wait for the peer's tiny window write all the same; call `produce` afterwards.
+    /// Lets streams that wait because of the peer's tiny window write anyway; call `produce` afterwards.
     public mutating func expire(now: UInt64) { connection.expire(now: now) }
 
     // MARK: Streams
 
-    /// Sets the owner's own index for a stream; it comes back in the stream's events. Until then it is `UInt32.max`.
+    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then it is
+    /// `UInt32.max`.
     public mutating func setHandle(_ handle: UInt32, stream: UInt32) {
         if let index = connection.streams.find(stream) { connection.streams[index].handle = handle }
     }
 
-    /// The owner's index for a stream, nil when the stream is not open or has none.
+    /// The owner's index for a stream; nil if the stream is not open or has none.
     public func handle(of stream: UInt32) -> UInt32? {
         guard let index = connection.streams.find(stream) else { return nil }
         let handle = connection.streams[index].handle
         return handle == HTTPStream.noHandle ? nil : handle
     }
 
-    /// The peer's half of a stream has ended: its `complete` has come, or comes next, behind the `data` that came last.
+    /// The peer's half of a stream has ended: its `complete` has been returned, or follows the latest `data` next.
     public func hasEnded(_ stream: UInt32) -> Bool {
         guard let index = connection.streams.find(stream) else { return true }
         return connection.streams[index].remoteDone
     }
 
-    /// Acknowledges `count` bytes of a stream's body, which opens the peer's windows again (RFC 9113, 6.9). What a
-    /// stream has not consumed when it ends is given back to the connection by itself.
+    /// Acknowledges `count` bytes of a stream's body, which reopens the peer's windows (RFC 9113, 6.9). Bytes not
+    /// consumed when a stream ends are returned to the connection's window automatically.
     public mutating func consume(_ stream: UInt32, _ count: Int) { connection.consume(stream, count) }
 
-    // MARK: Out
+    // MARK: Output
 
-    /// Answers a request, once. `complete`: the response has no body; else `bodyAvailable` and `finish` follow.
+    /// Answers a request, once. `complete`: the response has no body; otherwise call `bodyAvailable` and `finish`.
     ///
     /// - Parameter status: 200 to 599 (RFC 9110, 15).
     public mutating func respond(_ stream: UInt32, status: Int, fields: HTTPFields, complete: Bool) {
         connection.respond(stream, status: status, fields: fields, complete: complete)
     }
 
-    /// Sends an informational response ahead of the response: 100 when a body that the peer announced by `expect` is
-    /// wanted (RFC 9110, 10.1.1).
+    /// Sends an informational response before the response: 100 to ask for a body that the peer announced with `expect`
+    /// (RFC 9110, 10.1.1).
     public mutating func inform(_ stream: UInt32, status: Int) { connection.inform(stream, status: status) }
 
-    /// The owner has bytes of the stream's body: the sink will be asked for them.
+    /// The owner has bytes of the stream's body; the sink will be asked for them.
     public mutating func bodyAvailable(_ stream: UInt32) { connection.bodyAvailable(stream) }
 
-    /// The response ends behind what is queued of its body. What still comes of the request's is discarded.
+    /// Ends the response after the queued bytes of its body. The rest of the request's body is discarded.
     ///
-    /// - Parameter trailers: nil when there are none.
+    /// - Parameter trailers: nil if there are none.
     public mutating func finish(_ stream: UInt32, trailers: HTTPFields? = nil) {
         connection.finish(stream, trailers: trailers)
     }
 
-    /// Ends a stream at once. It is forgotten: no event of it comes any more.
+    /// Ends a stream at once and removes it: it has no further events.
     public mutating func reset(_ stream: UInt32, _ code: HTTP2Code) { connection.reset(stream, code) }
 
-    /// How many bytes the peer's windows allow on a stream for now. When it is 0, `writable` tells the change.
+    /// How many bytes the peer's windows currently allow on a stream. If it is 0, `writable` reports the change.
     public mutating func room(_ stream: UInt32) -> Int { connection.room(stream) }
 
-    /// As `room`, but a change from 0 is not told.
+    /// Like `room`, but without a `writable` event when it changes from 0.
     public func window(_ stream: UInt32) -> Int { connection.window(stream) }
 
-    /// Has `writable` tell when the peer's windows have grown on a stream, though they allow something already.
+    /// Requests a `writable` event when the peer's windows grow on a stream, even if they allow something already.
     public mutating func awaitRoom(_ stream: UInt32) { connection.awaitRoom(stream) }
 
-    /// Asks the peer for a `pong`.
+    /// Sends a PING; the peer's answer is a `pong` event.
     public mutating func ping(_ number: UInt64) { connection.ping(number) }
 
-    /// Tells the peer to open no more streams, while those on their way are still served; `goAway` follows a round
-    /// trip later (RFC 9113, 6.8).
+    /// Asks the peer to open no more streams. Streams that it has already opened are still served; `goAway` follows a
+    /// round trip later (RFC 9113, 6.8).
     public mutating func shutdownNotice() { connection.shutdownNotice() }
 
-    /// Ends the connection. With `noError`, streams that are open go on to their end, and no others are taken; with
-    /// any other code all streams are forgotten, and `fatal` is told.
+    /// Ends the connection. With `noError`, open streams continue to their end and no others are accepted. With any
+    /// other code, all streams are removed and a `fatal` event follows.
     public mutating func goAway(_ code: HTTP2Code, _ message: String) { connection.goAway(code, message) }
 
-    /// Writes into `sink` until about `limit` bytes are written – the last frame may exceed it, DATA by at most
+    /// Writes to `sink` until about `limit` bytes are written – the last frame may exceed it, DATA by at most
     /// `HTTP2Limits.minDataFrame` – or there is nothing to write for now. Streams take turns frame by frame.
     ///
-    /// - Returns: bytes written, the headers of DATA frames and their bytes among them.
+    /// - Returns: bytes written, including headers and contents of DATA frames.
     @inlinable
     @discardableResult
     public mutating func produce<Sink: HTTPSink & ~Copyable>(into sink: inout Sink, atMost limit: Int) -> Int {
@@ -129,22 +130,22 @@ public struct ServerSession: ~Copyable {
     /// `produce` may have something to write.
     public var wantsOutput: Bool { connection.wantsOutput }
 
-    /// Nothing more will be told or written: close when the output has gone.
+    /// No more events or output will come: close once the output has been sent.
     public var isFinished: Bool { connection.isFinished }
 
-    /// The peer's preface and SETTINGS have come.
+    /// The peer's preface and SETTINGS have arrived.
     public var isOpened: Bool { connection.isOpened }
 
-    /// A frame or a header section has begun whose end has not come, or `hold` kept something. One that stays so for
-    /// long is the mark of a slow attack; the owner has the clock for that.
+    /// A frame or a header section has begun but not ended, or `hold` kept something. If this lasts long, it may be a
+    /// slow attack; the owner has the clock to detect that.
     public var hasPartialFrame: Bool { connection.hasPartialFrame }
 
     public var openStreams: Int { connection.streams.count }
 
-    /// Frames other than DATA that wait for `produce`.
+    /// Frames other than DATA waiting for `produce`.
     public var queuedFrames: Int { connection.queuedFrames }
 
-    /// Bytes of memory held here, nghttp2's own aside.
+    /// Bytes of memory held here, without nghttp2's own.
     public var bufferedBytes: Int { connection.bufferedBytes }
 
     public var counters: HTTP2Counters { connection.flood.counters }

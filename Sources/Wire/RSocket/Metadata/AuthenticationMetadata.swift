@@ -7,11 +7,11 @@ import Bytes
 
 /// `message/x.rsocket.authentication.v0`.
 public enum AuthenticationMetadata {
-    /// The pointers are into the metadata that they were read from.
+    /// The pointers point into the metadata that was parsed.
     case simple(user: UnsafeRawBufferPointer, password: UnsafeRawBufferPointer)
     case bearer(UnsafeRawBufferPointer)
 
-    /// Nil: it is malformed, or of another type.
+    /// Nil if it is malformed or of another type.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         switch bytes.first {
         case 0x80: break
@@ -26,7 +26,7 @@ public enum AuthenticationMetadata {
         self = .simple(user: bytes.slice(3..<end), password: bytes.slice(end..<bytes.count))
     }
 
-    /// Appends a name and a password as an entry of composite metadata; the name has at most 65,535 bytes.
+    /// Appends a user name and a password as an entry of composite metadata; the name has at most 65,535 bytes.
     public static func appendSimple(user: String, password: [UInt8], into out: inout ByteBuffer) {
         precondition(user.utf8.count <= 0xFFFF, "a user's name has at most 65,535 bytes")
         CompositeMetadata.appendHead(

@@ -1,19 +1,19 @@
-// CarriedItems: what a subscriber over gRPC or plain HTTP gets of a message's metadata, item by item. Each face writes
-// the items in its own form; what they are is the same.
+// CarriedItems: a message's metadata as subscribers over gRPC or plain HTTP receive it, item by item. Each protocol
+// encodes the items in its own way; the items are the same.
 //
 //     the first entry 0x7a       the content type
-//     the entry of headers       headers, as they were; a value that is not UTF-8 as below
-//     any other entry            a header named by its MIME type. The value is the content where that is UTF-8;
-//                                else base64 without padding, and `-bin` behind the name
+//     the entry of headers       headers, unchanged; a value that is not UTF-8 is converted as below
+//     any other entry            a header named by its MIME type. The value is the content if that is UTF-8;
+//                                otherwise base64 without padding, with `-bin` appended to the name
 //
-// An entry 0x7a or of headers that cannot be read is "any other entry", so nothing is lost. A well-known id without a
-// name is named by its number, such as `0x3b`; a name that is not UTF-8 is `unnamed`. MIME types that are spelt out are
-// the same whatever their case. A name that comes twice counts with its last value, as in protobuf's maps.
+// An entry 0x7a or an entry of headers that cannot be parsed is "any other entry", so nothing is lost. A well-known id
+// without a name is shown as its number, such as `0x3b`; a name that is not UTF-8 becomes `unnamed`. MIME types are
+// compared without regard to case. If a name occurs more than once, its last value counts, as in protobuf's maps.
 
 import Bytes
 
-/// Walks over composite metadata as the log keeps it. Metadata that ends within an entry ends there: such was refused
-/// when it was published. Pointers are into the metadata, or to constants.
+/// Iterates over composite metadata as stored in the log. It stops at a truncated entry, but the broker rejects such
+/// metadata at publish. Pointers point into the metadata or to constants.
 public struct CarriedItems {
     public enum Item {
         case contentType(UnsafeRawBufferPointer)
@@ -43,7 +43,7 @@ public struct CarriedItems {
         }
     }
 
-    /// The content type in `metadata`, in ASCII; nil where there is none that can be read.
+    /// The content type in `metadata`, in ASCII; nil if there is none or it cannot be parsed.
     public static func contentType(of metadata: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         var entries = CompositeMetadata.Iterator(metadata)
         while let entry = try? entries.next() {
@@ -52,7 +52,7 @@ public struct CarriedItems {
         return nil
     }
 
-    /// The MIME type that an entry tells of the data, nil where it tells none in printable ASCII.
+    /// The MIME type of the data that an entry declares; nil if it declares none in printable ASCII.
     private static func contentType(_ entry: CompositeMetadata.Entry) -> UnsafeRawBufferPointer? {
         guard entry.id == MimeType.dataMimeID || MimeType.matches(entry.name, CarriedMetadata.dataMimeText),
             let head = entry.bytes.first
@@ -64,13 +64,13 @@ public struct CarriedItems {
     }
 }
 
-/// Walks over the content of an entry of headers.
+/// Iterates over the content of an entry of headers.
 private struct HeaderRows {
     private var rest: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) { rest = bytes }
 
-    /// Nil at the end, and where the rest is no row.
+    /// Nil at the end, or if the rest is not a row.
     mutating func next() -> HeaderView? {
         guard rest.count >= 2 else { return nil }
         let middle = 2 + Int(rest.bigEndian(at: 0, as: UInt16.self))
@@ -83,7 +83,7 @@ private struct HeaderRows {
         return row
     }
 
-    /// All of it is rows, and their names are text.
+    /// It consists of rows, and their names are UTF-8.
     var isWellFormed: Bool {
         var copy = self
         while let row = copy.next() { if !row.name.isUTF8 { return false } }
@@ -91,19 +91,19 @@ private struct HeaderRows {
     }
 }
 
-/// A header as a subscriber gets it.
+/// A header as a subscriber receives it.
 public struct CarriedHeader {
-    /// UTF-8; empty where `bareID` is the name.
+    /// UTF-8; empty if `bareID` is the name.
     private let name: UnsafeRawBufferPointer
     public let value: UnsafeRawBufferPointer
-    /// The value is not UTF-8: it is told in base64.
+    /// The value is not UTF-8 and is sent in base64.
     public let isBinary: Bool
-    /// An id that has no name: it is told as its number, `0x3b`.
+    /// An id without a name, which is sent as its number, such as `0x3b`.
     private let bareID: UInt8?
 
     private static let suffix: StaticString = "-bin"
 
-    /// - Parameter name: is UTF-8.
+    /// - Parameter name: must be UTF-8.
     fileprivate init(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, bareID: UInt8? = nil) {
         self.name = name
         self.value = value
@@ -120,12 +120,12 @@ public struct CarriedHeader {
         }
     }
 
-    /// Bytes of the name, whose own bytes take `bytes` in the form that it is written in.
+    /// Bytes of the encoded name. `bytes` returns the encoded size of a text.
     public func nameSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
         (bareID == nil ? bytes(name) : 4) + (isBinary ? CarriedHeader.suffix.utf8CodeUnitCount : 0)
     }
 
-    /// Writes the name; its own bytes by `write`.
+    /// Writes the name, with `write` for text that needs encoding.
     public func writeName(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
         if let bareID {
             out.put("0x")
@@ -136,12 +136,12 @@ public struct CarriedHeader {
         if isBinary { out.put(CarriedHeader.suffix) }
     }
 
-    /// Bytes of the value, which take `bytes` where they are text.
+    /// Bytes of the encoded value. `bytes` returns the encoded size of a text.
     public func valueSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
         isBinary ? Base64.size(value.count, isPadded: false) : bytes(value)
     }
 
-    /// Writes the value; by `write` where it is text.
+    /// Writes the value, with `write` if it is text.
     public func writeValue(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
         if isBinary { out.put(base64: value, isPadded: false) } else { write(value, &out) }
     }

@@ -1,15 +1,15 @@
-// CarriedMetadata: what goes with a message beside its payload, as the log keeps it: RSocket's composite metadata,
-// whatever protocol it came by. This file makes that of what came by gRPC and by plain HTTP; CarriedItems reads it.
+// CarriedMetadata: what a message carries besides its payload, as stored in the log: RSocket's composite metadata,
+// whatever the publisher's protocol. This file creates it for messages from gRPC and plain HTTP; CarriedItems reads it.
 //
-//     content type   entry 0x7a: a well-known id with bit 7 set, or length less one and the name
-//     headers        entry application/vnd.forebay.headers: for each of them, name and value, both UTF-8,
+//     content type   entry 0x7a: a well-known id with bit 7 set, or length minus one and the name
+//     headers        entry application/vnd.forebay.headers: name and value of each header, both UTF-8,
 //                    numbers big-endian:
 //
-//                        u16 bytes of the name | name | u32 bytes of the value | value
+//                        u16 length of the name | name | u32 length of the value | value
 
 import Bytes
 
-/// A header of a message, in the bytes that it was read from.
+/// A header of a message, pointing into the bytes that it was parsed from.
 public struct HeaderView {
     public var name: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer
@@ -26,14 +26,14 @@ public enum CarriedMetadata {
     public static let headersMime = "application/vnd.forebay.headers"
     static let headersMimeText: StaticString = "application/vnd.forebay.headers"
     static let dataMimeText: StaticString = "message/x.rsocket.mime-type.v0"
-    /// Bytes of a content type: the longest MIME type that composite metadata can spell.
+    /// Bytes of a content type: the longest MIME type that composite metadata can hold.
     public static let longestContentType = 128
     /// Headers of one message.
     public static let mostHeaders = 256
     /// Bytes of a header's name.
     public static let longestName = Int(UInt16.max)
 
-    /// Whether it is a content type that can be carried, or empty, which is none.
+    /// Whether `type` is a content type that can be carried, or empty, which means none.
     public static func isContentType(_ type: some Collection<UInt8>) -> Bool {
         type.count <= longestContentType && isPrintable(type)
     }
@@ -64,13 +64,13 @@ public enum CarriedMetadata {
         }
     }
 
-    /// Bytes of the entry of headers whose rows take `rows` bytes; 0 if there are none.
+    /// Bytes of an entry of headers with `rows` bytes of rows; 0 if there are none.
     public static func size(headers rows: Int) -> Int { rows == 0 ? 0 : 4 + headersMime.utf8.count + rows }
 
-    /// Bytes of a header among the rows.
+    /// Bytes of one header's row.
     public static func row(name: Int, value: Int) -> Int { 6 + name + value }
 
-    /// Appends what stands before the rows of the headers, which are `rows` bytes.
+    /// Appends what precedes the headers' rows, which have `rows` bytes.
     public static func appendHead(headers rows: Int, into out: inout ByteBuffer) {
         CompositeMetadata.appendHead(name: headersMime, count: rows, into: &out)
     }

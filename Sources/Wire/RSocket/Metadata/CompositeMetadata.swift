@@ -1,20 +1,20 @@
-// Composite metadata: entries of `head:u8 [mime] length:u24 bytes`, read in place and written.
-// With bit 7 of the head set, the low 7 bits are a well-known MIME id. Clear, they are the MIME type's length minus
-// one: so rsocket-java, -js and -py have it, although the specification's text reads as the plain length.
+// CompositeMetadata: entries of `head:u8 [mime] length:u24 bytes`, read in place and written. If bit 7 of the head is
+// set, the low 7 bits are a well-known MIME id. If it is clear, they are the MIME type's length minus one, as in
+// rsocket-java, -js and -py, although the specification's text suggests the plain length.
 
 import Bytes
 
 /// Reading and writing of `message/x.rsocket.composite-metadata.v0`.
 public enum CompositeMetadata {
-    /// One entry. The pointers are into the metadata it was read from.
+    /// One entry. The pointers point into the metadata that was parsed.
     public struct Entry {
-        /// The well-known MIME id, or nil where the type is spelt out.
+        /// The well-known MIME id; nil if the type is spelled out.
         public var id: UInt8?
-        /// The MIME type as spelt; empty where there is an id.
+        /// The MIME type as spelled; empty if there is an id.
         public var name: UnsafeRawBufferPointer
-        /// What the entry holds.
+        /// The entry's content.
         public var bytes: UnsafeRawBufferPointer
-        /// Where the whole entry, its head included, lies in the metadata.
+        /// The range of the whole entry in the metadata, including its head.
         public var range: Range<Int>
 
         /// A route, by id or by name.
@@ -28,21 +28,21 @@ public enum CompositeMetadata {
         }
     }
 
-    /// Walks over the entries in order.
+    /// Iterates over the entries in order.
     public struct Iterator {
         private let metadata: UnsafeRawBufferPointer
         private let stream: UInt32
         private var offset = 0
 
-        /// - Parameter stream: the stream that an error names.
+        /// - Parameter stream: the stream to name in errors.
         public init(_ metadata: UnsafeRawBufferPointer, stream: UInt32 = 0) {
             self.metadata = metadata
             self.stream = stream
         }
 
-        /// The next entry, nil after the last.
+        /// The next entry; nil after the last.
         ///
-        /// - Throws: INVALID on the stream when an entry goes beyond the metadata's end.
+        /// - Throws: INVALID on the stream if an entry extends beyond the metadata's end.
         public mutating func next() throws(RSocketError) -> Entry? {
             guard offset < metadata.count else { return nil }
             let start = offset
@@ -68,12 +68,12 @@ public enum CompositeMetadata {
         }
     }
 
-    // MARK: What is carried from publisher to subscriber
+    // MARK: Metadata carried from publisher to subscriber
 
-    /// How many bytes `appendCarried` would append: 0 in the usual case of a message with nothing but its route.
+    /// How many bytes `appendCarried` would append: 0 in the usual case of a message with only its route.
     ///
-    /// - Parameter most: entries that may be carried.
-    /// - Throws: INVALID on the stream when the metadata is malformed, or has more entries (`Bound.metadata`).
+    /// - Parameter most: the largest allowed number of carried entries.
+    /// - Throws: INVALID on the stream if the metadata is malformed or has more entries (`Bound.metadata`).
     public static func carriedCount(
         _ metadata: UnsafeRawBufferPointer, form: MetadataForm, stream: UInt32 = 0, most: Int = .max
     ) throws(RSocketError) -> Int {
@@ -95,16 +95,16 @@ public enum CompositeMetadata {
         return count
     }
 
-    /// Appends the entries of a publisher's metadata that go to subscribers, unchanged and in order: all but routes and
-    /// credentials. Metadata that is not composite is nothing but a route, so nothing of it is carried.
+    /// Appends the entries of a publisher's metadata that subscribers receive, unchanged and in order: all except
+    /// routes and credentials. Metadata that is not composite is only a route, so none of it is carried.
     ///
-    /// - Throws: INVALID on the stream when the metadata is malformed; `out` may then hold some of its entries.
+    /// - Throws: INVALID on the stream if the metadata is malformed; `out` may then hold some of its entries.
     public static func appendCarried(
         _ metadata: UnsafeRawBufferPointer, form: MetadataForm, stream: UInt32 = 0, into out: inout ByteBuffer
     ) throws(RSocketError) {
         guard form == .composite else { return }
         var entries = Iterator(metadata, stream: stream)
-        // Neighbours go in one copy.
+        // Copy adjacent entries together.
         var run = 0..<0
         while let entry = try entries.next() {
             if entry.isRouting || entry.isAuthentication { continue }
@@ -126,20 +126,20 @@ public enum CompositeMetadata {
         out.append(bytes)
     }
 
-    /// Appends an entry whose MIME type is spelt out, in 1 to 128 bytes.
+    /// Appends an entry with its MIME type spelled out, in 1 to 128 bytes.
     public static func appendEntry(name: String, _ bytes: UnsafeRawBufferPointer, into out: inout ByteBuffer) {
         appendHead(name: name, count: bytes.count, into: &out)
         out.append(bytes)
     }
 
-    /// Appends what stands before the `count` bytes of an entry, which the caller appends itself.
+    /// Appends what precedes an entry's `count` bytes, which the caller appends itself.
     public static func appendHead(id: UInt8, count: Int, into out: inout ByteBuffer) {
         precondition(count <= Wire.maxFrame, "an entry of composite metadata has at most 16,777,215 bytes")
         out.append(bigEndian: 0x80 | id)
         out.append(u24: count)
     }
 
-    /// Appends what stands before the `count` bytes of an entry, which the caller appends itself.
+    /// Appends what precedes an entry's `count` bytes, which the caller appends itself.
     public static func appendHead(name: String, count: Int, into out: inout ByteBuffer) {
         let length = name.utf8.count
         precondition((1...128).contains(length), "a MIME type in composite metadata has 1 to 128 bytes")
@@ -151,8 +151,8 @@ public enum CompositeMetadata {
 
     /// Appends a routing entry.
     ///
-    /// - Parameter tags: the route first, then one `option=value` each where they do not fit the route's 255 bytes.
-    /// - Throws: INVALID when there is no tag, or one is longer than 255 bytes.
+    /// - Parameter tags: the route first, then one `option=value` each for options that do not fit its 255 bytes.
+    /// - Throws: INVALID if there is no tag, or one is longer than 255 bytes.
     public static func appendRoute(_ tags: [String], into out: inout ByteBuffer) throws(RSocketError) {
         for tag in tags where tag.utf8.count > 255 {
             throw .stream(

@@ -1,5 +1,5 @@
-// MessageProperties: what goes with a message beside its payload, for a client: written as the protocols have it, read
-// from composite metadata, whatever protocol it came by.
+// MessageProperties: a message's content type and headers for a client, written in each protocol's form and read from
+// composite metadata, whatever the publisher's protocol.
 
 import Bytes
 
@@ -7,10 +7,10 @@ import Bytes
 public struct MessageProperties: Equatable, Sendable {
     /// A MIME type; empty if there is none.
     public var contentType: String
-    /// In order; of a name that comes twice the last counts.
+    /// In order; if a name occurs more than once, the last one counts.
     public var headers: [(name: String, value: String)]
 
-    /// Headers that a message may have.
+    /// The largest number of headers of a message.
     public static let mostHeaders = CarriedMetadata.mostHeaders
 
     public init(contentType: String = "", headers: [(name: String, value: String)] = []) {
@@ -24,8 +24,8 @@ public struct MessageProperties: Equatable, Sendable {
 
     public var isEmpty: Bool { contentType.isEmpty && headers.isEmpty }
 
-    /// It can be written: the content type is at most 128 characters of ASCII, and there are not too many headers, none
-    /// of them with too long a name.
+    /// Whether it can be encoded: the content type is ASCII of at most 128 characters, and neither the number of
+    /// headers nor a name exceeds its limit.
     public var isValid: Bool {
         CarriedMetadata.isContentType(contentType.utf8) && headers.count <= Self.mostHeaders
             && headers.allSatisfy { $0.name.utf8.count <= CarriedMetadata.longestName }
@@ -36,7 +36,7 @@ public struct MessageProperties: Equatable, Sendable {
         headers.reduce(0) { $0 + CarriedMetadata.row(name: $1.name.utf8.count, value: $1.value.utf8.count) }
     }
 
-    /// Appends the entries of composite metadata; `isValid` holds.
+    /// Appends the entries of composite metadata. Requires `isValid`.
     public func appendMetadata(into out: inout ByteBuffer) {
         var type = contentType
         type.withUTF8 { CarriedMetadata.append(contentType: UnsafeRawBufferPointer($0), into: &out) }
@@ -53,8 +53,8 @@ public struct MessageProperties: Equatable, Sendable {
         }
     }
 
-    /// Reads composite metadata, as a subscriber over gRPC gets it: entries that are neither are headers named by their
-    /// MIME types, and values that are not UTF-8 come in base64, with `-bin` behind the name.
+    /// Reads composite metadata as gRPC subscribers receive it: other entries become headers named by their MIME types,
+    /// and values that are not UTF-8 become base64, with `-bin` appended to the name.
     public init(metadata: UnsafeRawBufferPointer) {
         self.init()
         var items = CarriedItems(metadata)

@@ -1,4 +1,4 @@
-// The MIME types that the broker and its clients name, and the form in which a connection's metadata comes.
+// MimeType: the MIME types that the broker and its clients use, and the form of a connection's metadata.
 
 /// MIME types and their well-known ids in composite metadata.
 public enum MimeType {
@@ -19,7 +19,7 @@ public enum MimeType {
     public static let routingID: UInt8 = 0x7e
     public static let compositeMetadataID: UInt8 = 0x7f
 
-    /// Whether `bytes` spell `name`, whatever their case: MIME types do not distinguish it.
+    /// Whether `bytes` equals `name`, ignoring case, as MIME types are case-insensitive.
     public static func matches(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
         guard bytes.count == name.utf8CodeUnitCount else { return false }
         for index in 0..<bytes.count {
@@ -31,13 +31,13 @@ public enum MimeType {
     }
 }
 
-/// How the metadata of a connection's requests is to be read; SETUP's metadata MIME type tells.
+/// How to read the metadata of a connection's requests, as chosen by SETUP's metadata MIME type.
 public enum MetadataForm: Sendable, Equatable {
-    /// Entries, each with its MIME type; the route is one of them.
+    /// Entries with a MIME type each; the route is one of them.
     case composite
     /// A bare list of routing tags.
     case routing
-    /// Any other MIME type: the route as it is.
+    /// Any other MIME type: the metadata is the route itself.
     case plain
 
     public init(mime: String) {

@@ -1,8 +1,8 @@
-// RequestMetadata: the route of a request, in whichever of the three forms its client sends it.
+// RequestMetadata: the route of a request, in any of the three forms that clients send.
 
 import Bytes
 
-/// The route of a request and its further tags, as text.
+/// The route of a request and its additional tags, as text.
 public struct RequestMetadata: Sendable, Equatable {
     /// `TOPIC?option=value&…`: the first tag, or the plain text. Never empty.
     public var route: String
@@ -12,11 +12,11 @@ public struct RequestMetadata: Sendable, Equatable {
     /// Reads the route from a request's metadata.
     ///
     /// - Parameters:
-    ///   - metadata: nil where the request had none.
-    ///   - form: as SETUP's metadata MIME type told.
-    ///   - stream: the stream that an error names.
-    /// - Throws: INVALID on the stream when there is no route, more than one, one that is not UTF-8, or when the
-    ///   metadata is malformed.
+    ///   - metadata: nil if the request had none.
+    ///   - form: as given by SETUP's metadata MIME type.
+    ///   - stream: the stream to name in errors.
+    /// - Throws: INVALID on the stream if there is no route, more than one, one that is not UTF-8, or if the metadata
+    ///   is malformed.
     public static func parse(
         _ metadata: UnsafeRawBufferPointer?, form: MetadataForm, stream: UInt32 = 0
     ) throws(RSocketError) -> RequestMetadata {
@@ -32,10 +32,10 @@ public struct RequestMetadata: Sendable, Equatable {
 }
 
 extension RequestMetadata {
-    /// The text of `tags`.
+    /// Converts `tags` to text.
     ///
-    /// - Parameter stream: the stream that an error names.
-    /// - Throws: INVALID on the stream when one of them is not UTF-8.
+    /// - Parameter stream: the stream to name in errors.
+    /// - Throws: INVALID on the stream if one of them is not UTF-8.
     public init(_ tags: RouteTags, stream: UInt32 = 0) throws(RSocketError) {
         var tags = tags
         route = try RequestMetadata.text(tags.route, stream)
@@ -44,17 +44,17 @@ extension RequestMetadata {
     }
 }
 
-/// The same route as bytes in place, for a caller that must not allocate: one that looks it up in a cache, say.
+/// The same route as bytes in place, for a caller that must not allocate, such as a cache lookup.
 public struct RouteTags {
-    /// The route; never empty, not yet checked to be UTF-8.
+    /// The route; never empty, not yet checked for UTF-8.
     public let route: UnsafeRawBufferPointer
-    /// The further tags as they lie, each with its length; already checked.
+    /// The additional tags in their encoded form, each with its length; already validated.
     public let extra: UnsafeRawBufferPointer
-    /// The metadata holds nothing but the route: there is nothing in it to be carried.
+    /// The metadata contains only the route, so there is nothing to carry.
     public let isAlone: Bool
     private var offset = 0
 
-    /// Finds the route. Parameters and errors as with `RequestMetadata.parse`, but for UTF-8.
+    /// Finds the route. Parameters and errors are those of `RequestMetadata.parse`, except that UTF-8 is not checked.
     public init(
         _ metadata: UnsafeRawBufferPointer?, form: MetadataForm, stream: UInt32 = 0
     ) throws(RSocketError) {
@@ -80,7 +80,7 @@ public struct RouteTags {
         }
     }
 
-    /// The next further tag, nil after the last.
+    /// The next additional tag; nil after the last.
     public mutating func nextExtra() -> UnsafeRawBufferPointer? {
         guard offset < extra.count else { return nil }
         let end = offset + 1 + Int(extra[offset])
@@ -93,7 +93,7 @@ public struct RouteTags {
     ) throws(RSocketError) -> CompositeMetadata.Entry {
         var entries = CompositeMetadata.Iterator(metadata, stream: stream)
         var found: CompositeMetadata.Entry?
-        // To the end, so that malformed metadata is refused wherever the fault is.
+        // Continue to the end, so that malformed metadata is rejected wherever the fault is.
         while let entry = try entries.next() {
             guard entry.isRouting else { continue }
             guard found == nil else {
@@ -109,7 +109,7 @@ public struct RouteTags {
         return found
     }
 
-    /// Splits a tag list into its first tag and the rest, and checks every tag's length.
+    /// Splits a list of tags into the first one and the rest, and checks every tag's length.
     private static func split(
         _ tags: UnsafeRawBufferPointer, _ stream: UInt32
     ) throws(RSocketError) -> (UnsafeRawBufferPointer, UnsafeRawBufferPointer) {

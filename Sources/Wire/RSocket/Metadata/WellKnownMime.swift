@@ -1,9 +1,9 @@
-// The MIME types that RSocket has one-byte ids for: its extension "Well-known MIME Types".
+// WellKnownMime: the MIME types with one-byte ids in RSocket's extension "Well-known MIME Types".
 
 import Bytes
 
 enum WellKnownMime {
-    /// Of payloads, by id from 0.
+    /// MIME types of payloads, by id from 0.
     private static let names: [StaticString] = [
         "application/avro", "application/cbor", "application/graphql", "application/gzip", "application/javascript",
         "application/json", "application/octet-stream", "application/pdf", "application/vnd.apache.thrift.binary",
@@ -15,22 +15,21 @@ enum WellKnownMime {
         "application/cloudevents+json", "application/x-capnp", "application/x-flatbuffers",
     ]
 
-    /// Of metadata, by id from 0x7a.
+    /// MIME types of metadata, by id from 0x7a.
     private static let metadataNames: [StaticString] = [
         "message/x.rsocket.mime-type.v0", "message/x.rsocket.accept-mime-types.v0",
         "message/x.rsocket.authentication.v0", "message/x.rsocket.tracing-zipkin.v0", "message/x.rsocket.routing.v0",
         "message/x.rsocket.composite-metadata.v0",
     ]
 
-    /// Nil for a number that has no name.
+    /// Nil for an id without a name.
     static func name(_ id: UInt8) -> UnsafeRawBufferPointer? {
         if Int(id) < names.count { return bytes(names[Int(id)]) }
         let index = Int(id) - 0x7A
         return metadataNames.indices.contains(index) ? bytes(metadataNames[index]) : nil
     }
 
-    /// The number of a payload's type. Nil for a name without a number, and for one in other letters: it is carried as
-    /// it was written.
+    /// The id of a payload's MIME type. Nil for a name without an id, or in different case: it is carried as written.
     static func id(_ name: UnsafeRawBufferPointer) -> UInt8? {
         for (id, known) in names.enumerated()
         where known.utf8CodeUnitCount == name.count && name.elementsEqual(bytes(known)) {

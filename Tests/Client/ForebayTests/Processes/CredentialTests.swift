@@ -36,7 +36,7 @@ import Testing
         defer { broker.kill() }
         try await within {
             for (token, words) in [
-                ("another", "The credentials are not right"), (nil, "This broker needs credentials"),
+                ("another", "unauthenticated: The credentials are not right"), (nil, "unauthenticated: This broker needs credentials"),
             ] {
                 let failure = await error { _ = try await ForebayClient.connect(broker.url(wire), Self.options(token)) }
                 #expect(failure?.code == .refused && failure?.message.contains(words) == true, "\(failure as Any)")
@@ -66,7 +66,7 @@ import Testing
                 Issue.record("\(client.state)")
                 return
             }
-            #expect(why.message.contains("The credentials are not right"))
+            #expect(why.message.contains("unauthenticated: The credentials are not right"))
             await client.close()
         }
     }

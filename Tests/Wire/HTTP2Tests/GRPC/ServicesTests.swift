@@ -126,7 +126,7 @@ import Testing
         #expect(try error(in: answer([])) == GRPCStatus.invalidArgument.rawValue)
         #expect(
             try hex(ask(3, "x"))
-                == "12031a01783a19080512155468657265206973206e6f2027782720686572652e")
+                == "12031a01783a24080512206e6f742d666f756e643a205468657265206973206e6f2027782720686572652e")
     }
 
     @Test func messagesHaveNoExtensions() throws {

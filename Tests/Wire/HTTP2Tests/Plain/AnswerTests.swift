@@ -33,8 +33,8 @@ struct AnswerTests {
     @Test func statusesAreThoseOfTheContract() {
         let statuses = Problem.Kind.allCases.map { "\($0.rawValue) \($0.status)" }
         for expected in [
-            "invalid 400", "unauthenticated 401", "forbidden 403", "not-found 404", "topic-ended 409", "too-large 413",
-            "over-limit 429", "draining 503", "blocked 503",
+            "invalid 400", "unauthenticated 401", "forbidden 403", "not-found 404", "ended 409", "too-large 413",
+            "limit 429", "draining 503", "blocked 503",
         ] {
             #expect(statuses.contains(expected))
         }

@@ -1,4 +1,4 @@
-// A publisher without end, and a subscriber that asks for nothing.
+// An endless publisher, and a subscriber that requests nothing.
 
 import Streams
 

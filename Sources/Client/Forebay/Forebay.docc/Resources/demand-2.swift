@@ -1,4 +1,4 @@
-// A publisher without end, and a subscriber that asks for what it can take.
+// An endless publisher, and a subscriber that requests what it can take.
 
 import Streams
 

@@ -1,4 +1,4 @@
-// A consumer that may set the pace.
+// A consumer that is able to set the pace.
 
 import Forebay
 import Streams

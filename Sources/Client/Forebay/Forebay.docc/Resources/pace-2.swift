@@ -1,4 +1,4 @@
-// A consumer that may set the pace, and a producer that keeps count.
+// A consumer that is able to set the pace, and a producer that counts.
 
 import Forebay
 import Streams

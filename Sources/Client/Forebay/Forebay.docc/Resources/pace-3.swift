@@ -1,4 +1,4 @@
-// A consumer that sets the pace of a producer on the other side of a broker.
+// A consumer that sets the pace of a producer at the other end of a broker.
 
 import Forebay
 import Streams

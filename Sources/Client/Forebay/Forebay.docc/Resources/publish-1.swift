@@ -1,4 +1,4 @@
-// One message, and the broker's word that it has it.
+// One message, and the broker's acknowledgement.
 
 import Forebay
 import Streams

@@ -1,4 +1,4 @@
-// A publisher that the broker asks for values.
+// A publisher whose values the broker requests.
 
 import Forebay
 import Streams

@@ -1,4 +1,4 @@
-// A publisher, and a subscriber that takes everything, and the end.
+// A publisher, a subscriber that takes everything, and the end.
 
 import Streams
 

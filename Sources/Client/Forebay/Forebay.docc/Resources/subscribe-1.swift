@@ -1,4 +1,4 @@
-// A topic's messages in a loop, never more than two ahead of it.
+// A topic's messages in a loop, never more than two in advance.
 
 import Forebay
 import Streams

@@ -1,4 +1,4 @@
-// A topic's messages, one for each that is asked for.
+// A topic's messages, one for each that is requested.
 
 import Forebay
 import Streams

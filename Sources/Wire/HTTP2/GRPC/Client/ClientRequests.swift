@@ -1,5 +1,5 @@
-// What a client sends to the broker, each as a whole message behind gRPC's prefix. Requests.swift and Responses.swift
-// have the other direction: how the broker reads these.
+// ClientRequests: what a client sends to the broker, each as a whole message after gRPC's prefix. Requests.swift is the
+// counterpart: it parses these in the broker.
 
 import Bytes
 import ForebayWire
@@ -7,8 +7,8 @@ import RSocket
 
 extension SubscribeOpen {
     /// - Parameters:
-    ///   - topic: its name, for the broker to judge.
-    ///   - requestN: the first credit, 1 or more.
+    ///   - topic: the topic's name, which the broker checks.
+    ///   - requestN: the initial credit, at least 1.
     public init(topic: String, requestN: UInt32) {
         self.init()
         self.topic = topic
@@ -37,9 +37,9 @@ extension SubscribeOpen {
     }
 }
 
-/// Further requests of a subscription, and those of publishers.
+/// Later requests of a subscription, and requests of publishers.
 public enum ClientRequests {
-    /// Appends the SubscribeRequest that gives `n` more credit, 1 or more.
+    /// Appends the SubscribeRequest that gives `n` more credit, at least 1.
     public static func appendCredit(_ n: UInt32, to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) { $0.append(field: 2, UInt64(n)) }
     }
@@ -90,7 +90,7 @@ public enum ClientRequests {
         }
     }
 
-    /// Appends a `Message` with this payload alone, as a field.
+    /// Appends, as a field, a `Message` with only this payload.
     private static func appendField(_ number: UInt8, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
         let count = payload.isEmpty ? 0 : Protobuf.size(bytes: payload.count)
         let size = Protobuf.size(bytes: count)
@@ -105,7 +105,7 @@ public enum ClientRequests {
 }
 
 extension AdminRequest {
-    /// The method that it is a request of.
+    /// The method that the request belongs to.
     public var method: GRPCMethod {
         switch self {
         case .list(.topics): .listTopics
@@ -143,7 +143,7 @@ extension AdminRequest {
 }
 
 extension GRPCHeads {
-    /// The head of a call, the pseudo-headers first (gRPC over HTTP/2, "Requests").
+    /// The head of a call, with the pseudo-headers first (gRPC over HTTP/2, "Requests").
     ///
     /// - Parameters:
     ///   - authority: host and port of the server.

@@ -1,19 +1,19 @@
-// What a client takes out of the broker's messages. As in Requests.swift, what is absent is 0 or empty, and what is
-// unknown or of another wire type is stepped over.
+// ClientResponses: parses the broker's messages in a client. As in Requests.swift, absent fields are 0 or empty, and
+// fields that are unknown or have another wire type are skipped.
 
 import Bytes
 
-/// A message that a subscriber got, in the bytes of its response.
+/// A message that a subscriber received, pointing into the bytes of its response.
 public struct ReceivedMessage {
-    /// Its place in its topic's epoch, which its response tells.
+    /// The sequence in the topic's epoch, which is in the response.
     public internal(set) var sequence: UInt64 = 0
-    /// As it was published; in the bytes of the response.
+    /// The payload as published, in the bytes of the response.
     public internal(set) var payload = UnsafeRawBufferPointer.nothing
     /// ns since 1970 UTC.
     public internal(set) var timestamp: Int64 = 0
     /// It has a content type or headers.
     public internal(set) var isCarrying = false
-    /// All of it.
+    /// The whole encoded message.
     private let bytes: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
@@ -30,12 +30,12 @@ public struct ReceivedMessage {
         }
     }
 
-    /// Appends content type and headers as the composite metadata that they are in a topic's log, and with RSocket.
+    /// Appends content type and headers as the composite metadata used in a topic's log and by RSocket.
     ///
     /// - Parameters:
-    ///   - scratch: is overwritten; keep one, as its memory is used again.
-    ///   - limit: bytes that it may have.
-    /// - Throws: for text that is no UTF-8, more than `limit` bytes, too many headers.
+    ///   - scratch: overwritten; keep one, so that its memory is reused.
+    ///   - limit: the most bytes allowed.
+    /// - Throws: for text that is not UTF-8, more than `limit` bytes, or too many headers.
     public func appendMetadata(
         _ scratch: inout PublishedMessage, limit: Int, into out: inout ByteBuffer
     ) throws(GRPCError) {
@@ -47,19 +47,19 @@ public struct ReceivedMessage {
     }
 }
 
-/// A SubscribeResponse: its figures, and its messages one after the other.
+/// A SubscribeResponse: its counters, and its messages one by one.
 public struct ReceivedMessages {
     /// As in the .proto; 2³¹−1 is unbounded.
     public private(set) var outstandingCredit: UInt64 = 0
-    /// The topic's, of all messages.
+    /// The epoch of the topic and of all messages in the response.
     public private(set) var epoch: UInt64 = 0
-    /// Messages lost since the response before, so before the first message of this one.
+    /// Messages lost since the previous response, before the first message of this one.
     public private(set) var dropped: UInt64 = 0
     private var reader: ProtobufReader
 
-    /// Reads the figures, which stand behind the messages, and looks whether all can be read.
+    /// Reads the counters, which follow the messages, and checks that everything can be parsed.
     ///
-    /// - Parameter bytes: the response without prefix, valid as long as messages are taken out of it.
+    /// - Parameter bytes: the response without prefix, valid while messages are read from it.
     public init(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         reader = ProtobufReader(bytes)
         var figures = reader
@@ -73,7 +73,7 @@ public struct ReceivedMessages {
         }
     }
 
-    /// The next message, nil when there is none left.
+    /// The next message; nil if there is none left.
     public mutating func next() throws(GRPCError) -> ReceivedMessage? {
         while let (number, value) = try nextField(of: "SubscribeResponse", &reader) {
             if number == 1, case .bytes(let message) = value { return try ReceivedMessage(message) }
@@ -112,9 +112,9 @@ extension PublishOneResponse {
     }
 }
 
-/// What every answer of Admin has: the whole picture, as a JSON object.
+/// The common part of all Admin responses: the complete data as a JSON object.
 public enum AdminAnswer {
-    /// - Parameter bytes: the answer, or the row, without prefix.
+    /// - Parameter bytes: the response, or the row, without prefix.
     /// - Returns: the JSON, in these bytes.
     public static func json(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> UnsafeRawBufferPointer {
         var json = UnsafeRawBufferPointer.nothing
@@ -126,18 +126,18 @@ public enum AdminAnswer {
     }
 }
 
-/// How a call ended, as its trailers tell.
+/// How a call ended, according to its trailers.
 public struct CallOutcome: Equatable, Sendable {
-    /// `unknown` for a number that gRPC does not have.
+    /// `unknown` for a number that gRPC does not define.
     public var status: GRPCStatus
-    /// The text of an error, decoded.
+    /// The decoded text of an error.
     public var message: String
-    /// Of a subscription: why it ended, if that is told.
+    /// For a subscription: why it ended, if given.
     public var end: SubscriptionEnd?
-    /// Of a subscription: messages lost after the last response.
+    /// For a subscription: messages lost after the last response.
     public var dropped: UInt64
 
-    /// Nil when there is no `grpc-status`: these are no trailers of gRPC's.
+    /// Nil if there is no `grpc-status`: the trailers are not gRPC's.
     public init?(_ fields: HTTPFieldsView) {
         guard let status = fields.first("grpc-status") else { return nil }
         self.status = UInt8(status.text).flatMap { GRPCStatus(rawValue: $0) } ?? .unknown

@@ -1,31 +1,31 @@
-// CORSPolicy: which pages of other origins a browser lets talk to the broker. Off unless configured.
+// CORSPolicy: pages from which other origins a browser lets access the broker. Off unless configured.
 // https://fetch.spec.whatwg.org/#http-cors-protocol
 
-/// Cross-origin rules of the plain face.
+/// Cross-origin rules for plain HTTP.
 public struct CORSPolicy: Equatable, Sendable {
     public enum Origins: Equatable, Sendable {
-        /// Of no other origin: no header of CORS is ever sent.
+        /// No other origin: no CORS header is ever sent.
         case none
-        /// Of every origin; without credentials.
+        /// Every origin, without credentials.
         case any
-        /// Of these, each as a browser writes it: `https://example.org`, a port if it is not the scheme's own.
+        /// These origins, as browsers write them: `https://example.org`, with a port unless it is the default.
         case listed([String])
     }
 
     public var origins: Origins
-    /// Pages of the broker's own, on another listener. Nothing is told of them to any other origin.
+    /// The broker's own pages on another listener. They are never revealed to any other origin.
     public var ownPages: [String] = []
-    /// Headers that a page may send, in lower case; those of messages (`forebay-header-…`) are allowed beside them.
+    /// Headers that a page may send, in lower case; message headers (`forebay-header-…`) are allowed too.
     public var requestHeaders = ["accept", "authorization", "content-type", "last-event-id"]
-    /// Headers of answers that a page may read.
+    /// Response headers that a page may read.
     public var exposedHeaders = [PlainHeader.subscription, "retry-after"]
-    /// Seconds for which a browser may keep the answer to a preflight.
+    /// Seconds for which a browser may cache the response to a preflight.
     public var maxAge = 600
 
     public init(_ origins: Origins = .none) { self.origins = origins }
 
-    /// Whether a browser could write `text` for an origin: scheme and host in lower case, a port that is not the
-    /// scheme's own, and nothing else.
+    /// Whether `text` is an origin as browsers write it: scheme and host in lower case, a port if it is not the
+    /// scheme's default, and nothing else.
     public static func isOrigin(_ text: String) -> Bool {
         let scheme = ["https://", "http://"].first { text.hasPrefix($0) }
         guard let scheme, text.utf8.count <= 512, !text.hasSuffix(scheme == "https://" ? ":443" : ":80") else {
@@ -41,7 +41,7 @@ public struct CORSPolicy: Equatable, Sendable {
             }
     }
 
-    /// Whether a page of `origin` may talk to the broker. The broker's own origin may always.
+    /// Whether a page of `origin` may access the broker. The broker's own origin always may.
     ///
     /// - Parameter authority: host and port that the request was sent to.
     public func allows(origin: String, authority: String?) -> Bool {
@@ -49,14 +49,14 @@ public struct CORSPolicy: Equatable, Sendable {
         return ownPages.contains(origin) || isListed(origin) || CORSPolicy.isOwn(origin, authority)
     }
 
-    /// What to add to an answer for a request from `origin`.
+    /// Headers to add to the response to a request from `origin`.
     func headers(origin: String?) -> [PlainHeader] {
         guard var headers = grant(origin) else { return varying(origin) }
         headers.append(PlainHeader("access-control-expose-headers", exposedHeaders.joined(separator: ", ")))
         return headers + varying(origin)
     }
 
-    /// What to add to the answer to OPTIONS where it is a preflight; `allow` are the methods there are at its path.
+    /// Headers to add to the response to OPTIONS if it is a preflight; `allow` lists the methods of its path.
     func preflightHeaders(_ request: PlainRequest, allow: String) -> [PlainHeader] {
         guard var headers = grant(request.origin), request.preflightMethod != nil else {
             return varying(request.origin)
@@ -72,7 +72,7 @@ public struct CORSPolicy: Equatable, Sendable {
         return headers + varying(request.origin)
     }
 
-    /// Nil where the origin is given nothing.
+    /// Nil if the origin has no access.
     private func grant(_ origin: String?) -> [PlainHeader]? {
         if let origin, ownPages.contains(origin) { return [PlainHeader("access-control-allow-origin", origin)] }
         switch origins {
@@ -84,7 +84,7 @@ public struct CORSPolicy: Equatable, Sendable {
         }
     }
 
-    /// The answer depends on the origin, whether this one was given something or not: caches have to know.
+    /// Tells caches that the response depends on the origin, whether or not this one has access.
     private func varying(_ origin: String?) -> [PlainHeader] {
         var isVarying = false
         if case .listed = origins { isVarying = true }
@@ -105,7 +105,7 @@ public struct CORSPolicy: Equatable, Sendable {
 
     private static func isMessageHeader(_ name: String) -> Bool {
         let prefix = PlainRequest.messageHeaderPrefix
-        // What is sent back goes into a header: a token, and nothing that could end one.
+        // The name is echoed in a header, so it must be a token and contain nothing that could end a header.
         return name.hasPrefix(prefix) && name.utf8.count > prefix.utf8.count
             && name.utf8.allSatisfy { byte in
                 switch byte {

@@ -1,11 +1,11 @@
-// HTTPDate: a moment as HTTP's headers have it. RFC 9110, section 5.6.7.
+// HTTPDate: a date in the format of HTTP's headers. RFC 9110, section 5.6.7.
 //
 //     Sat, 21 Nov 2026 08:01:14 GMT
 
 public enum HTTPDate {
     private static let length = 29
 
-    /// - Parameter nanoseconds: since 1970 UTC; what is before that is taken for it.
+    /// - Parameter nanoseconds: since 1970 UTC; earlier times are treated as 1970.
     public static func text(_ nanoseconds: Int64) -> String {
         let seconds = Int(max(nanoseconds, 0) / 1_000_000_000)
         let days = seconds / 86_400
@@ -26,31 +26,31 @@ public enum HTTPDate {
         }
     }
 
-    /// Part of an ASCII text.
+    /// Writes part of an ASCII text.
     private static func write(
         _ source: StaticString, _ start: Int, _ count: Int, to text: UnsafeMutableBufferPointer<UInt8>, at place: Int
     ) {
         for index in 0..<count { text[place + index] = source.utf8Start[start + index] }
     }
 
-    /// A number below 100, in two digits.
+    /// Writes a number below 100 with two digits.
     private static func write(_ number: Int, to text: UnsafeMutableBufferPointer<UInt8>, at place: Int) {
         text[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / 10)
         text[place + 1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number % 10)
     }
 
-    /// The day that comes `days` after 1970-01-01; months count from 0.
+    /// The date `days` days after 1970-01-01; months count from 0.
     ///
-    /// Years are counted from the 1st of March of the year 0, so that a leap day is the last of its year.
+    /// Years are counted from March 1 of year 0, so that a leap day is the last day of its year.
     private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
         let daysOf400Years = 146_097
         let since = days + 719_468
         let cycle = since / daysOf400Years
         let day = since % daysOf400Years
-        // Less the leap days before it: one in 4 years, none in 100, one in 400.
+        // Subtract the leap days so far: one every 4 years, none every 100, one every 400.
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
         let dayOfYear = day - (365 * year + year / 4 - year / 100)
-        // From March on months have 31, 30, 31, 30, 31 days, twice, and then what is left.
+        // From March on, months have 31, 30, 31, 30, 31 days, twice; then the remaining two.
         let month = (5 * dayOfYear + 2) / 153
         let isNextYear = month >= 10
         return (

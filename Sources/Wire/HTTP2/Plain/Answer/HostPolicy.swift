@@ -1,12 +1,12 @@
-// HostPolicy: under which names plain HTTP may be asked. A page of somebody else's can have its own name resolve to an
-// address of this machine, and its browser then takes the broker for a part of that page (DNS rebinding). The name
-// stays in Host, which gives it away. An address is no such name: nobody can have it resolve to something else.
+// HostPolicy: the host names by which plain HTTP may be addressed. It prevents DNS rebinding: a foreign page lets its
+// own name resolve to an address of this machine, and the browser then treats the broker as part of that page. Host
+// still contains that name, so it can be rejected. Addresses are safe, since they do not resolve to anything else.
 
-/// Names that a request's Host may have.
+/// The names that a request's Host may contain.
 public struct HostPolicy: Equatable, Sendable {
     public enum Names: Equatable, Sendable {
         case any
-        /// Addresses, localhost, and these, in lower case.
+        /// Addresses, localhost, and these names, in lower case.
         case listed([String])
     }
 
@@ -14,7 +14,7 @@ public struct HostPolicy: Equatable, Sendable {
 
     public init(_ names: Names = .any) { self.names = names }
 
-    /// - Parameter authority: host and port that the request was sent to; nil over HTTP/1.0, which no browser speaks.
+    /// - Parameter authority: host and port that the request was sent to; nil over HTTP/1.0, which no browser uses.
     /// - Throws: the refusal.
     public func check(_ authority: String?) throws(Problem) {
         guard case .listed(let list) = names, let authority else { return }
@@ -27,7 +27,7 @@ public struct HostPolicy: Equatable, Sendable {
                 + "--host-name \(host).")
     }
 
-    /// Whether `text` can be a host's name.
+    /// Whether `text` can be a host name.
     public static func isName(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 253
             && text.utf8.allSatisfy { byte in
@@ -38,7 +38,7 @@ public struct HostPolicy: Equatable, Sendable {
             }
     }
 
-    /// Without port, and without the dot of the root.
+    /// The host without port and without a trailing dot.
     public static func host(of authority: String) -> String {
         let text = authority.lowercased()
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") { return String(text[...end]) }
@@ -46,7 +46,7 @@ public struct HostPolicy: Equatable, Sendable {
         return String(host.hasSuffix(".") ? host.dropLast() : host)
     }
 
-    /// As browsers write addresses: four decimal numbers, or anything in brackets.
+    /// Whether it is an address as browsers write them: four decimal numbers, or anything in brackets.
     private static func isAddress(_ host: String) -> Bool {
         if host.hasPrefix("[") { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

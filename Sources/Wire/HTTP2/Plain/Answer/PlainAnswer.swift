@@ -1,9 +1,9 @@
-// PlainAnswer: status, headers and body of an answer, made by PlainProtocol for a request.
+// PlainAnswer: status, headers and body of a response, made by PlainProtocol for a request.
 
 import Bytes
 import ForebayWire
 
-/// A header: the name in lower case.
+/// A header; its name is in lower case.
 public struct PlainHeader: Equatable, Sendable {
     public var name: String
     public var value: String
@@ -13,21 +13,21 @@ public struct PlainHeader: Equatable, Sendable {
         self.value = value
     }
 
-    /// Names the subscription of a stream.
+    /// Carries the subscription id of a stream.
     public static let subscription = "forebay-subscription"
 }
 
-/// An answer for the carrier to send. Content-Length, Date and what belongs to a connection are the carrier's to add.
+/// A response for the transport to send. The transport adds Content-Length, Date and connection headers.
 public struct PlainAnswer: Equatable, Sendable {
     public var status: Int
     public var headers: [PlainHeader]
-    /// Empty for a stream, whose body follows as it comes.
+    /// Empty for a stream, whose body follows later.
     public var body: [UInt8]
-    /// The request was HEAD: the body is not sent, though its length may be told.
+    /// The request was HEAD: the body is not sent, although its length may be.
     public var omitsBody: Bool
 }
 
-/// The plain face of the broker: requests to calls, results to answers.
+/// Plain HTTP for the broker: turns requests into calls and results into responses.
 public final class PlainProtocol: Sendable {
     public let limits: PlainLimits
     public let cors: CORSPolicy
@@ -41,13 +41,13 @@ public final class PlainProtocol: Sendable {
         self.hosts = hosts
     }
 
-    /// What a request asks for, once its head is there and before its body is.
+    /// What a request asks for. Call it once the head is complete, before the body is read.
     ///
-    /// - Throws: the refusal, to be answered with `answer(_:to:)`.
+    /// - Throws: the refusal; answer it with `answer(_:to:)`.
     public func call(_ request: PlainRequest) throws(Problem) -> PlainCall {
         let call = try PlainCall(request, limits: limits)
         try hosts.check(request.authority)
-        // A browser keeps a foreign page from reading answers, but not from sending the request.
+        // A browser prevents a foreign page from reading responses, but not from sending requests.
         if let origin = request.origin, request.method != "OPTIONS",
             !cors.allows(origin: origin, authority: request.authority)
         {
@@ -58,14 +58,14 @@ public final class PlainProtocol: Sendable {
         return call
     }
 
-    /// The answer to OPTIONS, preflight or not.
+    /// The response to OPTIONS, preflight or not.
     public func answerOptions(allow: String, to request: PlainRequest) -> PlainAnswer {
         var headers = [PlainHeader("allow", allow)]
         headers += cors.preflightHeaders(request, allow: allow)
         return PlainAnswer(status: 204, headers: headers, body: [], omitsBody: false)
     }
 
-    /// A refusal.
+    /// The response for a refusal.
     public func answer(_ problem: Problem, to request: PlainRequest) -> PlainAnswer {
         var body = ByteBuffer(minimumCapacity: 256)
         problem.append(into: &body)
@@ -73,11 +73,11 @@ public final class PlainProtocol: Sendable {
         return answer(problem.status, headers, Array(body.readable), to: request)
     }
 
-    /// A message was taken.
+    /// The response for an accepted message.
     ///
-    /// - Parameter origin: of the page that asked, if it was one.
+    /// - Parameter origin: of the page that sent the request, if any.
     public func answerPublished(sequence: UInt64, epoch: UInt64, origin: String?) -> PlainAnswer {
-        // As bytes: an answer to every message is worth it.
+        // Assembled from bytes, because every message needs this response.
         let head: StaticString = "{\"sequence\":"
         let middle: StaticString = ",\"epoch\":\""
         let tail: StaticString = "\"}\n"
@@ -97,7 +97,7 @@ public final class PlainProtocol: Sendable {
             status: 200, headers: withCORS(PlainProtocol.published, origin), body: body, omitsBody: false)
     }
 
-    /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.
+    /// The response if credit was given, or, for `PlainCall.ended`, if nothing is left to stream.
     public func answerEmpty(to request: PlainRequest) -> PlainAnswer { answer(204, [], [], to: request) }
 
     /// The head of a stream of messages.
@@ -106,7 +106,7 @@ public final class PlainProtocol: Sendable {
     public func streamHead(_ format: StreamFormat, id: SubscriptionID?, to request: PlainRequest) -> PlainAnswer {
         var headers = [
             PlainHeader("content-type", format.mime),
-            // For proxies of nginx's kind: pass every message on as it comes.
+            // For proxies such as nginx: forward every message immediately.
             PlainHeader("x-accel-buffering", "no"),
             PlainHeader("vary", "accept"),
         ]

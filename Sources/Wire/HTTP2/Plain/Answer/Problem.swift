@@ -1,10 +1,11 @@
 // Problem: why a request is refused, as application/problem+json. RFC 9457.
 
 import Bytes
+import ForebayWire
 
-/// A refusal: one for every status that the face answers with, but for success.
+/// A refusal; there is a kind for every error status that plain HTTP uses.
 public struct Problem: Error, Equatable, Sendable {
-    /// What kind of refusal it is. The raw value is the end of its type, `/problems/…`.
+    /// The kind of refusal. The raw value is the end of its type, `/problems/…`.
     public enum Kind: String, Sendable, CaseIterable {
         case invalid
         case unauthenticated
@@ -15,20 +16,21 @@ public struct Problem: Error, Equatable, Sendable {
         case methodNotAllowed = "method-not-allowed"
         case notAcceptable = "not-acceptable"
         case timeout
-        case topicEnded = "topic-ended"
+        case ended
         case gap
         case tooLarge = "too-large"
         case targetTooLong = "target-too-long"
         case expectationFailed = "expectation-failed"
-        case overLimit = "over-limit"
+        case limit
         case headersTooLarge = "headers-too-large"
         case internalError = "internal-error"
+        case unavailable
         case httpVersion = "http-version"
         case draining
         case blocked
-        /// The connection is one too many.
+        /// The connection exceeds the limit.
         case tooManyConnections = "too-many-connections"
-        /// A part of the broker does not answer.
+        /// A part of the broker does not respond.
         case busy
 
         public var status: Int {
@@ -41,19 +43,19 @@ public struct Problem: Error, Equatable, Sendable {
             case .methodNotAllowed: 405
             case .notAcceptable: 406
             case .timeout: 408
-            case .topicEnded, .gap: 409
+            case .ended, .gap: 409
             case .tooLarge: 413
             case .targetTooLong: 414
             case .expectationFailed: 417
-            case .overLimit: 429
+            case .limit: 429
             case .headersTooLarge: 431
             case .internalError: 500
-            case .draining, .blocked, .busy, .tooManyConnections: 503
+            case .draining, .blocked, .busy, .tooManyConnections, .unavailable: 503
             case .httpVersion: 505
             }
         }
 
-        /// The same for every refusal of this kind.
+        /// The title, the same for every refusal of this kind.
         public var title: String {
             switch self {
             case .invalid: "The request has a mistake"
@@ -66,51 +68,77 @@ public struct Problem: Error, Equatable, Sendable {
             case .notAcceptable: "No acceptable form"
             case .timeout: "The request took too long"
             case .tooManyConnections: "Too many connections"
-            case .topicEnded: "The topic has ended"
+            case .ended: "The topic has ended"
             case .gap: "Messages are missing"
             case .tooLarge: "The message is too large"
             case .targetTooLong: "The target is too long"
             case .expectationFailed: "Unknown expectation"
-            case .overLimit: "A limit is reached"
+            case .limit: "A limit is reached"
             case .headersTooLarge: "The headers are too large"
             case .internalError: "The broker failed"
             case .httpVersion: "Not over this version of HTTP"
             case .draining: "The broker is shutting down"
             case .blocked: "No room"
             case .busy: "The broker is busy"
+            case .unavailable: "Not available now"
             }
         }
 
-        /// Seconds after which to try again, where trying again may help.
+        /// The word of errors of this kind that say nothing else.
+        public var word: ErrorWord {
+            switch self {
+            case .invalid: .invalid
+            case .methodNotAllowed, .notAcceptable, .expectationFailed, .httpVersion: .unsupported
+            case .unauthenticated: .unauthenticated
+            case .forbidden, .foreignOrigin, .foreignHost: .forbidden
+            case .notFound: .notFound
+            case .timeout: .timeout
+            case .ended: .ended
+            case .gap: .gap
+            case .tooLarge, .targetTooLong, .headersTooLarge: .tooLarge
+            case .limit, .tooManyConnections: .limit
+            case .draining: .draining
+            case .blocked: .blocked
+            case .unavailable, .busy, .internalError: .unavailable
+            }
+        }
+
+        /// Seconds after which to retry, if retrying may help.
         var retryAfter: Int? {
             switch self {
-            case .overLimit, .tooManyConnections, .draining, .blocked, .busy: 1
+            case .limit, .tooManyConnections, .draining, .blocked, .busy, .unavailable: 1
             default: nil
             }
         }
     }
 
     public var kind: Kind
-    /// A sentence that tells the person what to do.
-    public var detail: String
-    /// The path of what it is about; nil where the request's own says as much.
+    /// What the detail begins with.
+    public var word: ErrorWord
+    /// A sentence that says what to do.
+    public var sentence: String
+    /// The path of the affected resource; nil if it is the request's own.
     public var instance: String?
     /// Seconds, for `Retry-After`.
     public var retryAfter: Int?
-    /// For `Allow`, with 405.
+    /// The value of `Allow`, with 405.
     public var allow: String?
 
     public init(
-        _ kind: Kind, _ detail: String, instance: String? = nil, retryAfter: Int? = nil, allow: String? = nil
+        _ kind: Kind, word: ErrorWord? = nil, _ sentence: String, instance: String? = nil, retryAfter: Int? = nil,
+        allow: String? = nil
     ) {
         self.kind = kind
-        self.detail = detail
+        self.word = word ?? kind.word
+        self.sentence = sentence
         self.instance = instance
         self.retryAfter = retryAfter ?? kind.retryAfter
         self.allow = allow
     }
 
     public var status: Int { kind.status }
+    /// The text that the client receives.
+    public var detail: String { word.text(sentence) }
     public static let mime = "application/problem+json"
 
     /// Appends the problem as a JSON object.
@@ -126,7 +154,7 @@ public struct Problem: Error, Equatable, Sendable {
         out.append("}\n")
     }
 
-    /// Headers that belong to the refusal beside its content type.
+    /// The refusal's headers, except its content type.
     public var headers: [PlainHeader] {
         var headers: [PlainHeader] = []
         if let allow { headers.append(PlainHeader("allow", allow)) }

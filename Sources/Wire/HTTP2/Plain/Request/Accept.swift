@@ -1,6 +1,6 @@
-// Which of the two forms of a stream a client wants: content negotiation by Accept. RFC 9110, section 12.5.1.
+// Accept: chooses one of the two formats of a stream by content negotiation. RFC 9110, section 12.5.1.
 
-/// The form in which messages are streamed.
+/// The format in which messages are streamed.
 public enum StreamFormat: Sendable, CaseIterable {
     case eventStream, jsonLines
 
@@ -11,11 +11,11 @@ public enum StreamFormat: Sendable, CaseIterable {
         }
     }
 
-    /// The form that `accept` likes best. Of two that it likes as well it is the one that it names more exactly, and
-    /// then the event stream. No header, or an empty one, accepts everything.
+    /// The format that `accept` prefers. If it prefers neither, the one that it names more specifically is chosen, and
+    /// then the event stream. A missing or empty header accepts everything.
     ///
     /// - Parameter accept: the values of all Accept headers, joined by commas.
-    /// - Throws: 406 where it accepts neither.
+    /// - Throws: 406 if it accepts neither.
     public init(accept: String?) throws(Problem) {
         guard let accept, accept.utf8.contains(where: { !Field.isBlank($0) }) else {
             self = .eventStream
@@ -24,7 +24,7 @@ public enum StreamFormat: Sendable, CaseIterable {
         var best: (format: StreamFormat, quality: Int, exactness: Int)?
         let ranges = Field.split(accept, at: UInt8(ascii: ",")).compactMap(MediaRange.init)
         for format in StreamFormat.allCases {
-            // The most exact range that matches has the say, whatever its quality.
+            // The most specific range that matches decides, whatever its quality.
             guard
                 let range = ranges.filter({ $0.matches(format.mime) }).max(by: { $0.exactness < $1.exactness }),
                 range.quality > 0
@@ -41,8 +41,8 @@ public enum StreamFormat: Sendable, CaseIterable {
     }
 }
 
-/// One member of Accept: `type/subtype;parameter=value;q=0.5`. Parameters other than `q` are not looked at: neither
-/// form has any.
+/// One member of Accept: `type/subtype;parameter=value;q=0.5`. Parameters other than `q` are ignored: the formats have
+/// none.
 private struct MediaRange {
     var type: String
     /// In thousandths.
@@ -50,7 +50,7 @@ private struct MediaRange {
     /// 0 for `*/*`, 1 for `type/*`, 2 for `type/subtype`.
     var exactness: Int
 
-    /// Nil for what is not a media range: it matches nothing.
+    /// Nil if the text is not a media range; it then matches nothing.
     init?(_ text: Substring) {
         let parts = Field.split(text, at: UInt8(ascii: ";"))
         type = Field.trim(parts[0]).lowercased()
@@ -87,7 +87,7 @@ private struct MediaRange {
     }
 }
 
-/// Values of headers.
+/// Helpers for header values.
 enum Field {
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
 
@@ -107,7 +107,7 @@ enum Field {
 
     static func split(_ text: String, at separator: UInt8) -> [Substring] { split(text[...], at: separator) }
 
-    /// The parts between separators that stand outside quotation marks. RFC 9110, section 5.6.4.
+    /// Splits at separators outside quotation marks. RFC 9110, section 5.6.4.
     static func split(_ text: Substring, at separator: UInt8) -> [Substring] {
         var parts: [Substring] = []
         var start = text.startIndex

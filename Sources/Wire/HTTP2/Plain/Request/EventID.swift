@@ -1,15 +1,15 @@
-// EventID: what an event stream calls its messages, and what a client that reconnects says it has seen.
+// EventID: the id of a message in an event stream, which a reconnecting client sends back.
 //
 //     6616333571386961933-42        after message 42 of that epoch
-//     6616333571386961933-42-end    after the end, which came behind message 42: there is nothing more to have
+//     6616333571386961933-42-end    after the end, which followed message 42: nothing is left to stream
 
 /// The `id:` of an event, and the value of `Last-Event-ID`.
 public struct EventID: Equatable, Sendable {
-    /// Of the topic; never 0.
+    /// The topic's epoch; never 0.
     public var epoch: UInt64
-    /// Of the message; 0 before the first one.
+    /// The message's sequence; 0 before the first message.
     public var sequence: UInt64
-    /// The end of the stream has been told.
+    /// The end of the stream has been sent.
     public var isEnd: Bool
 
     public init(epoch: UInt64, sequence: UInt64, isEnd: Bool = false) {
@@ -18,12 +18,12 @@ public struct EventID: Equatable, Sendable {
         self.isEnd = isEnd
     }
 
-    /// - Throws: 400 for a value that no event of this broker had.
+    /// - Throws: 400 for a value that no event of this broker has.
     public init(_ text: String) throws(Problem) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2 || (parts.count == 3 && parts[2] == "end"),
             let epoch = Decimal.parse(parts[0]), epoch > 0,
-            // The next one has a number too.
+            // The next message needs a sequence too.
             let sequence = Decimal.parse(parts[1]), sequence < UInt64.max
         else {
             throw Problem(

@@ -1,4 +1,4 @@
-// PlainCall: what a request asks the broker to do. The table of paths, methods and queries.
+// PlainCall: what a request asks the broker to do, and the table of paths, methods and queries.
 //
 //     GET, HEAD  /v1/topics/{topic}/messages?request=N&…    subscribe
 //     POST       /v1/topics/{topic}/messages                publish, acknowledged
@@ -9,19 +9,19 @@ import RSocket
 
 /// A subscription to open.
 public struct SubscribeCall: Equatable, Sendable {
-    /// As it came, percent-decoded; whether it is a topic's name is for the engine to say.
+    /// The topic as sent, percent-decoded; the engine checks whether it is a valid name.
     public var topic: String
-    /// Options of the subscription as the engine's route has them: `meta=on` is there always, `request` never, and
-    /// `from` and `epoch` are those of Last-Event-ID if it came.
+    /// Options of the subscription in the form of the engine's routes: `meta=on` is always present, `request` never,
+    /// and `from` and `epoch` come from Last-Event-ID if it was sent.
     public var options: [QueryOption]
     /// The initial demand, 1 to 2³¹−1, which means unbounded.
     public var demand: UInt32
     public var format: StreamFormat
-    /// HEAD: check the options and answer the head of a stream, but open nothing.
+    /// HEAD: check the options and return the head of a stream, but open nothing.
     public var isHead: Bool
 }
 
-/// A message to publish; the request's body is its payload.
+/// A message to publish. The request's body is its payload.
 public struct PublishCall: Equatable, Sendable {
     public var topic: String
     public var contentType: String?
@@ -30,15 +30,15 @@ public struct PublishCall: Equatable, Sendable {
 
 public enum PlainCall: Equatable, Sendable {
     case subscribe(SubscribeCall)
-    /// An event stream's client has seen the end and reconnects: 204 makes it stop.
+    /// An event stream's client reconnects after it has seen the end: 204 makes it stop.
     case ended
     case publish(PublishCall)
     case request(SubscriptionID, UInt32)
-    /// OPTIONS: answered by `PlainProtocol.answerOptions`.
+    /// OPTIONS, answered by `PlainProtocol.answerOptions`.
     case options(allow: String)
 }
 
-/// What lies behind a path.
+/// What a path refers to.
 private enum Resource {
     case everything
     case messages(topic: String)
@@ -75,10 +75,10 @@ private enum Resource {
 }
 
 extension PlainCall {
-    /// - Throws: the refusal to answer with.
+    /// - Throws: the refusal.
     init(_ request: PlainRequest, limits: PlainLimits) throws(Problem) {
         try request.check()
-        // Every message of a publisher over HTTP comes this way.
+        // The fast path for publishers.
         if request.method == "POST", let topic = Target.plainTopic(request.target), topic.utf8.count <= limits.target {
             self = try PlainCall.publish(topic, [], request, limits)
             return
@@ -123,7 +123,7 @@ extension PlainCall {
         if let text = request.lastEventID, !text.isEmpty {
             let id = try EventID(text)
             if id.isEnd { return .ended }
-            // A client that reconnects sends the same query again, which was for its first time.
+            // A reconnecting client repeats its query, whose start position was for the first connection.
             options.removeAll { ["replay", "from", "epoch"].contains($0.name) }
             options.append(QueryOption("from", String(id.sequence + 1)))
             options.append(QueryOption("epoch", String(id.epoch)))
@@ -150,7 +150,7 @@ extension PlainCall {
                 "The content type has to be ASCII of at most \(CarriedMetadata.longestContentType) bytes.")
         }
         var headers = request.messageHeaders
-        // The payload is carried as it came, and so has to be what it is encoded with.
+        // The payload is carried unchanged, so its encoding must be carried too.
         if let encoding = request.contentEncoding, !encoding.isEmpty, encoding.lowercased() != "identity",
             !headers.contains(where: { $0.name == "content-encoding" })
         {
@@ -176,7 +176,7 @@ extension PlainCall {
         return .request(id, UInt32(n))
     }
 
-    /// A demand.
+    /// Parses a demand.
     private static func number(_ option: QueryOption) throws(Problem) -> UInt64 {
         guard let value = Decimal.parse(option.value), (1...PlainLimits.demand).contains(value) else {
             throw Problem(
@@ -187,11 +187,11 @@ extension PlainCall {
     }
 }
 
-/// The body of a publish, as it grows.
+/// The limit of a publish's body.
 public enum PlainBody {
-    /// Ask with Content-Length before the body, and with what has arrived as it does.
+    /// Call it with Content-Length before the body, and with the bytes received so far as they arrive.
     ///
-    /// - Throws: 413 where a body has more bytes than a message may.
+    /// - Throws: 413 if the body has more bytes than a message may.
     public static func check(_ count: UInt64, _ limits: PlainLimits) throws(Problem) {
         guard count <= UInt64(limits.body) else {
             throw Problem(

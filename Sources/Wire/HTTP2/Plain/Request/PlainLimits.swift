@@ -1,16 +1,16 @@
-// Every figure that bounds one request of the plain HTTP face.
+// PlainLimits: the limits of one request over plain HTTP.
 
-/// Bounds of one request; bytes unless the name says otherwise.
+/// Limits of one request; bytes unless the name says otherwise.
 public struct PlainLimits: Sendable {
     /// Payload of a published message: the body of its request.
     public var body = 1 << 20
     /// The request's target: path and query.
     public var target = 8 << 10
-    /// Names and values of the headers that are kept, together.
+    /// Names and values of all stored headers together.
     public var headers = 64 << 10
-    /// How many headers a message may carry.
+    /// Number of headers of a message.
     public var messageHeaders = 256
-    /// Options in a query, `request` among them.
+    /// Number of options in a query, including `request`.
     public static let options = 32
     /// The largest demand: 2³¹−1, which means unbounded.
     public static let demand: UInt64 = (1 << 31) - 1

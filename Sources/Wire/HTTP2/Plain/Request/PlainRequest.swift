@@ -1,13 +1,13 @@
-// PlainRequest: what the face needs of a request, gathered header by header as the carrier reads them.
+// PlainRequest: the parts of a request that plain HTTP needs, collected header by header as the transport reads them.
 
 import Bytes
 
-/// The head of a request over HTTP/2 or HTTP/1.1. Headers that mean nothing to the face are not kept.
+/// The head of a request over HTTP/2 or HTTP/1.1. Headers without a meaning here are not stored.
 public struct PlainRequest: Sendable {
     public var method: String
-    /// Path and query as they came, percent signs and all.
+    /// Path and query as sent, still percent-encoded.
     public var target: String
-    /// `:authority` over HTTP/2; taken from Host where the carrier gives none.
+    /// `:authority` over HTTP/2; taken from Host if the transport provides none.
     public var authority: String?
     public private(set) var accept: String?
     public private(set) var lastEventID: String?
@@ -19,28 +19,28 @@ public struct PlainRequest: Sendable {
     /// Access-Control-Request-Method and -Headers, of a preflight.
     public private(set) var preflightMethod: String?
     public private(set) var preflightHeaders: String?
-    /// The client waits for `100 Continue` before it sends the body. Send it once `PlainProtocol.call` has taken the
-    /// head, and the refusal instead if it has not.
+    /// The client waits for `100 Continue` before it sends the body. Send that once `PlainProtocol.call` has accepted
+    /// the head; otherwise send the refusal.
     public private(set) var expectsContinue = false
-    /// What came as `forebay-header-NAME: value`, without the prefix.
+    /// Headers sent as `forebay-header-NAME: value`, without the prefix.
     public private(set) var messageHeaders: [PlainHeader] = []
 
-    /// Before the names of the headers that a message carries.
+    /// The prefix of message headers.
     public static let messageHeaderPrefix = "forebay-header-"
 
-    /// What all its paths begin with. There a content type is a message's, gRPC's own types too.
+    /// The prefix of all paths of plain HTTP. Below it, a content type is a message's, including gRPC's own types.
     public static let root = Array("/v1/".utf8)
 
-    /// The target's path is one of those.
+    /// Whether the target's path is below `root`.
     public var isUnderRoot: Bool { Target.withoutAuthority(target[...]).utf8.starts(with: PlainRequest.root) }
 
-    /// What the paths of requests for credit begin with.
+    /// The prefix of the paths for requesting credit.
     public static let subscriptions = Array("/v1/subscriptions/".utf8)
     public var isOfSubscription: Bool { target.utf8.starts(with: PlainRequest.subscriptions) }
 
     private let limits: PlainLimits
     private var kept = 0
-    /// The first thing that was wrong with a header; `check` throws it.
+    /// The first error in a header; `check` throws it.
     private var fault: Problem?
 
     public init(method: String, target: String, authority: String? = nil, limits: PlainLimits = PlainLimits()) {
@@ -50,10 +50,10 @@ public struct PlainRequest: Sendable {
         self.limits = limits
     }
 
-    /// Takes a header. Names may be in any case. What is wrong with it is told by `PlainProtocol.call`.
+    /// Adds a header, with its name in any case. `PlainProtocol.call` reports what is wrong with it.
     public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
         guard let header = Header(name) else { return }
-        // As HTTP/2 counts a field. RFC 9113, section 6.5.2.
+        // Counted like a field of HTTP/2. RFC 9113, section 6.5.2.
         kept += name.count + value.count + 32
         guard kept <= limits.headers else {
             let sentence = "The request's headers have more than \(limits.headers) bytes; send fewer or shorter ones."
@@ -67,7 +67,7 @@ public struct PlainRequest: Sendable {
         take(header, text)
     }
 
-    /// As `add` with bytes.
+    /// Like `add` with bytes.
     public mutating func add(_ name: String, _ value: String) {
         Array(name.utf8).withUnsafeBytes { name in Array(value.utf8).withUnsafeBytes { add(name, $0) } }
     }
@@ -79,9 +79,9 @@ public struct PlainRequest: Sendable {
 
     private mutating func take(_ header: Header, _ value: String) {
         switch header {
-        // RFC 9113, section 8.3.1: `:authority` has precedence.
+        // RFC 9113, section 8.3.1: `:authority` takes precedence.
         case .host: authority = authority ?? value
-        // Lists may come in several lines. RFC 9110, section 5.3.
+        // Lists may be split over several lines. RFC 9110, section 5.3.
         case .accept: accept = accept.map { $0 + ", " + value } ?? value
         case .preflightHeaders: preflightHeaders = preflightHeaders.map { $0 + ", " + value } ?? value
         case .contentEncoding: contentEncoding = contentEncoding.map { $0 + ", " + value } ?? value
@@ -130,13 +130,13 @@ public struct PlainRequest: Sendable {
     private mutating func fail(_ problem: Problem) { fault = fault ?? problem }
 }
 
-/// The headers that mean something to the face.
+/// The headers with a meaning for plain HTTP.
 private enum Header {
     case host, accept, lastEventID, contentType, contentEncoding, contentLength, authorization
     case origin, preflightMethod, preflightHeaders, expect
     case message(String)
 
-    /// Most headers of most requests mean nothing here, and are told by their length and last bytes.
+    /// Most headers of most requests have no meaning here; their length rules them out first.
     init?(_ name: UnsafeRawBufferPointer) {
         switch name.count {
         case 4 where Header.matches(name, "host"): self = .host

@@ -1,6 +1,6 @@
-// A request's target: the path in decoded segments, and the query as a list of options. RFC 3986, RFC 9112 section 3.2.
+// Target: a request's path in decoded segments and its query as a list of options. RFC 3986, RFC 9112 section 3.2.
 //
-// Options keep the rules of the broker's routes: none without a value, none twice, `+` is a plus sign.
+// Options follow the rules of the broker's routes: each has a value, none occurs twice, and `+` is a plus sign.
 
 import Bytes
 
@@ -15,9 +15,9 @@ public struct QueryOption: Equatable, Sendable {
     }
 }
 
-/// The path and the query of a request, as they came.
+/// The path and the query of a request, as sent.
 public struct Target {
-    /// Without the query; begins with `/`, or is `*`.
+    /// The path without the query; begins with `/`, or is `*`.
     public let path: Substring
     private let query: Substring?
 
@@ -35,7 +35,7 @@ public struct Target {
                 "The request's target has a blank, a '#' or a byte outside ASCII; percent-encode it.")
         }
         let relative = Target.withoutAuthority(text[...])
-        // As bytes here and below: to look for whole characters takes several times as long.
+        // Here and below, bytes are compared: searching by character takes several times as long.
         if let mark = relative.utf8.firstIndex(of: UInt8(ascii: "?")) {
             path = relative[..<mark]
             query = Substring(relative.utf8[mark...].dropFirst())
@@ -48,8 +48,8 @@ public struct Target {
         }
     }
 
-    /// The topic of a target `/v1/topics/{topic}/messages` that has letters and digits of a topic's name there, and
-    /// no query; nil of any other, which may mean a topic all the same.
+    /// The topic of a target `/v1/topics/{topic}/messages` that has no query and needs no decoding; nil for any other
+    /// target, which may still name a topic.
     static func plainTopic(_ target: String) -> String? {
         let head: StaticString = "/v1/topics/"
         let tail: StaticString = "/messages"
@@ -78,7 +78,7 @@ public struct Target {
         return true
     }
 
-    /// The path's segments, percent-decoded each by itself, so that an encoded `/` separates nothing.
+    /// The path's segments, each percent-decoded separately, so that an encoded `/` does not separate.
     public func segments() throws(Problem) -> [String] {
         var segments: [String] = []
         segments.reserveCapacity(4)
@@ -109,9 +109,9 @@ public struct Target {
         return options
     }
 
-    /// RFC 9112, section 3.2.2: a server takes the absolute form too.
+    /// RFC 9112, section 3.2.2: a server must accept the absolute form too.
     static func withoutAuthority(_ text: Substring) -> Substring {
-        // Nearly all are paths.
+        // Nearly all targets are just paths.
         guard text.utf8.first != UInt8(ascii: "/") else { return text }
         for scheme in ["http://", "https://"] where text.prefix(scheme.count).lowercased() == scheme {
             let rest = text.dropFirst(scheme.count)
@@ -130,9 +130,9 @@ public struct Target {
     }
 }
 
-/// Whole numbers without sign, as all of the face's texts have them.
+/// Parses unsigned whole numbers, the only ones in plain HTTP's texts.
 enum Decimal {
-    /// Digits alone, that fit; nil otherwise.
+    /// Only digits, within range; nil otherwise.
     static func parse(_ text: some StringProtocol) -> UInt64? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return UInt64(text)

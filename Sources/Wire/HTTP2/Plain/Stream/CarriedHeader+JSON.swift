@@ -1,5 +1,5 @@
-// Content type and headers of a message, as plain HTTP has them: header fields of a publisher's request, and members of
-// an object in lines of JSON.
+// CarriedHeader+JSON: content type and headers of a message in plain HTTP: header fields of a publisher's request, and
+// members of an object in JSON lines.
 
 import Bytes
 import RSocket
@@ -21,8 +21,8 @@ extension CarriedHeader {
 }
 
 extension PublishCall {
-    /// Appends what the message carries beside its payload, as composite metadata. `PlainProtocol.call` has checked its
-    /// content type and the length of its headers.
+    /// Appends content type and headers as composite metadata. `PlainProtocol.call` has checked the content type and
+    /// the headers' length.
     public func appendMetadata(into out: inout ByteBuffer) {
         if var contentType {
             contentType.withUTF8 {

@@ -1,13 +1,13 @@
-// What a stream says beside its messages: its opening, signs of life, its end. None of it costs credit.
+// StreamFormat+Notices: a stream's opening, keepalives, losses and end. None of them uses credit.
 
 import Bytes
 import ForebayWire
 
-/// What a stream's end tells of what did not come.
+/// Messages missing at a stream's end or before a message.
 public struct StreamLoss: Sendable {
     /// How many messages the subscription lost after the last one written.
     public var dropped: UInt64
-    /// No message was written, and the stream did not go on where the client asked to: see `StreamedMessage.restarts`.
+    /// No message was written, and the stream did not resume where the client asked: see `StreamedMessage.restarts`.
     public var restarts: Bool
 
     public init(dropped: UInt64 = 0, restarts: Bool = false) {
@@ -19,7 +19,7 @@ public struct StreamLoss: Sendable {
 }
 
 extension StreamFormat {
-    /// What comes first in the body. An EventSource sees no headers, so it is told its subscription here.
+    /// The first bytes of the body. An EventSource cannot read headers, so it receives its subscription id here.
     ///
     /// - Parameter retry: milliseconds after which an EventSource reconnects.
     public func appendOpening(_ id: SubscriptionID, retry: Int = 1000, into out: inout ByteBuffer) {
@@ -27,8 +27,8 @@ extension StreamFormat {
         out.append("retry: \(retry)\nevent: subscribed\ndata: {\"subscription\":\"\(id.text)\"}\n\n")
     }
 
-    /// A keepalive, for proxies and to learn of dead clients; returns whether this form has one. Lines of JSON have
-    /// none: a blank line, or an object that is no message, would trip many a reader.
+    /// A keepalive, for proxies and to detect dead clients; returns whether this format has one. JSON lines have none:
+    /// a blank line, or an object that is not a message, would confuse many readers.
     @discardableResult
     public func appendHeartbeat(into out: inout ByteBuffer) -> Bool {
         guard self == .eventStream else { return false }
@@ -36,7 +36,8 @@ extension StreamFormat {
         return true
     }
 
-    /// Where in the record of a message, as one that tells of no loss is written, `append` of a loss belongs.
+    /// Where in a message's record to insert a loss; the record must have been written without one.
+    ///
     /// - Returns: bytes from the record's beginning.
     public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
         switch self {
@@ -46,7 +47,7 @@ extension StreamFormat {
         }
     }
 
-    /// What a subscription lost just before a message: an event of its own, or members of the message's object.
+    /// What a subscription lost just before a message: a separate event, or members of the message's object.
     public func append(_ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
         case .eventStream:
@@ -57,11 +58,11 @@ extension StreamFormat {
         }
     }
 
-    /// The topic has completed, and all that waited has been written.
+    /// The topic has completed, and all waiting messages have been written.
     ///
     /// - Parameters:
     ///   - last: the last message written; the sequence is 0 if there was none.
-    ///   - loss: what did not come.
+    ///   - loss: the missing messages.
     public func appendComplete(after last: EventID, _ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
         case .eventStream:
@@ -72,10 +73,10 @@ extension StreamFormat {
         }
     }
 
-    /// The subscription has failed, by the topic's failure or by its own overflow.
+    /// The subscription has failed, through the topic's failure or its own overflow.
     ///
     /// - Parameters:
-    ///   - message: why, beginning `topic failed:` or `overflow:`.
+    ///   - message: the reason, beginning with `topic failed:` or `overflow:`.
     ///   - last, loss: as in `appendComplete`.
     public func appendFailed(after last: EventID, message: String, _ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
@@ -89,7 +90,7 @@ extension StreamFormat {
         out.append(self == .eventStream ? ",\(loss.members)}\n\n" : ",\(loss.members)}\n")
     }
 
-    /// The broker shuts down. It is no end: an EventSource reconnects and resumes.
+    /// The broker is shutting down. This is not an end: an EventSource reconnects and resumes.
     public func appendDraining(into out: inout ByteBuffer) {
         switch self {
         case .eventStream: out.append(": the broker is shutting down\n\n")
@@ -97,7 +98,7 @@ extension StreamFormat {
         }
     }
 
-    /// With this id an EventSource that reconnects says that it has seen the end.
+    /// A reconnecting EventSource sends this id to say that it has seen the end.
     private func appendEndID(_ last: EventID, into out: inout ByteBuffer) {
         out.append("id: \(EventID(epoch: last.epoch, sequence: last.sequence, isEnd: true).text)\n")
     }

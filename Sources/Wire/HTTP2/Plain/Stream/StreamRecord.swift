@@ -1,5 +1,5 @@
-// StreamRecord: one message as it stands in a stream, measured once and then written into memory of that size. No
-// allocation; the payload's bytes are looked at once to measure and once to write.
+// StreamRecord: one message as written in a stream, measured first and then written into memory of that size. It does
+// not allocate; the payload is scanned once to measure and once to write.
 //
 //     event: gap                                 {"sequence":42,"epoch":"66…33","timestamp":"17…00",
 //     data: {"dropped":3}                         "dropped":3,"payload":"4.1 C","content_type":"text/plain",
@@ -10,7 +10,7 @@
 import Bytes
 import RSocket
 
-/// A message for a stream, with what is told of it. Pointers are the caller's.
+/// A message for a stream, with its loss information. The pointers are the caller's.
 public struct StreamedMessage {
     public var epoch: UInt64
     public var sequence: UInt64
@@ -18,10 +18,10 @@ public struct StreamedMessage {
     public var timestamp: Int64
     /// How many messages the subscription lost just before this one.
     public var dropped: UInt64
-    /// The first message of a stream that does not go on where the client asked to go on, as the topic never was there:
-    /// to be told as a gap of unknown size.
+    /// The first message of a stream that does not resume where the client asked, because the topic has no such
+    /// position; reported as a gap of unknown size.
     public var restarts = false
-    /// The publisher's entries, composite.
+    /// The publisher's composite metadata.
     public var metadata: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
 
@@ -39,7 +39,7 @@ public struct StreamedMessage {
     }
 }
 
-/// A message, measured for the form that it is to be written in.
+/// A message, measured for the format in which it will be written.
 public struct StreamRecord {
     /// Bytes that `write` writes.
     public let size: Int
@@ -47,9 +47,9 @@ public struct StreamRecord {
     private let form: Form
 
     private enum Form {
-        /// Lines of text; none for a payload that has to be in base64.
+        /// Lines of text; 0 for a payload that needs base64.
         case event(lines: Int)
-        /// Bytes added by escapes; nil for a payload that has to be in base64.
+        /// Bytes added by escapes; nil for a payload that needs base64.
         case json(escapes: Int?, contentType: UnsafeRawBufferPointer?)
     }
 
@@ -138,7 +138,7 @@ public struct StreamRecord {
 
     // MARK: JSON
 
-    /// Bytes before what a record tells of a loss, but for the digits.
+    /// Bytes before a record's loss members, without the digits of its numbers.
     static let jsonHead = "{\"sequence\":,\"epoch\":\"\",\"timestamp\":\"\"".utf8.count
 
     private static func jsonSize(
@@ -164,7 +164,7 @@ public struct StreamRecord {
             headers += 1
             size += header.jsonSize
         }
-        // Braces, and commas between.
+        // The braces, and the commas between headers.
         return headers == 0 ? size : size + ",\"headers\":{}".utf8.count + headers - 1
     }
 

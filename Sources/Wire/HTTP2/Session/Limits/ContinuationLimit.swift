@@ -1,5 +1,5 @@
-// ContinuationLimit: against a header section that never ends (CVE-2024-27316 and its like). nghttp2 has a limit of its
-// own, but counts a frame again for every read that its header is spread over.
+// ContinuationLimit: guards against header sections that never end (CVE-2024-27316 and similar). nghttp2 has its own
+// limit, but counts a frame once for each read that its header is spread over.
 
 struct ContinuationLimit {
     private var inRow = 0

@@ -1,6 +1,6 @@
-// ControlLimits: against floods of frames that cost the peer nothing to send and us something to read or answer: PING,
-// SETTINGS, PRIORITY, WINDOW_UPDATE, and those that mean nothing here. Busy clients earn theirs: a PING to measure the
-// path goes with received data, as does a WINDOW_UPDATE.
+// ControlLimits: guards against floods of frames that are free for the peer to send but cost us work to read or answer:
+// PING, SETTINGS, PRIORITY, WINDOW_UPDATE, and frames without effect. Busy clients earn an allowance for theirs: they
+// send a PING to measure the path, or a WINDOW_UPDATE, with the data that they receive.
 
 struct ControlLimits {
     private var pings: EarnedMeter
@@ -35,7 +35,7 @@ struct ControlLimits {
     mutating func count(_ head: FrameHead, now: UInt64) -> HTTP2Error? {
         switch head.type {
         case FrameHead.Kind.data where head.length > 0:
-            // Clients send them along with what they have to say.
+            // Clients send WINDOW_UPDATEs together with their own data.
             windowUpdates.earn(1)
             return nil
         case FrameHead.Kind.data, FrameHead.Kind.headers, FrameHead.Kind.resetStream, FrameHead.Kind.continuation:

@@ -1,5 +1,5 @@
-// EmptyDataLimit: against DATA frames that hold nothing and end nothing (CVE-2019-9518): no window bounds them. Frames
-// of padding alone are such too: padding is given back at once.
+// EmptyDataLimit: guards against DATA frames that carry nothing and end nothing (CVE-2019-9518), because no window
+// bounds them. Frames with only padding count too, since padding is returned to the window at once.
 
 struct EmptyDataLimit {
     private var inRow = 0
@@ -7,7 +7,7 @@ struct EmptyDataLimit {
 
     init(_ limits: HTTP2Limits) { limit = limits.maxEmptyData }
 
-    /// A frame that holds something, or opens or ends a stream.
+    /// A frame with content, or one that opens or ends a stream.
     mutating func reset() { inRow = 0 }
 
     mutating func countEmpty() -> HTTP2Error? {

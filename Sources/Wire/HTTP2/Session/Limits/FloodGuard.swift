@@ -1,14 +1,14 @@
-// FloodGuard: the limits against attacks, asked once for each frame that comes, and their counters.
+// FloodGuard: the limits against attacks, checked once for each received frame, and their counters.
 
-/// What has been counted on a connection since it began.
+/// Counters of a connection since it began.
 public struct HTTP2Counters: Equatable, Sendable {
-    /// Frames of any type that came.
+    /// Frames received, of any type.
     public var frames: UInt64 = 0
-    /// Requests told to the owner.
+    /// Requests delivered to the owner.
     public var requests: UInt64 = 0
-    /// RST_STREAM frames that came.
+    /// RST_STREAM frames received.
     public var resets: UInt64 = 0
-    /// Streams ended because of the peer's errors; those over `maxStreams` and `maxHeaderList` among them.
+    /// Streams ended because of the peer's errors, including those over `maxStreams` and `maxHeaderList`.
     public var streamErrors: UInt64 = 0
     /// Streams refused because `maxStreams` were open.
     public var refused: UInt64 = 0
@@ -24,7 +24,7 @@ public struct HTTP2Counters: Equatable, Sendable {
     public var windowUpdates: UInt64 = 0
     /// DATA frames held back because the peer's window was tiny.
     public var heldData: UInt64 = 0
-    /// The limit that ended the connection, if one did.
+    /// The limit that ended the connection, if any.
     public var broken: HTTP2Limit?
 }
 
@@ -46,13 +46,13 @@ struct FloodGuard {
         control = ControlLimits(limits)
     }
 
-    // MARK: What comes
+    // MARK: Received
 
     /// Counts a frame before it is read.
     ///
     /// - Parameters:
-    ///   - late: its stream was open once and is not any more.
-    ///   - answered: its stream is open, and has a response.
+    ///   - late: its stream was once open but no longer is.
+    ///   - answered: its stream is open and has a response.
     mutating func received(_ head: FrameHead, late: Bool, answered: Bool, now: UInt64) -> HTTP2Error? {
         counters.frames += 1
         if let error = continuations.count(head) ?? control.count(head, now: now) { return error }
@@ -63,14 +63,14 @@ struct FloodGuard {
                 if let error = lateData.count(head.length) { return error }
             }
             if head.length == 0 && head.flags & FrameHead.endStream == 0 { return receivedEmptyData() }
-        // Padding may be all there is to a frame: `receivedData` sees that.
+        // A frame may consist of padding only: `receivedData` handles that.
         case FrameHead.Kind.headers:
             emptyData.reset()
             if late { return control.countMeaningless(now: now) }
         case FrameHead.Kind.continuation: counters.continuations += 1
         case FrameHead.Kind.resetStream:
             counters.resets += 1
-            // A stream that has gone was answered, or has been counted when it was refused.
+            // An ended stream had a response, or was counted when it was refused.
             if late { return control.countMeaningless(now: now) }
             return answered ? nil : resets.count(now: now)
         case FrameHead.Kind.ping: counters.pings += 1
@@ -87,7 +87,7 @@ struct FloodGuard {
         control.receivedRequest()
     }
 
-    /// A DATA frame held something or ended its stream.
+    /// A DATA frame had content or ended its stream.
     mutating func receivedData() { emptyData.reset() }
 
     mutating func receivedEmptyData() -> HTTP2Error? {
@@ -95,16 +95,16 @@ struct FloodGuard {
         return emptyData.countEmpty()
     }
 
-    /// The peer made an error for which its stream ends.
+    /// The peer made an error that ends its stream.
     mutating func streamError(now: UInt64) -> HTTP2Error? {
         counters.streamErrors += 1
         return resets.count(now: now)
     }
 
-    /// A stream ended on which the peer may still have sent `window` bytes.
+    /// A stream ended; the peer may still have sent `window` bytes on it.
     mutating func streamEnded(window: Int) { lateData.ended(window: window) }
 
-    // MARK: What goes
+    // MARK: Sent
 
     mutating func sentData(_ length: Int) { control.sentData(length) }
     mutating func sentHeaders() { control.sentHeaders() }

@@ -1,5 +1,7 @@
-// LateDataLimit: bounds body bytes on streams that have ended. A peer that has not yet heard of a stream's end may send
-// what the stream's window still allowed, and not a byte more; what is beyond comes from one that does not care.
+// LateDataLimit: bounds body bytes on streams that have ended. A peer that does not yet know of a stream's end may send
+// what the stream's window still allowed. More than that comes from a peer that ignores the end.
+
+import ForebayWire
 
 struct LateDataLimit {
     private var allowance = 0
@@ -10,7 +12,7 @@ struct LateDataLimit {
         most = overflow ? .max / 2 : product
     }
 
-    /// A stream ended on which the peer might still have sent `window` bytes.
+    /// A stream ended; the peer may still have sent `window` bytes on it.
     mutating func ended(window: Int) {
         allowance = min(allowance + max(0, window), most)
     }
@@ -20,7 +22,8 @@ struct LateDataLimit {
         guard allowance < 0 else { return nil }
         return HTTP2Error(
             .streamClosed,
-            "DATA came on streams that have ended, more than was on its way: stop sending at RST_STREAM.",
+            ErrorWord.protocol.text(
+                "More DATA came on ended streams than was in flight: stop sending after RST_STREAM."),
             limit: .lateData)
     }
 }

@@ -1,5 +1,5 @@
-// RateMeter: how many of something came lately. A window is counted in eight slots, of which the oldest is dropped when
-// a new one begins: no more than the limit passes within any window, and what is older than 8/7 of one is forgotten.
+// RateMeter: a rate limit over a sliding window. The window is counted in eight slots, and the oldest is dropped when a
+// new one begins. No window contains more than the limit, and counts older than 8/7 of a window are forgotten.
 
 struct RateMeter {
     private static let slots = 8
@@ -15,7 +15,7 @@ struct RateMeter {
         slotLength = max(1, window / UInt64(Self.slots - 1))
     }
 
-    /// Counts one more; false when that is beyond the limit. A clock that steps back is as one that stands.
+    /// Counts one more; false if that exceeds the limit. A clock that steps back is treated as if it had stopped.
     mutating func count(now: UInt64) -> Bool {
         let slot = now / slotLength
         if slot > newest {
@@ -33,9 +33,9 @@ struct RateMeter {
     }
 }
 
-/// A meter beside which something earned by other frames is free.
+/// A meter that does not count what other frames have earned.
 struct EarnedMeter {
-    /// What is earned can be saved up to this.
+    /// The most that can be saved up.
     private static let maxEarned = 10_000
 
     private var meter: RateMeter

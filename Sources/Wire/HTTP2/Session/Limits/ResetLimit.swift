@@ -1,6 +1,6 @@
-// ResetLimit: against rapid reset (CVE-2023-44487) – a stream that is opened and reset at once costs its peer nothing
-// and is below every limit on open streams. What the peer makes us reset counts as if it had done so itself. A stream
-// whose response had begun was no such: its reset is how a client ends a subscription, and is not counted.
+// ResetLimit: guards against rapid reset (CVE-2023-44487). A stream that is opened and reset at once costs its peer
+// nothing and stays below every limit on open streams. Resets that the peer forces us to send count as its own. The
+// reset of a stream whose response has begun does not count: that is how a client ends a subscription.
 
 struct ResetLimit {
     private var meter: RateMeter

@@ -1,7 +1,7 @@
-// TinyDataLimit: against a dribbling reader (CVE-2019-9511), which opens its windows by a few bytes at a time, so that
-// a long body costs us a frame for each few bytes. A frame that such a window cuts short needs a token; without one the
-// stream waits for more room, or for the next token. So a reader with small windows is served, slowly, and a reader
-// whose window happens to end in a few bytes notices nothing.
+// TinyDataLimit: guards against a slow reader (CVE-2019-9511) that opens its windows by a few bytes at a time, so that
+// a long body costs us a frame for each few bytes. A frame cut short by such a window needs a token; without one, the
+// stream waits for more room or for the next token. A reader with small windows is thus served slowly, and a reader
+// whose window just happens to end within a few bytes is not affected.
 
 struct TinyDataLimit {
     private var tokens: Int
@@ -15,10 +15,10 @@ struct TinyDataLimit {
         interval = max(1, limits.tinyInterval)
     }
 
-    /// When the next token comes, if none is left.
+    /// When the next token is available, if none is left.
     var next: UInt64? { tokens > 0 ? nil : refilled &+ interval }
 
-    /// Takes a token, if there is one.
+    /// Takes a token; false if there is none.
     mutating func take(now: UInt64) -> Bool {
         if now > refilled {
             let grown = (now - refilled) / interval
