@@ -38,7 +38,7 @@ def at_every_place(address, direction: str, hold, first=1):
     with ThreadPoolExecutor(AT_ONCE) as threads:
         came_back = sum(threads.map(cut_at, places))
     # Messages are not always batched in the same way, and the total length varies. Losing the last bytes has no effect.
-    print(f"{came_back} came back of {len(places)}")
+    print(f"{came_back} of {len(places)} clients resumed")
     assert 0.8 * len(places) <= came_back and len(places) > 80
 
 
