@@ -12,7 +12,7 @@ public struct Fields {
 
     public init(_ node: Node, of path: String) throws(Fault) {
         guard case .mapping(let entries) = node.content else {
-            throw Fault(node.place, "\(path): each element must be a mapping; write - KEY: VALUE and further keys below")
+            throw Fault(node.place, "\(path): each element must be a mapping; write - KEY: VALUE and more keys below")
         }
         place = node.place
         self.path = path

@@ -61,8 +61,8 @@ struct FailureTally {
     }
 }
 
-/// Frequent records of the engine, from any thread: one line per second and kind. `attempts` is the number of records in
-/// the line; the rest is as in `FailureTally`.
+/// Frequent records of the engine, from any thread: one line per second and kind. `attempts` is the number of records
+/// that the line stands for; the rest is as in `FailureTally`.
 final class FrequentRecords: @unchecked Sendable {
     /// Kinds of records that are tallied; records of further kinds are written directly.
     static let kinds = 8

@@ -1,5 +1,5 @@
-// LogWriter: a separate thread between the broker and the log's descriptor, so that a stalled reader or a full disk stops
-// only the log. Lost lines are counted, and reported as soon as lines can be written again.
+// LogWriter: a separate thread between the broker and the log's descriptor, so that a stalled reader or a full disk
+// stops only the log. Lost lines are counted, and reported as soon as lines can be written again.
 
 import EventLoop
 import Glibc
@@ -35,8 +35,8 @@ final class LogWriter: Sendable {
     /// Waits until the buffer is at most half full, or until `deadline` on the monotonic clock.
     func waitForRoom(until deadline: UInt64) { state.waitForRoom(until: deadline) }
 
-    /// Accepts no more lines, and waits until everything is written or `timeout` nanoseconds have passed. The descriptor
-    /// may be closed only if this returned true.
+    /// Accepts no more lines, and waits until everything is written or `timeout` nanoseconds have passed. The
+    /// descriptor may be closed only if this returned true.
     @discardableResult
     func close(timeout: UInt64) -> Bool {
         state.close()
@@ -44,8 +44,8 @@ final class LogWriter: Sendable {
     }
 }
 
-/// The descriptor. Lines lost in failed writes are reported ahead of the next lines that are written, for example when a
-/// full disk has space again.
+/// The descriptor. Lines lost in failed writes are reported ahead of the next lines that are written, for example when
+/// a full disk has space again.
 private struct LogOutput {
     let descriptor: Int32
     let dropped: @Sendable (Int, SystemError?) -> String
@@ -101,8 +101,8 @@ private struct LogOutput {
     }
 }
 
-/// Lines that wait to be written. A mutex is sufficient because log lines are rare, and the thread sanitizer understands
-/// pthread mutexes. Unchecked because the mutex guards every field.
+/// Lines that wait to be written. A mutex is sufficient because log lines are rare, and the thread sanitizer
+/// understands pthread mutexes. Unchecked because the mutex guards every field.
 private final class LogBuffer: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
