@@ -1,5 +1,5 @@
-// AccessChanges: the access changes of a reload, as log lines: one for each user, with every pattern that was added to a
-// permission or withdrawn. Pure. Passwords, tokens and keys are compared but never logged.
+// AccessChanges: the access changes of a reload, as log lines: one for each user, with every pattern that was added to
+// a permission or withdrawn. Pure. Passwords, tokens and keys are compared but never logged.
 
 import Access
 import Core

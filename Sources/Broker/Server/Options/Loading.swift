@@ -1,5 +1,5 @@
-// Loading: merges settings from the file, the environment and the command line, in ascending precedence, and records the
-// origin of each. Pure, so tables can test it; ConfigurationFile.swift reads the file.
+// Loading: merges settings from the file, the environment and the command line, in ascending precedence, and records
+// the origin of each. Pure, so tables can test it; ConfigurationFile.swift reads the file.
 
 import Access
 import Configuration
@@ -223,7 +223,7 @@ struct Loader {
     }
 
     /// Other programs use variables with this prefix, such as `forebay` and orchestrators that announce services. So
-    /// an unknown name is an error for none of them, and a warning only if it resembles a known one.
+    /// an unknown name is no error. It produces a warning if it resembles a known one.
     private mutating func warnOfVariable(_ name: String) {
         if name == ConfigurationFile.variable { return }
         let word = name.dropFirst(Loader.prefix.count).lowercased().split(separator: "_").joined(separator: "-")
