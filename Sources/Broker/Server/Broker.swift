@@ -83,7 +83,7 @@ public enum Broker {
         if CertificateWatch.hasEnded(validity, wall: now) {
             let end = CertificateWatch.date(validity.ends)
             throw UsageError(
-                "the certificate of \(validity.subject) expired at \(end): clients that verify it will refuse it; renew it")
+                "the certificate of \(validity.subject) expired at \(end): clients that verify it will refuse it")
         }
         if let fault = CertificateWatch.fault(validity, wall: now) {
             complain("the certificate of \(validity.subject) needs renewal: \(fault)")

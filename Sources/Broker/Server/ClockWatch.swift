@@ -1,4 +1,4 @@
-// ClockWatch: detects jumps of the wall clock, because the clock was set or the machine was suspended. Retention by age,
+// ClockWatch: detects jumps of the wall clock, when the clock is set or the machine was suspended. Retention by age,
 // tokens and certificates depend on that clock.
 
 import Core

@@ -1,5 +1,5 @@
-// FileShares: divides the file descriptors that the process may open. The kernel assigns the lowest free number to a new
-// descriptor, so descriptors are reserved by not using the highest numbers:
+// FileShares: divides the file descriptors that the process may open. The kernel assigns the lowest free number to a
+// new descriptor, so descriptors are reserved by not using the highest numbers:
 //
 //     0 ── connections, listeners, refused and lingering sockets ── admin.lowerBound ── the admin listener's ── limit
 

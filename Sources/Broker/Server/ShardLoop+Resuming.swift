@@ -5,7 +5,7 @@ import EventLoop
 import Glibc
 
 extension ShardLoop {
-    /// Passes on sockets that the engine has released. This happens at once, so that nothing more is read from them here.
+    /// Passes on sockets that the engine has released. Called at once, so that nothing more is read from them here.
     func sendHandovers() {
         var handovers: [Handover] = []
         swap(&handovers, &shard.effects.handovers)

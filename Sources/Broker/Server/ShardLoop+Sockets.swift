@@ -26,7 +26,7 @@ extension ShardLoop {
         guard let connection = connections.remove(id) else { return }
         if let micro = connection.micro { micro.daemon.drop(micro) } else { close(connection.fd) }
         context.connections.remove()
-        let reason = connection.tls?.failure ?? (error == 0 ? "the peer closed the connection" : SystemError.text(of: error))
+        let reason = connection.tls?.failure ?? (error == 0 ? "the peer disconnected" : SystemError.text(of: error))
         shard.lost(id, reason: reason, now: now)
     }
 }
