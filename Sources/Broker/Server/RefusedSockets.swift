@@ -1,5 +1,5 @@
-// RefusedSockets: connections that are refused because of a limit, or while the broker drains. Each is sent an answer in
-// its protocol, so that its client learns the reason, and lingers until the client has read it. They belong to the
+// RefusedSockets: connections that are refused because of a limit, or while the broker drains. Each is sent an answer
+// in its protocol, so that its client learns the reason, and lingers until the client has read it. They belong to the
 // acceptor's thread, do not count as connections, and use a bounded number of sockets: a flood of them stalls nobody.
 //
 //     refused ──RSocket──▶ answered ──▶ lingering ──▶ closed
@@ -19,7 +19,8 @@ struct RefusedConnection: Sendable {
 }
 
 struct RefusedSockets {
-    /// Maximum number of sockets that wait for their first bytes, and of those that linger. Beyond it, the oldest is closed.
+    /// Maximum number of sockets that wait for their first bytes, and of those that linger. Beyond it, the oldest is
+    /// closed.
     static let limit = 1024
 
     private let limit: Int

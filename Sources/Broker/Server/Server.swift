@@ -1,5 +1,5 @@
-// Server: a running broker. Its threads are an acceptor, one loop per shard, the login threads and the admin thread. They
-// share only inboxes, the log and counters.
+// Server: a running broker. Its threads are an acceptor, one loop per shard, the login threads and the admin thread.
+// They share only inboxes, the log and counters.
 //
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
 //         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
@@ -15,8 +15,8 @@ import TLS
 /// A broker in this process.
 public final class Server: Sendable {
     public struct Configuration: Sendable {
-        /// Addresses for RSocket and HTTP clients; port 0 picks a free port, nil turns the listener off. At least one is
-        /// needed.
+        /// Addresses for RSocket and HTTP clients; port 0 picks a free port, nil turns the listener off. At least one
+        /// is needed.
         public var listen: Endpoint?
         public var http: Endpoint?
         /// Address of the admin listener; nil turns it off.

@@ -36,8 +36,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     let http1 = HTTP1Drivers<Shard>()
     /// HTTP/1.1 connections whose client has closed its sending side, which the library may have missed.
     var ended: [ConnectionID] = []
-    /// Sockets that arrived for connections of this loop. They are adopted only after bytes read from other sockets have
-    /// been handled, because those may have come from a socket that is being replaced.
+    /// Sockets that arrived for connections of this loop. They are adopted only after bytes read from other sockets
+    /// have been handled, because those may have come from a socket that is being replaced.
     var arrivals: [(MovedSocket, Handover)] = []
     /// Connections with bytes to read that the poller does not know about, because TLS has buffered them.
     var unread: [ConnectionID] = []

@@ -1,5 +1,5 @@
-// HTTP1Driver: connects an engine with libmicrohttpd. It passes heads and bodies to the engine, and fetches answers when
-// the engine has them. If an answer is a stream, its connection leaves the library.
+// HTTP1Driver: connects an engine with libmicrohttpd. It passes heads and bodies to the engine, and fetches answers
+// when the engine has them. If an answer is a stream, its connection leaves the library.
 
 import CMicroHTTPD
 import Core
@@ -102,8 +102,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.takeOver(connection)
     }
 
-    /// Answers a request that is not complete. The library accepts no answer before the end of a request, so it is written
-    /// directly, and the connection ends. Nothing has been written before it, and nothing can follow it.
+    /// Answers a request that is not complete. The library accepts no answer before the end of a request, so it is
+    /// written directly, and the connection ends. Nothing has been written before it, and nothing can follow it.
     private func answerEarly(_ connection: MicroConnection, atOnce: Bool) {
         guard let answer = shard.answer(on: connection.id, atOnce: atOnce, now: loop.now) else { return }
         if answer.isStream { return loop.takeOver(connection) }

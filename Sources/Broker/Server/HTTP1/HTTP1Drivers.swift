@@ -1,5 +1,5 @@
-// HTTP1Drivers: the library's instances of one loop. Some of the library's operations iterate over all connections of an
-// instance, so each instance has at most `HTTP1Drivers.most`.
+// HTTP1Drivers: the library's instances of one loop. Some of the library's operations iterate over all connections of
+// an instance, so each instance has at most `HTTP1Drivers.most`.
 
 import Core
 import EventLoop

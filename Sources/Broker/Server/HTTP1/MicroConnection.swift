@@ -43,8 +43,8 @@ final class MicroConnection {
     }
 
     /// Suspends it until there is an answer. When a connection is resumed, the library still expects what it expected
-    /// before: here, more of the request. It would take an end of stream that has come meanwhile for a truncated request.
-    /// So the first call lets the library ask again, after which it expects only the answer.
+    /// before: here, more of the request. It would take an end of stream that has come meanwhile for a truncated
+    /// request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
         if isSettled { suspend() } else { isSettled = true }
     }
@@ -55,8 +55,8 @@ final class MicroConnection {
         MHD_suspend_connection(handle)
     }
 
-    /// Identifies the connection whose request the library is about to refuse because of its head: the head is complete,
-    /// but there was neither a callback nor an answer.
+    /// Identifies the connection whose request the library is about to refuse because of its head: the head is
+    /// complete, but there was neither a callback nor an answer.
     var isRefused: Bool {
         stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
     }
@@ -110,7 +110,8 @@ final class MicroConnection {
         guard let response else { return false }
         // Must come first, because it makes the library forget its flags for other headers.
         if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
-        // The answer to HEAD of a stream. If it were chunked, the library would send an end of body, which HEAD must not have.
+        // The answer to HEAD of a stream. If it were chunked, the library would send the end of a body, which HEAD must
+        // not have.
         if answer.length == nil { fb_mhd_end_behind(response) }
         for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
         let done = MHD_queue_response(handle, UInt32(answer.status), response)

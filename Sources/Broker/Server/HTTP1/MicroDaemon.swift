@@ -2,8 +2,8 @@
 // listening socket nor a thread: connections are added to it, and `run` lets it read, call back and write when its
 // descriptor is readable or it is due.
 //
-// A connection that waits for its answer is suspended: the library does not watch its socket until it is resumed, so the
-// loop must watch it for disconnection. Each resumption makes the library iterate over all suspended connections.
+// A connection that waits for its answer is suspended: the library does not watch its socket until it is resumed, so
+// the loop must watch it for disconnection. Each resumption makes the library iterate over all suspended connections.
 // Therefore a connection whose answer is a stream, which may last, is released together with its socket.
 //
 //     idle ──head──▶ uploading ──end──▶ waiting ──answer──▶ answering ──▶ idle
@@ -28,8 +28,8 @@ class MicroDaemon {
         case end
     }
 
-    /// Bytes that the library allocates for a connection: for the head of a request, and then for a piece of the answer.
-    /// It clears them between requests, so this is not much more than the maximum size of a head.
+    /// Bytes that the library allocates for a connection: for the head of a request, and then for a piece of the
+    /// answer. It clears them between requests, so this is not much more than the maximum size of a head.
     static let memory = Limits.http1Memory
     /// Bytes of a body of known length that are requested at a time.
     static let piece = 16 << 10
@@ -103,8 +103,8 @@ class MicroDaemon {
         resume(connection)
     }
 
-    /// Takes a client's socket from the library, which finds a dead one in its place and drops the connection. Must not be
-    /// called from the library's callbacks.
+    /// Takes a client's socket from the library, which finds a dead one in its place and drops the connection. Must not
+    /// be called from the library's callbacks.
     /// - Returns: another descriptor of the socket; nil if the process cannot open more, in which case nothing changes.
     func release(_ connection: MicroConnection) -> Int32? {
         guard connection.handle != nil, let copy = Socket.duplicate(connection.fd) else { return nil }
@@ -121,8 +121,8 @@ class MicroDaemon {
         drop(connection)
     }
 
-    /// Lets the library handle its connections once: each advances by one step, and an answer takes a few. Callbacks are
-    /// made only from here.
+    /// Lets the library handle its connections once: each advances by one step, and an answer takes a few. Callbacks
+    /// are made only from here.
     func run() {
         isDue = false
         MHD_run(daemon)
@@ -158,8 +158,8 @@ class MicroDaemon {
     /// - Parameter isClean: whether all parsers agree about the lines of the head.
     func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
 
-    /// The head of a request is complete, but the length of its body is unknown. The library's answer must not reach the
-    /// client; `stage` becomes `discarding`.
+    /// The head of a request is complete, but the length of its body is unknown. The library's answer must not reach
+    /// the client; `stage` becomes `discarding`.
     func refuseLength(of connection: MicroConnection) {}
 
     /// A piece of the body has arrived.
@@ -241,8 +241,8 @@ private func handleRequest(
 ) -> MHD_Result {
     let connection = connection(handle)
     if connection.isDropped {
-        // If a connection is refused in the middle of a body, the library leaks it together with its socket. Instead, it
-        // will find the socket at its end of stream.
+        // If a connection is refused in the middle of a body, the library leaks it together with its socket. Instead,
+        // it will find the socket at its end of stream.
         if count!.pointee == 0 { return .NO }
         count!.pointee = 0
         return .YES

@@ -28,8 +28,8 @@ extension ShardLoop {
     }
 
     /// The library takes a read that is shorter than its buffer for all data, and never sees an end of stream that came
-    /// with the last bytes. This repeats the end of stream until the library has closed the connection. No more data can
-    /// arrive after the end. Handles a limited number of connections per call, round robin.
+    /// with the last bytes. This repeats the end of stream until the library has closed the connection. No more data
+    /// can arrive after the end. Handles a limited number of connections per call, round robin.
     func tellEnds() {
         let told = Array(ended.prefix(ShardLoop.endsAtATime))
         ended.removeFirst(told.count)
@@ -42,8 +42,8 @@ extension ShardLoop {
 
     private static var endsAtATime: Int { 1024 }
 
-    /// Peeks at the first bytes. HTTP/2's preface begins with a method that HTTP/1.1 reserves for it (RFC 9113, 11.6), and
-    /// no other method has the same first four bytes.
+    /// Peeks at the first bytes. HTTP/2's preface begins with a method that HTTP/1.1 reserves for it (RFC 9113, 11.6),
+    /// and no other method has the same first four bytes.
     private func decide(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         let fd = connection.pointee.fd
         let preface: StaticString = "PRI "
@@ -78,8 +78,8 @@ extension ShardLoop {
         shard.lost(id, reason: "the client does not speak HTTP", now: now)
     }
 
-    /// Queues connections that arrive faster than they are served. Otherwise they would pile up in the library, each with
-    /// its memory, and those already closed by their clients could not be distinguished from the others.
+    /// Queues connections that arrive faster than they are served. Otherwise they would pile up in the library, each
+    /// with its memory, and those already closed by their clients could not be distinguished from the others.
     private func admitHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.kind = .newcomer
         watch(connection.pointee.fd, id, [])
