@@ -1,4 +1,4 @@
-// AdminLogin: authorizes requests to the admin listener. They need the permission to control their topic, which
+// AdminLogin: checks who may use the admin listener. Requests need the permission to control their topic, which
 // everyone has unless users or anonymous permissions are configured. Users are identified as over plain HTTP, by a
 // certificate or by credentials, which the login threads check.
 

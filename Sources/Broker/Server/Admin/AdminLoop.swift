@@ -148,7 +148,7 @@ final class AdminLoop {
                 enqueue(client, user: user)
             case .wait: break
             case .refuse(let refusal):
-                // The user is authenticated but not authorized.
+                // The user is known but lacks the permission.
                 if refusal.result == .denied { noteLogin(of: client) }
                 client.job = nil
                 refuse(client, refusal)

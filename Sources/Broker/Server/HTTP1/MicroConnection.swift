@@ -108,7 +108,7 @@ final class MicroConnection {
         let context = Unmanaged.passUnretained(self).toOpaque()
         let response = MHD_create_response_from_callback(length, MicroDaemon.piece, readBody, context, nil)
         guard let response else { return false }
-        // Must come first, because it makes the library forget its flags for other headers.
+        // Must come first, because it makes the library forget which other headers there are.
         if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
         // The answer to HEAD of a stream. If it were chunked, the library would send the end of a body, which HEAD must
         // not have.

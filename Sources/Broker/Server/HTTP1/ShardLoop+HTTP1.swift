@@ -116,8 +116,8 @@ extension ShardLoop {
         connection.pointee.micro = micro
     }
 
-    /// Closes a connection during a drain: refuses the client's request if it has not been read, or if the library has
-    /// read only its beginning.
+    /// Refuses the request of a connection that is closed during a drain, if the request has not been read, or the
+    /// library has read only its beginning.
     func answerUnread(_ connection: Connection) {
         switch connection.kind {
         case .undecided, .newcomer: break

@@ -101,6 +101,6 @@ enum AccessChanges {
         return fields
     }
 
-    /// Patterns contain no spaces or commas.
+    /// Patterns contain neither spaces nor commas.
     private static func listed(_ patterns: Set<String>) -> String { patterns.sorted().joined(separator: ",") }
 }
