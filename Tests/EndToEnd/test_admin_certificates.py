@@ -65,7 +65,7 @@ def test_a_new_certificate_cuts_nobody_and_its_end_is_told(begin, tmp_path):
         ("O=old,CN=localhost", date(old))]
     warned = told(broker, "TLS certificate needs renewal")
     assert [(one["level"], one["subject"]) for one in warned] == [("warn", "O=old,CN=localhost")]
-    assert warned[0]["cause"] in ("it ends in 4 days", "it ends in 5 days")  # Depending on the second.
+    assert warned[0]["cause"] in ("it expires in 4 days", "it expires in 5 days")  # Depending on the second.
     first = shown(broker.admin)
     line = tls.wrap(socket.create_connection(broker.admin, timeout=DEADLINE), broker.admin)
     line.sendall(GET)
@@ -97,7 +97,7 @@ def test_the_check_of_the_settings_refuses_a_certificate_that_has_ended(start, t
     command = [start.executable(), "-t", "--tls-cert", str(ended), "--tls-key", pair.key]
     done = subprocess.run(command, capture_output=True,
                           text=True, timeout=30)
-    assert done.returncode == 2 and done.stderr.startswith("forebayd: the certificate of CN=old ended at ")
+    assert done.returncode == 2 and done.stderr.startswith("forebayd: the certificate of CN=old expired at ")
     assert done.stdout == ""
 
 
@@ -105,7 +105,7 @@ def test_the_check_of_the_settings_warns_too(start):
     pair = tls.authority().issue(days=1)
     done = subprocess.run([start.executable(), "-t", *pair.options], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0
-    words = "forebayd: the certificate of CN=localhost needs renewal: it ends in "
+    words = "forebayd: the certificate of CN=localhost needs renewal: it expires in "
     assert done.stderr in (words + "less than a day\n", words + "1 day\n")
 
 

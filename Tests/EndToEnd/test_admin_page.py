@@ -127,10 +127,10 @@ def test_it_publishes_and_tails_with_a_valve(broker, page):
     one.until(lambda: "first" in one.text("#messages"), "the retained message comes")
     publisher = broker.peer()
     publisher.numbers("sluice", 2, 21)
-    assert one.text("#flow") == "1 received, 0 asked for"
+    assert one.text("#flow") == "1 received, credit 0"
     one.until(lambda: [row[0] for row in slow(one)] == ["no credit"], "it is slow itself now")
     one.click("#grant-10")
-    one.until(lambda: one.text("#flow").startswith("11 received, 0 asked for"), "ten more come")
+    one.until(lambda: one.text("#flow").startswith("11 received, credit 0"), "ten more come")
     one.value("document.querySelector('#valve').focus()")
     one.press("End")
     one.until(lambda: one.text("#flow").startswith("21 received"), "the valve is open")
@@ -343,7 +343,7 @@ def test_it_is_used_with_the_keyboard_alone(broker, page):
     one = page(dark=True)
     one.until(lambda: shown(one), "the page shows the broker")
     one.press("p")
-    one.until(lambda: one.text("#pause") == "Go on", "p pauses")
+    one.until(lambda: one.text("#pause") == "Resume", "p pauses")
     one.press("p")
     one.press("/")
     assert one.focused() == "subscriptions-find"

@@ -62,8 +62,8 @@ def test_a_variable_names_the_file(start, file):
 
 def test_a_file_in_order_is_told_so(start, file):
     file.write_text("retain: 5\n")
-    assert start.run("-t", "-c", str(file)) == (0, f"forebayd: {file} is in order\n", "")
-    assert start.run("-t", "--retain", "5")[:2] == (0, "forebayd: the settings are in order\n")
+    assert start.run("-t", "-c", str(file)) == (0, f"forebayd: {file} is valid\n", "")
+    assert start.run("-t", "--retain", "5")[:2] == (0, "forebayd: the settings are valid\n")
 
 
 @pytest.mark.parametrize("listener", ["listen", "http", "admin"])
@@ -78,8 +78,8 @@ def test_a_check_finds_what_a_start_would_refuse(start, file, listener):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("retain: 5\nretain-byts: 64M\n", ":2:1: retain-byts is no key; did you mean retain-bytes?"),
-    ("retain: none\n", ":1:9: retain: none is no number from 1 to 2147483647"),
+    ("retain: 5\nretain-byts: 64M\n", ":2:1: retain-byts is not a known key; did you mean retain-bytes?"),
+    ("retain: none\n", ":1:9: retain: none is not a number from 1 to 2147483647"),
     ("retain: 5\n\tthreads: 2\n", ":2:1: this is not YAML: "),
     ("retain: &a 5\n", ":1:9: anchors"),
     ("topics:\n  - match: a.>.b\n", ":2:12: topics.match: a.>.b is no pattern"),
@@ -198,8 +198,9 @@ def test_a_broken_file_leaves_everything_as_it_was(start, connect, file):
     peer = connect(own)
     sub = peer.subscribe("t")
     peer.joined("t", 1)
-    for text, why in [("retain: 3\nretian: 4\n", ":2:1: retian is no key"), ("retain: [3\n", "this is not YAML"),
-                      ("retain: 3\nlisten: off\nhttp: 1\n", ":3:7: http: 1 is no address")]:
+    for text, why in [("retain: 3\nretian: 4\n", ":2:1: retian is not a known key"),
+                      ("retain: [3\n", "this is not YAML"),
+                      ("retain: 3\nlisten: off\nhttp: 1\n", ":3:7: http: 1 is not an address")]:
         file.write_text(text)
         reload(own, "reload refused")
         last = told(own, "reload refused")[-1]
@@ -365,4 +366,4 @@ def test_output_that_cannot_be_written_is_a_failure(start, words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([start.executable(), *words], stdout=full, stderr=subprocess.PIPE, input=b"word\n")
     assert (done.returncode, done.stderr) == (
-        1, b"forebayd: the output cannot be written: No space left on device\n")
+        1, b"forebayd: cannot write the output: No space left on device\n")

@@ -181,7 +181,7 @@ def test_a_time_limit(start, connect, topic):
         pass
     assert own.process.wait(15) == 0
     assert 9 < time.monotonic() - began
-    assert any('"time over"' in line for line in own.log)
+    assert any('"timeout"' in line for line in own.log)
 
 
 @pytest.mark.grpc

@@ -182,7 +182,7 @@ def endless(*requests):
 @pytest.mark.parametrize("algorithm, material, words", [
     ("RS256", "ES256", "RS256 takes an RSA key"), ("ES256", "EdDSA", "ES256 takes a key on the curve P-256"),
     ("EdDSA", "RS256", "EdDSA takes an Ed25519 key"), ("HS256", "RS256", "HS256 takes a secret"),
-    ("RS256", "HS256", "there is no public key as PEM"),
+    ("RS256", "HS256", "the file contains no public key in PEM"),
 ])
 def test_keys_that_do_not_fit_are_refused_at_the_start(start, tmp_path, algorithm, material, words):
     (tmp_path / "key").write_bytes(public(material))

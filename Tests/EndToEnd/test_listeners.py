@@ -46,14 +46,14 @@ def test_rsocket_is_spoken_where_http_is_off(start, topic):
 def test_a_taken_port_is_named_with_its_option(start, broker, option, other, name):
     port = broker.address[1]
     assert start.refusal(option, f"127.0.0.1:{port}", other, "127.0.0.1:0") == (
-        1, f"forebayd: port {port} for {name} is taken: stop the other process or choose {option} 127.0.0.1:0")
+        1, f"forebayd: port {port} for {name} is in use: stop the other process or set {option} 127.0.0.1:0")
 
 
 def test_a_taken_port_of_the_file_is_named_by_its_key(start, broker, tmp_path):
     file, port = tmp_path / "b.yaml", broker.address[1]
     file.write_text(f"listen: 127.0.0.1:{port}\n")
     assert start.refusal("-c", str(file), "--http", "off", "--admin", "off") == (
-        1, f"forebayd: port {port} for RSocket is taken: stop the other process or choose listen: 127.0.0.1:0")
+        1, f"forebayd: port {port} for RSocket is in use: stop the other process or set listen: 127.0.0.1:0")
 
 
 def test_nothing_to_listen_on_is_wrong_usage(start):
@@ -63,7 +63,7 @@ def test_nothing_to_listen_on_is_wrong_usage(start):
 
 def test_one_port_for_both_is_wrong_usage(start):
     code, words = start.refusal("--listen", "127.0.0.1:7000", "--http", "127.0.0.1:7000")
-    assert code == 2 and "give them different ports" in words
+    assert code == 2 and "choose different ports" in words
 
 
 def test_handshakes_that_come_to_no_end_are_counted(begin):

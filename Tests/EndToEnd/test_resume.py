@@ -87,7 +87,7 @@ def test_an_error_on_stream_0_ends_the_session(broker, b, topic):
     b.joined(topic, 1)
     this.end()
     b.joined(topic, 0)
-    refused(this, "no such session")
+    refused(this, "session does not exist")
 
 
 # Refusals, which change nothing
@@ -115,10 +115,10 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.until(lambda: this.count(1) == 2)
     assert this.received == 14
     this.close()
-    refused(this, "no such session", token=secrets.token_bytes(16))
-    refused(this, "no such session", token=this.token + b"x")
-    refused(this, "cannot go on from position 8, where no frame begins", server=8)
-    refused(this, "cannot go on from position 21, which is ahead: what was sent ends at 14", server=21)
+    refused(this, "session does not exist", token=secrets.token_bytes(16))
+    refused(this, "session does not exist", token=this.token + b"x")
+    refused(this, "cannot continue from position 8, which is not the beginning of a frame", server=8)
+    refused(this, "cannot continue from position 21, which is ahead of the 14 bytes that were sent", server=21)
     refused(this, f"from position {len(request) - 3} on", client=len(request) - 2)
     # None of that harmed it; and rsocket-js sends version 0.1.
     this.resume(version=(0, 1))
@@ -126,7 +126,7 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.until(lambda: this.count(1) == 3)
     # It cannot get again what it has acknowledged.
     this.greet()
-    refused(this, "cannot go on from position 7, as what was sent from there on is not kept any more", server=7)
+    refused(this, "cannot continue from position 7, because what was sent from there on is no longer kept", server=7)
     this.resume()
     this.end()
 
@@ -204,7 +204,7 @@ def test_nobody_comes_back_in_time(begin, topic):
     this.close()
     eventually(lambda: figures(broker)["forebay_sessions_detached"], lambda count: count == 1)
     b.joined(topic, 0)
-    refused(this, "no such session")
+    refused(this, "session does not exist")
     assert figures(broker)["forebay_sessions_detached"] == 0
     assert figures(broker)['forebay_resumptions_total{result="refused"}'] == 1
     assert figures(broker)['forebay_limit_reached_total{limit="resume-time"}'] == 1
@@ -244,7 +244,7 @@ def test_over_tls_the_certificate_must_be_the_same(begin, topic):
     this.send(raw.request(raw.REQUEST_RESPONSE, 1, b"a", raw.route(topic)))
     this.until(lambda: this.count(1) == 1)
     this.pair = other
-    refused(this, "no such session")
+    refused(this, "session does not exist")
     this.pair = mine
     # Over a socket on either thread.
     for stream in (3, 5, 7):

@@ -1,24 +1,24 @@
-// AccessSettings: users, permissions and keys as an administrator writes them down, and what can be wrong with them.
+// AccessSettings: users, permissions and keys as configured by an administrator, and their validation.
 
 import Core
 
-/// The settings of who may do what. Names of keys in the configuration are those of the fields.
+/// The access settings. The configuration's keys have the same names as the fields.
 public struct AccessSettings: Sendable, Equatable {
     public var users: [UserSettings] = []
-    /// What peers without credentials may do. Nil: nothing if there are users or keys, and everything if not.
+    /// What clients without credentials may do. If nil: nothing when there are users or keys, otherwise everything.
     public var anonymous: PermissionSettings?
     public var jwt = JWTSettings()
 
     public init() {}
 
-    /// Nobody has to say who it is.
+    /// Clients need no credentials.
     public var isOpen: Bool { users.isEmpty && jwt.keys.isEmpty }
 
-    /// Users that one configuration may have.
+    /// Maximum number of users in a configuration.
     public static let mostUsers = 10_000
 }
 
-/// Patterns of topics, by permission.
+/// Topic patterns for each permission.
 public struct PermissionSettings: Sendable, Equatable {
     public var publish: [String] = []
     public var subscribe: [String] = []
@@ -32,7 +32,7 @@ public struct PermissionSettings: Sendable, Equatable {
         self.block = block
     }
 
-    /// - Parameter place: what the patterns are of, for an error's sentence.
+    /// - Parameter place: prefix of the key's name in error messages.
     func permissions(of place: String) throws(AccessError) -> Permissions {
         Permissions(
             publish: try PermissionSettings.set(publish, "\(place)publish"),
@@ -41,12 +41,12 @@ public struct PermissionSettings: Sendable, Equatable {
             block: try PermissionSettings.set(block, "\(place)block"))
     }
 
-    /// Patterns that one permission may have.
+    /// Maximum number of patterns for one permission.
     public static let mostPatterns = 1_000
 
     private static func set(_ texts: [String], _ place: String) throws(AccessError) -> TopicSet {
         guard texts.count <= mostPatterns else {
-            throw AccessError(place, "it has \(texts.count) patterns; at most \(mostPatterns) are allowed")
+            throw AccessError(place, "\(texts.count) patterns; at most \(mostPatterns) are allowed")
         }
         var patterns: [TopicPattern] = []
         for text in texts {
@@ -60,14 +60,14 @@ public struct PermissionSettings: Sendable, Equatable {
     }
 }
 
-/// A user, with at least one way to show who it is – or none, if JWTs name it.
+/// A user with at least one kind of credential, or with none if JWTs identify it.
 public struct UserSettings: Sendable, Equatable {
     public var name: String
-    /// A hash as crypt(3) makes it: yescrypt, bcrypt, sha512 and their like. `forebayd --hash-password` makes one.
+    /// A hash in the format of crypt(3): yescrypt, bcrypt, sha512 and similar. `forebayd --hash-password` creates one.
     public var password: String?
-    /// The SHA-256 of a token, `sha256:` and 64 hexadecimal digits.
+    /// The SHA-256 of a token: `sha256:` and 64 hexadecimal digits.
     public var token: String?
-    /// The common name in the subject of a client certificate, or all of that.
+    /// The common name in the subject of a client certificate, or the whole subject.
     public var certificate: String?
     public var permissions: PermissionSettings
 
@@ -83,23 +83,23 @@ public struct UserSettings: Sendable, Equatable {
     }
 }
 
-/// Whose JWTs count.
+/// Which JWTs are accepted.
 public struct JWTSettings: Sendable, Equatable {
     public var keys: [JWTKeySettings] = []
-    /// A JWT's `aud` must be or hold this. Nil: a JWT for an audience is refused.
+    /// A JWT's `aud` must be or contain this. If nil, JWTs with an audience are rejected.
     public var audience: String?
-    /// A JWT's `iss` must be this, if it is given.
+    /// If set, a JWT's `iss` must equal this.
     public var issuer: String?
 
     public init() {}
 }
 
-/// A key of JWTs. Each has one algorithm, whatever a JWT says.
+/// A key for verifying JWTs. Each key has one algorithm, regardless of a JWT's header.
 public struct JWTKeySettings: Sendable, Equatable {
-    /// A JWT that names another key by `kid` is not looked at with this one.
+    /// A JWT whose `kid` names another key is not verified with this one.
     public var id: String
     public var algorithm: JWTAlgorithm
-    /// What was read from its file: a public key as PEM, or for HS256 the secret.
+    /// The content of the key's file: a public key in PEM format, or the secret for HS256.
     public var material: [UInt8]
 
     public init(id: String, algorithm: JWTAlgorithm, material: [UInt8]) {
@@ -116,11 +116,11 @@ public enum JWTAlgorithm: String, Sendable, CaseIterable {
     case edDSA = "EdDSA"
 }
 
-/// What is wrong with the settings. It tells no secret.
+/// An error in the settings. It contains no secrets.
 public struct AccessError: Error, Equatable, CustomStringConvertible, Sendable {
-    /// Where, such as `users[2].password`.
+    /// The key, such as `users[2].password`.
     public var place: String
-    /// What, and what to write instead; the words behind a colon.
+    /// The error and how to fix it; follows a colon.
     public var fault: String
 
     public init(_ place: String, _ fault: String) {
@@ -132,10 +132,10 @@ public struct AccessError: Error, Equatable, CustomStringConvertible, Sendable {
 }
 
 extension AccessSettings {
-    /// Everything checked, as a table. The keys come in the order of their settings.
+    /// Validates everything and returns it as a table. The keys are in the order of their settings.
     fileprivate func compiled() throws(AccessError) -> (table: AccessTable, keys: [JWTKey]) {
         guard users.count <= AccessSettings.mostUsers else {
-            throw AccessError("users", "there are \(users.count); at most \(AccessSettings.mostUsers) are allowed")
+            throw AccessError("users", "\(users.count) users; at most \(AccessSettings.mostUsers) are allowed")
         }
         var table: [AccessTable.User] = []
         var seen: [String: String] = [:]
@@ -145,22 +145,22 @@ extension AccessSettings {
             guard !jwt.keys.isEmpty || user.password ?? user.token ?? user.certificate != nil else {
                 throw AccessError(
                     place,
-                    "'\(user.name)' has no password, token or certificate, and no jwt key is there; give it one")
+                    "'\(user.name)' has no password, token or certificate, and there are no jwt keys; give it one")
             }
             for (key, value) in user.unique(compiled) {
                 guard let other = seen.updateValue(user.name, forKey: "\(key) \(value)") else { continue }
                 throw AccessError(
                     "\(place).\(key)",
                     key == "name"
-                        ? "another user is '\(user.name)' already; give each its own name, or write both as one"
-                        : "'\(user.name)' and '\(other)' have the same \(key); give each its own")
+                        ? "there is another user '\(user.name)'; use unique names, or merge the two"
+                        : "'\(user.name)' and '\(other)' have the same \(key); it must be unique")
             }
             table.append(compiled)
         }
         var keys: [JWTKey] = []
         for (index, key) in jwt.keys.enumerated() {
             guard !keys.contains(where: { $0.id == key.id }) else {
-                throw AccessError("jwt.keys[\(index)].id", "another key has the same; give each its own")
+                throw AccessError("jwt.keys[\(index)].id", "another key has the same id; ids must be unique")
             }
             keys.append(try JWTKey(key, place: "jwt.keys[\(index)]"))
         }
@@ -174,14 +174,14 @@ extension AccessSettings {
 extension UserSettings {
     public static let longestName = 128
 
-    /// - Throws: what is wrong with it by itself; the place is the name of a key.
+    /// - Throws: an error in this user's own settings; `place` is the name of a key.
     public func check() throws(AccessError) { _ = try compiled("") }
 
     fileprivate func compiled(_ place: String) throws(AccessError) -> AccessTable.User {
         guard UserSettings.isName(name) else {
             throw AccessError(
                 "\(place)name",
-                "a name has 1 to \(UserSettings.longestName) bytes, and no colon or control character among them")
+                "a name must have 1 to \(UserSettings.longestName) bytes and no colon or control character")
         }
         if let password, let fault = PasswordHash.fault(of: password) { throw AccessError("\(place)password", fault) }
         var digest: [UInt8]?
@@ -190,32 +190,32 @@ extension UserSettings {
             guard digest != nil else {
                 throw AccessError(
                     "\(place)token",
-                    "it is no hash of a token; write sha256: and the 64 hexadecimal digits that "
+                    "not a hash of a token; write sha256: followed by the 64 hexadecimal digits that "
                         + "`printf %s TOKEN | sha256sum` prints")
             }
         }
         if let certificate, certificate.isEmpty {
-            throw AccessError("\(place)certificate", "it is empty; write the common name in the certificate's subject")
+            throw AccessError("\(place)certificate", "empty; write the common name of the certificate's subject")
         }
         return AccessTable.User(
             name: name, password: password, token: digest, certificate: certificate,
             permissions: try permissions.permissions(of: place))
     }
 
-    /// What no two users may have in common.
+    /// The values that must be unique among users.
     fileprivate func unique(_ user: AccessTable.User) -> [(key: String, value: String)] {
         [("name", name)] + (user.token.map { [("token", Digest.hex($0))] } ?? [])
             + (certificate.map { [("certificate", $0)] } ?? [])
     }
 
-    /// Whether that can be a user's name. RFC 7617 leaves out the colon.
+    /// Whether this is a valid user name. RFC 7617 excludes colons.
     static func isName(_ name: String) -> Bool {
         (1...longestName).contains(name.utf8.count)
             && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F && $0 != ":" }
     }
 }
 
-/// Settings that were checked, and what was made of them.
+/// Validated settings and what they compile to.
 public struct AccessRules: Sendable {
     public let settings: AccessSettings
     public let table: AccessTable
@@ -232,6 +232,6 @@ public struct AccessRules: Sendable {
         keys = []
     }
 
-    /// Everybody may do everything.
+    /// Everyone may do everything.
     public static let open = AccessRules()
 }

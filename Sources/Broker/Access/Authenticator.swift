@@ -1,25 +1,25 @@
-// Authenticator: credentials in, a user out. Slow where passwords are concerned, so whoever drives it keeps it off the
-// threads that carry messages. No clock of its own, no I/O.
+// Authenticator: turns credentials into a user. Hashing passwords is slow, so it must not run on a shard's thread.
+// It has no clock of its own and does no I/O.
 
 import Core
 
-/// Looks at credentials, one after the other. Belongs to one thread.
+/// Checks credentials, one at a time. Belongs to one thread.
 public struct Authenticator: ~Copyable {
     private let table: AccessTable
     private let verifier: JWTVerifier
-    /// Hash of a password that nobody has, for names that nobody has: they take as long as others.
+    /// Hash that passwords of unknown users are compared with, so that they take as long as those of known ones.
     private let dummy: String?
     private let tokens: [(digest: [UInt8], user: AccessTable.User)]
     private var recent: RecentLogins
     private var throttle: LoginThrottle
-    /// Whose logins are slowed from the last `authenticate` on.
+    /// Set if the last `authenticate` caused logins to be slowed down.
     public private(set) var newlySlowed: Slowed?
-    /// What the last `authenticate` remembers, for others with the same secret.
+    /// The login that the last `authenticate` added to its cache, for other authenticators with the same secret.
     public private(set) var newlyKnown: KnownLogin?
 
     /// - Parameters:
-    ///   - secret: 32 bytes of randomness.
-    ///   - throttle: for what fails.
+    ///   - secret: 32 random bytes.
+    ///   - throttle: slows down failed logins.
     public init(_ rules: AccessRules, secret: [UInt8], throttle: LoginThrottle = LoginThrottle()) {
         let settings = rules.settings
         table = rules.table
@@ -32,18 +32,18 @@ public struct Authenticator: ~Copyable {
         self.throttle = throttle
     }
 
-    /// From now on these rules count. What is known of addresses stays.
+    /// Replaces the rules. The history of addresses is kept.
     public mutating func adopt(_ rules: AccessRules) {
         self = Authenticator(rules, secret: recent.secret, throttle: throttle)
     }
 
-    /// Another one with the same secret found a password to be right.
+    /// Adds a successful login from another authenticator with the same secret.
     public mutating func note(_ login: KnownLogin, now: UInt64) { recent.insert(login, now: now) }
 
-    /// A login from that address failed, not long ago.
+    /// Whether a login from this address has failed recently.
     public mutating func hasFailed(_ address: String, now: UInt64) -> Bool { throttle.hasFailed(address, now: now) }
 
-    /// As `authenticate`, unless that has to compute the slow hash of a password: then nil.
+    /// Like `authenticate`, but returns nil if that would have to compute the slow hash of a password.
     public mutating func authenticateAtOnce(
         _ credential: Credential, from address: String, now: Instant
     ) -> LoginOutcome? {
@@ -53,7 +53,7 @@ public struct Authenticator: ~Copyable {
         return slowed(Authenticator.claimed(by: credential), address, now: now)
     }
 
-    /// Who is known is let in however many fail at the same address.
+    /// Accepts recent logins regardless of failures from the same address.
     private func recall(_ credential: Credential, now: Instant) -> LoginOutcome? {
         guard case .password(let name, let password) = credential, let user = table.user(name),
             let hash = user.password, recent.contains(name, password, hash, now: now.monotonic)
@@ -66,11 +66,11 @@ public struct Authenticator: ~Copyable {
         return delay == 0 ? nil : .slowed(seconds: Int((delay + 999_999_999) / 1_000_000_000))
     }
 
-    /// Who that is.
+    /// Identifies the user.
     ///
     /// - Parameters:
-    ///   - address: where they come from, without a port.
-    ///   - now: for the throttle and for tokens' times.
+    ///   - address: the client's address, without a port.
+    ///   - now: for the throttle and the lifetime of tokens.
     public mutating func authenticate(_ credential: Credential, from address: String, now: Instant) -> LoginOutcome {
         (newlySlowed, newlyKnown) = (nil, nil)
         if let known = recall(credential, now: now) { return known }
@@ -87,14 +87,14 @@ public struct Authenticator: ~Copyable {
             if throttle.failed(address, claimed, now: now.monotonic) {
                 newlySlowed = Slowed(address: address, user: knownUser(of: credential))
             }
-        // They have shown that they know the key.
+        // An expired or early token was signed with a valid key.
         case .expired, .notYetValid, .slowed, .busy: break
         }
         return outcome
     }
 
-    /// Whose login it is as far as the throttle is concerned: a name's, or, as there is none with it, a token's. As
-    /// hashes, which are short whatever was sent, and tell no secret.
+    /// The throttle's key for a login: its user name, or its token, which comes without a name. Hashed, to be short
+    /// and to reveal no secret.
     private static func claimed(by credential: Credential) -> String {
         switch credential {
         case .password(let user, _): "user \(Digest.hex(Digest.sha256(Array(user.utf8))))"
@@ -144,9 +144,9 @@ public struct Authenticator: ~Copyable {
     }
 }
 
-/// Whose logins are slowed.
+/// Whose logins are slowed down.
 public struct Slowed: Sendable, Equatable {
     public var address: String
-    /// The user at whom was guessed, if there is such a user and it was by a password.
+    /// The user whose password was wrong, if that user exists.
     public var user: String?
 }

@@ -1,4 +1,4 @@
-// Digest: SHA-256 and HMAC by OpenSSL, and comparison in constant time.
+// Digest: SHA-256 and HMAC from OpenSSL, and comparison in constant time.
 
 import COpenSSL
 
@@ -18,12 +18,12 @@ enum Digest {
         return digest
     }
 
-    /// In a time that does not tell where they differ.
+    /// Compares in constant time.
     static func isSame(_ a: [UInt8], _ b: [UInt8]) -> Bool {
         a.count == b.count && CRYPTO_memcmp(a, b, a.count) == 0
     }
 
-    /// `sha256:` and 64 hexadecimal digits.
+    /// Parses `sha256:` and 64 hexadecimal digits.
     static func parse(_ text: String) -> [UInt8]? {
         let prefix = "sha256:"
         guard text.hasPrefix(prefix) else { return nil }

@@ -1,6 +1,6 @@
-// FairQueue: a queue that its users share by turns, however much each of them puts in. Each user has a line of its own,
-// of bounded length, and the lines are served round robin. When the whole queue is full, whoever has most in it loses
-// its newest element to whoever has less.
+// FairQueue: a queue that its users share fairly. Each user has a line of its own, of bounded length, and the lines are
+// served round robin. When the whole queue is full, the user with the most in it loses its newest element to a user
+// with less.
 //
 //     turns   a ──▶ b ──▶ c          taken: a1, b1, c1, a2, c2, a3
 //             a1    b1    c1
@@ -13,14 +13,14 @@ struct FairQueue<Element> {
         var bytes = 0
     }
 
-    /// Elements of all, bytes of all, and elements of one user.
+    /// Limits: elements in total, bytes in total, and elements of one user.
     let limit: Int
     let byteLimit: Int
     let perUser: Int
 
     /// No line is empty.
     private var lines: [String: Line] = [:]
-    /// Whose turn it is, each user with a line once. As short as `limit`.
+    /// The users with a line, each once, in the order in which they are served. At most `limit`.
     private var turns: [String] = []
     private(set) var count = 0
     private(set) var bytes = 0
@@ -31,13 +31,13 @@ struct FairQueue<Element> {
         self.perUser = perUser
     }
 
-    /// Returns the elements that have no room, which are the new one or some that were there before.
+    /// Returns the elements that do not fit: the new one, or some that were queued before.
     mutating func append(_ element: Element, of user: String, size: Int) -> [Element] {
         let own = lines[user] ?? Line()
         guard own.elements.count < perUser else { return [element] }
         var displaced: [Element] = []
         while count >= limit || bytes + size > byteLimit {
-            // Exchanging one for another must leave the two more alike.
+            // The replacement must make the two users' shares more equal.
             let victim =
                 count >= limit
                 ? most { $0.elements.count }.flatMap { $0.most > own.elements.count + 1 ? $0.user : nil }
@@ -68,7 +68,7 @@ struct FairQueue<Element> {
         return element
     }
 
-    /// Of several that have most, the one whose turn is last.
+    /// The user with the most; among equals, the one that is served last.
     private func most(_ measure: (Line) -> Int) -> (user: String, most: Int)? {
         var found: (user: String, most: Int)?
         for user in turns {
@@ -92,9 +92,8 @@ struct FairQueue<Element> {
     }
 }
 
-/// Logins that wait until the slow hash of a password can be computed for them. Addresses from which none has failed
-/// lately go first, but for each fourth turn, so that a flood of wrong passwords keeps nobody out and nobody waits for
-/// ever.
+/// Logins that wait for the slow hash of a password. Addresses without recent failures go first, except on every
+/// fourth turn. So a flood of wrong passwords keeps nobody out, and nobody waits forever.
 public struct LoginQueue<Element> {
     private static var empty: FairQueue<Element> {
         FairQueue(limit: LoginLimits.queue, byteLimit: LoginLimits.queueBytes, perUser: LoginLimits.perAddress)
@@ -108,10 +107,10 @@ public struct LoginQueue<Element> {
 
     public var count: Int { fresh.count + failed.count }
 
-    /// Returns those that have no room.
+    /// Returns the elements that do not fit.
     /// - Parameters:
-    ///   - block: as `AddressBlock` has it.
-    ///   - hasFailed: a login from there failed lately.
+    ///   - block: the address block, from `AddressBlock`.
+    ///   - hasFailed: a login from this block failed recently.
     public mutating func append(_ element: Element, of block: String, size: Int, hasFailed: Bool) -> [Element] {
         hasFailed
             ? failed.append(element, of: block, size: size) : fresh.append(element, of: block, size: size)

@@ -1,15 +1,15 @@
-// JSONDocument: JSON as Jansson reads it, for the two objects of a JWT.
+// JSONDocument: JSON parsed by Jansson, for the two objects of a JWT.
 
 import CJansson
 
-/// An object, and what is in it, as long as the document lives.
+/// A JSON object; owns all values in it.
 final class JSONDocument {
     private let value: UnsafeMutablePointer<json_t>
     var root: JSONValue { JSONValue(value, of: self) }
 
-    /// Nil: it is no JSON, no object, or has a name twice.
+    /// Nil if it is not JSON, not an object, or has a duplicate name.
     init?(_ bytes: [UInt8]) {
-        // No JSON has a NUL (RFC 8259, 2), but behind a number Jansson steps over one.
+        // JSON contains no NUL (RFC 8259, 2), but Jansson skips one after a number.
         guard !bytes.contains(0) else { return nil }
         let text = bytes.withUnsafeBytes { bytes in
             json_loadb(
@@ -23,7 +23,7 @@ final class JSONDocument {
     deinit { json_decref(value) }
 }
 
-/// A value in a document, which it keeps.
+/// A value in a document, which it keeps alive.
 struct JSONValue {
     private let value: UnsafeMutablePointer<json_t>
     private let document: JSONDocument
@@ -35,7 +35,7 @@ struct JSONValue {
 
     var isObject: Bool { value.pointee.type == JSON_OBJECT }
 
-    /// What an object has under that name; nil for anything else.
+    /// The member of an object; nil if there is none or this is not an object.
     subscript(name: String) -> JSONValue? {
         isObject ? json_object_get(value, name).map { JSONValue($0, of: document) } : nil
     }
@@ -50,7 +50,7 @@ struct JSONValue {
         value.pointee.type == JSON_INTEGER || value.pointee.type == JSON_REAL ? json_number_value(value) : nil
     }
 
-    /// An array of strings and nothing else.
+    /// An array that contains only strings.
     var strings: [String]? {
         guard value.pointee.type == JSON_ARRAY else { return nil }
         var list: [String] = []

@@ -1,31 +1,31 @@
-// JWT: signed tokens in compact form (RFC 7519, RFC 7515), read as RFC 8725 asks for it: the key has one algorithm, and
-// what the token says of it only has to agree. `none` is no algorithm; a token that demands an extension, or is for
-// another audience, is refused.
+// JWT: signed tokens in compact form (RFC 7519, RFC 7515), verified as RFC 8725 recommends: each key has one algorithm,
+// and the token's `alg` must match it. `none` is not supported; tokens that require an extension or are for another
+// audience are rejected.
 //
 //     base64url(header) . base64url(claims) . base64url(signature)
 //
-// Nothing of the claims is looked at before the signature is known to be good.
+// The claims are not parsed until the signature has been verified.
 
 import Bytes
 import Core
 
-/// What a good token says.
+/// The claims of a valid token.
 struct JWTClaims {
     /// `sub`.
     var user: String
     /// `exp`, in nanoseconds since 1970.
     var expires: Int64
-    /// `forebay`: the token brings permissions of its own; nil if it does not.
+    /// `forebay`: permissions in the token itself; nil if it has none.
     var permissions: Permissions?
-    /// The key that it is signed with.
+    /// The key that signed it.
     var key: JWTKey
 }
 
-/// Why a token is not taken.
+/// Why a token is rejected.
 enum JWTFault: Error, Equatable {
-    /// It is no JWT, or none that counts here.
+    /// It is not a JWT, or not one that is accepted here.
     case wrong
-    /// It was this user's.
+    /// It was valid for this user.
     case expired(user: String)
     case notYetValid
 }
@@ -35,7 +35,7 @@ struct JWTVerifier: Sendable {
     private let audience: String?
     private let issuer: String?
 
-    /// How far ahead the clock of who made the token may be, when `nbf` is looked at. Nanoseconds.
+    /// How far ahead the issuer's clock may be when `nbf` is checked. Nanoseconds.
     static let leeway: Int64 = 5_000_000_000
 
     init(keys: [JWTKey], audience: String?, issuer: String?) {
@@ -58,7 +58,7 @@ struct JWTVerifier: Sendable {
         return try read(body, key, wall: wall)
     }
 
-    /// The keys that the token may be signed with. The header's `alg` chooses none: it has to be the key's own.
+    /// The keys that the token may be signed with. The header's `alg` must match the key's algorithm.
     private func candidates(_ header: [UInt8]) throws(JWTFault) -> [JWTKey] {
         guard let header = JSONDocument(header), let algorithm = header.root["alg"]?.string,
             header.root["crit"] == nil
@@ -86,14 +86,14 @@ struct JWTVerifier: Sendable {
         return JWTClaims(user: user, expires: expires, permissions: permissions, key: key)
     }
 
-    /// RFC 7519, 4.1.3: a token for others is none for us, also when we have no name of our own.
+    /// RFC 7519, 4.1.3: a token with an audience is rejected unless we are in it, even if we have no name configured.
     private func isMeant(_ claim: JSONValue?) -> Bool {
         guard let claim else { return audience == nil }
         guard let audience else { return false }
         return claim.string == audience || claim.strings?.contains(audience) == true
     }
 
-    /// A number of seconds since 1970, in nanoseconds; what is beyond their range is the end of it.
+    /// Converts seconds since 1970 to nanoseconds, clamped to their range.
     private static func time(_ claim: JSONValue?) -> Int64? {
         guard let seconds = claim?.number, seconds.isFinite else { return nil }
         let bound = 9_000_000_000.0

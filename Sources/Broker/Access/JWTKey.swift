@@ -1,26 +1,26 @@
-// JWTKey: a key that JWTs are signed with, for one algorithm alone. OpenSSL has the cryptography. That a key is of the
-// kind its algorithm takes is seen when it is read, so no token can have a key used for anything else (RFC 8725, 3.1).
+// JWTKey: a key that verifies JWTs with exactly one algorithm, by OpenSSL. The key's type is checked against its
+// algorithm when it is read, so no token can cause a key to be used for anything else (RFC 8725, 3.1).
 
 import COpenSSL
 
-/// Immutable once it is made, so that any thread may verify with it.
+/// Immutable, so any thread may verify with it.
 public final class JWTKey: @unchecked Sendable {
-    // Unchecked because of a pointer: OpenSSL allows several threads to verify with one key.
+    // Unchecked because of the pointer: OpenSSL allows several threads to verify with one key.
     public let id: String
     public let algorithm: JWTAlgorithm
-    /// Tells the key from every other, and tells nobody anything of it: a hash of its id, algorithm and material.
+    /// Identifies the key without revealing anything about it: a hash of its id, algorithm and material.
     public let fingerprint: String
     private let secret: [UInt8]
     private let key: OpaquePointer?
 
-    /// Bytes that a secret must have: those of the hash (RFC 7518, 3.2).
+    /// Minimum length of a secret in bytes: the size of the hash (RFC 7518, 3.2).
     static let shortestSecret = 32
-    /// Bits that an RSA key must have (RFC 7518, 3.3), and may have: a longer one takes long.
+    /// Size of an RSA key in bits: the minimum is from RFC 7518, 3.3; longer keys than the maximum are too slow.
     static let bits: ClosedRange<Int32> = 2048...8192
 
     public init(_ settings: JWTKeySettings, place: String) throws(AccessError) {
         guard (1...128).contains(settings.id.utf8.count) else {
-            throw AccessError("\(place).id", "an id has 1 to 128 bytes")
+            throw AccessError("\(place).id", "an id must have 1 to 128 bytes")
         }
         id = settings.id
         algorithm = settings.algorithm
@@ -33,9 +33,9 @@ public final class JWTKey: @unchecked Sendable {
                 throw AccessError(
                     place, "the secret has \(secret.count) bytes; HS256 needs \(JWTKey.shortestSecret) or more")
             }
-            // Whoever has a public key could sign with it otherwise.
+            // Otherwise anyone who has the public key could sign with it.
             guard !secret.starts(with: Array("-----BEGIN".utf8)) else {
-                throw AccessError(place, "HS256 takes a secret, and this is a key as PEM; write its own algorithm")
+                throw AccessError(place, "HS256 takes a secret, but this is a PEM key; set that key's algorithm")
             }
             return
         }
@@ -57,7 +57,7 @@ public final class JWTKey: @unchecked Sendable {
         defer { BIO_free(bio) }
         guard let key = PEM_read_bio_PUBKEY(bio, nil, nil, nil) else {
             ERR_clear_error()
-            throw AccessError(place, "there is no public key as PEM (BEGIN PUBLIC KEY) in the file")
+            throw AccessError(place, "the file contains no public key in PEM format (BEGIN PUBLIC KEY)")
         }
         if let fault = fault(of: key, settings.algorithm) {
             EVP_PKEY_free(key)
@@ -84,7 +84,7 @@ public final class JWTKey: @unchecked Sendable {
         return nil
     }
 
-    /// Whether `signature` is this key's of `bytes`.
+    /// Whether `signature` is a signature of `bytes` by this key.
     func verifies(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         switch algorithm {
         case .hs256: Digest.isSame(Digest.hmac(bytes, key: secret), signature)
@@ -104,7 +104,7 @@ public final class JWTKey: @unchecked Sendable {
             && EVP_DigestVerify(context, signature, signature.count, bytes, bytes.count) == 1
     }
 
-    /// A signature of two numbers of 32 bytes each (RFC 7518, 3.4) as OpenSSL takes it.
+    /// Converts a signature of two 32-byte numbers (RFC 7518, 3.4) to the form that OpenSSL expects.
     private static func asDER(_ signature: [UInt8]) -> [UInt8]? {
         guard signature.count == 64, let pair = ECDSA_SIG_new() else { return nil }
         defer { ECDSA_SIG_free(pair) }

@@ -1,10 +1,10 @@
-// LoginLimits: the bounds of what waits for the hash of a password.
+// LoginLimits: limits for logins that wait for the hash of a password.
 
-/// How many logins may wait for one thread.
+/// How many logins may wait for one worker thread.
 public enum LoginLimits {
-    /// Logins and their bytes, each for addresses from which one has failed lately, and for all others.
+    /// Logins and their bytes. There are two such queues: one for addresses with a recent failure, one for the rest.
     public static let queue = 256
     public static let queueBytes = 1 << 20
-    /// Logins of one address, or /64.
+    /// Logins of one IPv4 address or IPv6 /64.
     public static let perAddress = 16
 }

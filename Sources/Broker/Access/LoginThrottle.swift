@@ -1,22 +1,22 @@
-// LoginThrottle: logins that fail are slowed down, by whose they are and the address they come from, and by the address
-// alone. A few may fail at once; from then on each failure doubles the time until the next such login is looked at.
+// LoginThrottle: slows down failing logins, per user at an address and per address. The first few failures are free;
+// after that each failure doubles the time until the next such login is checked.
 //
 //     failures of a user at an address:  1 … 5      6       7     …   12 and more
-//     of all at an address:              1 … 20     21      22    …   27 and more
-//     next login after:                  at once    0.5 s   1 s   …   32 s
+//     failures of an address:            1 … 20     21      22    …   27 and more
+//     next login after:                  0 s        0.5 s   1 s   …   32 s
 //
-// A user's failures count for the address as long as they are free: one client that goes on with an old password slows
-// only itself. A login that succeeds makes those of its own user undone, and no others: whoever has an account of his
-// own guesses at others no faster for that. What failed is forgotten after ten minutes without another failure. An IPv6
-// address counts with all of its /64, which one customer has to itself.
+// Only a user's free failures count for the address as well: a client that keeps using an old password slows down only
+// itself. A successful login clears the failures of its own user and no others, so having an account does not help to
+// guess the passwords of other users. Failures are forgotten after ten minutes without another one. IPv6 addresses are
+// counted per /64, the usual allocation to one customer.
 
 import Core
 
-/// Belongs to one thread. No clock of its own: times are nanoseconds of one that never steps back.
+/// Belongs to one thread. Has no clock of its own: times are nanoseconds of a monotonic clock.
 public struct LoginThrottle {
-    /// Addresses that are remembered, and users at them. When they are more, those that failed longest ago go.
+    /// Addresses that are remembered, and likewise users at them. Beyond that, the oldest failures are forgotten.
     public static let capacity = 4096
-    /// Logins of one user from one address that may fail before any is slowed, and those of all from there.
+    /// Failures that are not slowed down, of one user at an address and of an address.
     public static let free = 5
     public static let freeOfAddress = 20
     static let firstDelay: UInt64 = 500_000_000
@@ -31,23 +31,23 @@ public struct LoginThrottle {
         users = Failures(capacity: capacity, free: LoginThrottle.free)
     }
 
-    /// Addresses and users that are remembered now.
+    /// Addresses and users that are remembered.
     var count: Int { addresses.count + users.count }
 
-    /// Nanoseconds until a login of `user` from `address` is looked at; 0 is now.
-    /// - Parameter user: whatever tells one whose login it is from another.
+    /// Nanoseconds until a login of `user` from `address` may be checked; 0 means now.
+    /// - Parameter user: any string that identifies the user.
     public mutating func delay(_ address: String, _ user: String, now: UInt64) -> UInt64 {
         let address = AddressBlock.of(address)
         return Swift.max(
             addresses.delay(address, now: now), users.delay(LoginThrottle.key(address, user), now: now))
     }
 
-    /// A login from that address failed, not long ago.
+    /// Whether a login from this address has failed recently.
     mutating func hasFailed(_ address: String, now: UInt64) -> Bool {
         addresses.isKnown(AddressBlock.of(address), now: now)
     }
 
-    /// A login failed. True: from now on such ones are slowed down.
+    /// Records a failed login. Returns true if this is the failure from which on such logins are slowed down.
     public mutating func failed(_ address: String, _ user: String, now: UInt64) -> Bool {
         let address = AddressBlock.of(address)
         let failures = users.add(LoginThrottle.key(address, user), now: now)
@@ -55,7 +55,7 @@ public struct LoginThrottle {
         return failures == LoginThrottle.free + 1 || ofAddress == LoginThrottle.freeOfAddress + 1
     }
 
-    /// A login succeeded.
+    /// Records a successful login.
     public mutating func succeeded(_ address: String, _ user: String) {
         let address = AddressBlock.of(address)
         let failures = users.remove(LoginThrottle.key(address, user))
@@ -65,7 +65,7 @@ public struct LoginThrottle {
     private static func key(_ network: String, _ user: String) -> String { "\(network) \(user)" }
 }
 
-/// How often something failed, by a key.
+/// Failure counts by key.
 private struct Failures {
     private struct Entry {
         var count: Int
@@ -101,7 +101,7 @@ private struct Failures {
         return entries[key] != nil
     }
 
-    /// Returns how often it has failed by now.
+    /// Returns the new number of failures.
     mutating func add(_ key: String, now: UInt64) -> Int {
         if entries[key] == nil, entries.count >= capacity { forgetOldest() }
         var entry = entries[key] ?? Entry(count: 0, last: now)
@@ -111,7 +111,7 @@ private struct Failures {
         return entry.count
     }
 
-    /// Returns how often it had failed.
+    /// Returns the number of failures it had.
     mutating func remove(_ key: String) -> Int { entries.removeValue(forKey: key)?.count ?? 0 }
 
     mutating func forgive(_ key: String, _ count: Int) {
@@ -120,7 +120,7 @@ private struct Failures {
         entries[key] = entry.count > 0 ? entry : nil
     }
 
-    /// An eighth at a time, so that a flood of them does not have all gone over for each.
+    /// Forgets an eighth at a time, so that a flood of failures does not sort all entries for each one.
     private mutating func forgetOldest() {
         let oldest = entries.sorted { ($0.value.last, $0.key) < ($1.value.last, $1.key) }
         for (key, _) in oldest.prefix(Swift.max(1, capacity / 8)) { entries[key] = nil }

@@ -1,39 +1,40 @@
-// PasswordHash: passwords by crypt(3) of libxcrypt. Slow on purpose, tens of milliseconds: never on a shard's thread.
+// PasswordHash: password hashes by libxcrypt's crypt(3). Deliberately slow (tens of milliseconds): never call it on a
+// shard's thread.
 
 import CCrypt
 import Glibc
 
 public enum PasswordHash {
-    /// Bytes of the longest password that crypt(3) takes. bcrypt takes no notice of more than 72.
+    /// Bytes of the longest password that crypt(3) accepts. bcrypt ignores all bytes after the 72nd.
     public static let longestPassword = Int(CRYPT_MAX_PASSPHRASE_SIZE) - 1
 
-    /// What hashes may begin with: yescrypt, its Russian sister, scrypt, bcrypt, sha512. Those that are broken, or too
-    /// quick, are not taken.
+    /// Accepted prefixes: yescrypt, gost-yescrypt, scrypt, bcrypt, sha512. Methods that are broken or too fast are
+    /// rejected.
     private static let methods = ["$y$", "$gy$", "$7$", "$2b$", "$2a$", "$2y$", "$6$"]
 
-    /// What is wrong with a hash; nil if it is one.
+    /// Why this is not an acceptable hash; nil if it is one.
     static func fault(of hash: String) -> String? {
         guard methods.contains(where: hash.hasPrefix), hash.utf8.count < Int(CRYPT_OUTPUT_SIZE),
             hash.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), isKnown(crypt_checksalt(hash)), isWhole(hash)
         else {
-            return "it is no hash of yescrypt, scrypt, bcrypt or sha512; make one with forebayd --hash-password"
+            return "not a yescrypt, scrypt, bcrypt or sha512 hash; create one with forebayd --hash-password"
         }
         return nil
     }
 
-    /// libxcrypt can do it, though it may recommend another.
+    /// libxcrypt supports the method, even if it recommends another.
     private static func isKnown(_ verdict: Int32) -> Bool {
         verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED
     }
 
-    /// It is not cut off: behind salt and cost stands as much as the method makes.
+    /// It is not truncated: the part after salt and cost has the length that the method produces.
     private static func isWhole(_ hash: String) -> Bool {
         if hash.hasPrefix("$2") { return hash.utf8.count == 60 }
         guard let last = hash.split(separator: "$").last else { return false }
         return last.utf8.count == (hash.hasPrefix("$6$") ? 86 : 43)
     }
 
-    /// Whether `password` has that hash.
+    /// Whether `password` has this hash.
     static func matches(_ password: [UInt8], _ hash: String) -> Bool {
         guard !password.contains(0), password.count <= longestPassword, let made = crypt(password, hash) else {
             return false
@@ -41,8 +42,8 @@ public enum PasswordHash {
         return Digest.isSame(Array(made.utf8), Array(hash.utf8))
     }
 
-    /// A new hash by yescrypt, with a salt of the kernel's randomness; nil for a password that is empty, too long or
-    /// has a NUL.
+    /// A new yescrypt hash with a random salt from the kernel; nil if the password is empty, too long or contains a
+    /// NUL.
     public static func make(of password: [UInt8]) -> String? {
         guard !password.isEmpty, password.count <= longestPassword, !password.contains(0) else { return nil }
         var setting = [CChar](repeating: 0, count: Int(CRYPT_GENSALT_OUTPUT_SIZE))

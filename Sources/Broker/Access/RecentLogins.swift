@@ -1,15 +1,15 @@
-// RecentLogins: passwords that were right a short while ago need not be hashed slowly again. Kept as HMACs under a key
-// of this process, so that nothing which can be read here is of use elsewhere.
+// RecentLogins: a cache of correct passwords, which need not be hashed slowly again for a while. They are kept as HMACs
+// under a key of this process, so leaked entries are useless elsewhere.
 
-/// A password that was right, as an HMAC, and when that is forgotten.
+/// The HMAC of a correct password, and when it expires.
 public struct KnownLogin: Sendable {
     let key: [UInt8]
     let until: UInt64
 }
 
-/// Belongs to one thread. Times are nanoseconds of a clock that never steps back.
+/// Belongs to one thread. Times are nanoseconds of a monotonic clock.
 struct RecentLogins {
-    /// Logins that are remembered, in two generations: when the younger one is full, the older one is forgotten.
+    /// Logins in the cache, in two generations: when the younger one is full, the older one is dropped.
     static let capacity = 1024
     static let lifetime: UInt64 = 300_000_000_000
 
@@ -19,7 +19,7 @@ struct RecentLogins {
 
     init(secret: [UInt8]) { self.secret = secret }
 
-    /// - Parameter hash: the one that the password was right for; with another it is not.
+    /// - Parameter hash: the hash that the password matched. If the user's hash changes, the entry no longer matches.
     @discardableResult
     mutating func insert(_ user: String, _ password: [UInt8], _ hash: String, now: UInt64) -> KnownLogin {
         let login = KnownLogin(key: key(user, password, hash), until: now + RecentLogins.lifetime)
@@ -44,7 +44,7 @@ struct RecentLogins {
     var count: Int { younger.count + older.count }
 
     private func key(_ user: String, _ password: [UInt8], _ hash: String) -> [UInt8] {
-        // Neither a name nor a hash has a NUL.
+        // Neither a name nor a hash contains a NUL.
         Digest.hmac(Array(user.utf8) + [0] + Array(hash.utf8) + [0] + password, key: secret)
     }
 }

@@ -1,19 +1,19 @@
-// What the parts of the page share: elements, numbers as people read them, requests, and the one dialog.
+// Shared by the parts of the page: elements, number formats, requests and the dialog.
 
 export const $ = (id) => document.getElementById(id);
 
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const escape = (mark) => SHORT[mark] ?? `\\u{${mark.codePointAt(0).toString(16)}}`;
 
-/// A name with every mark in it that cannot be seen, or that shows others in another order, written out.
+/// A name with all invisible and reordering characters escaped.
 export const visible = (text) => String(text).replace(
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]/gu, escape);
 
-/// A message for a person, who may need its line ends, and marks that belong to its letters.
+/// A message with control characters escaped, except for line breaks, tabs and characters that are part of letters.
 export const readable = (text) => text.replace(
   /(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\ufeff\ufff9-\ufffb]/gu, escape);
 
-/// An element with properties, attributes (those with a hyphen, and role) and children.
+/// An element with properties, attributes (names with a hyphen, `role` and `scope`) and children.
 export const make = (tag, properties = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -24,16 +24,16 @@ export const make = (tag, properties = {}, ...children) => {
   return element;
 };
 
-/// Sets text only where it differs, so that what is selected or read aloud stays.
+/// Sets text only if it differs, to preserve selections and screen readers' positions.
 export const say = (element, text) => {
   const shown = visible(text);
   if (element.textContent !== shown) element.textContent = shown;
 };
 
-/// The most of a long name's end that is always shown.
+/// Number of characters at the end of a long name that are always shown.
 const TAIL = 14;
 
-/// Sets a name. One that finds no room is cut in its middle: both ends tell it from others.
+/// Sets a name. A name that does not fit is truncated in the middle, because both ends distinguish it from others.
 export const sayName = (element, text) => {
   const shown = visible(text);
   if (element.title === shown) return;
@@ -49,11 +49,11 @@ export const sayName = (element, text) => {
   }
 };
 
-/// With one digit behind the point where it is below `fine` when it is rounded.
+/// A number with one decimal place if it is below `fine` after rounding.
 const fixed = (n, fine) => n.toFixed(n < fine - 0.05 ? 1 : 0);
 
-// Unit, the least number it is for, its size, and up to where it has a digit behind the point. The least one is what
-// would be rounded up to a thousand of the unit below.
+// Unit, the smallest number it is used for, its size, and the bound below which it has a decimal place. The smallest
+// number is the one that would round up to a thousand of the next smaller unit.
 const COUNTS = [["G", 999.5e6, 1e9, 10], ["M", 999.5e3, 1e6, 10], ["k", 9999.5, 1e3, 100]];
 const SIZES = [
   ["GiB", 1023.5 * 2 ** 20, 2 ** 30, 10], ["MiB", 1023.5 * 2 ** 10, 2 ** 20, 10], ["KiB", 2 ** 10, 2 ** 10, 10],
@@ -82,7 +82,7 @@ export const time = (ms) => {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/// A line of the last figures; `draw` redraws it.
+/// A line chart of recent values; `draw` redraws it.
 export const sparkline = (length = 60) => {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "spark");
@@ -104,19 +104,19 @@ export const sparkline = (length = 60) => {
   return { svg, draw };
 };
 
-/// Keeps a list of the last figures.
+/// Appends to a list of recent values.
 export const remember = (list, value, length = 60) => {
   list.push(value);
   if (list.length > length) list.shift();
 };
 
-// Who asks, if that was told. It is kept nowhere else.
+// The user's credentials, if signed in. They are stored nowhere else.
 let authorization = null;
 export const signedIn = () => authorization !== null;
 export const forgetWho = () => { authorization = null; };
 export const headers = (more = {}, who = authorization) => (who ? { authorization: who, ...more } : more);
 
-/// A refusal's own words.
+/// The reason in an error response.
 export const refusal = async (answer) => {
   try {
     return (await answer.json()).detail ?? answer.statusText;
@@ -125,20 +125,20 @@ export const refusal = async (answer) => {
   }
 };
 
-/// Where the page is, for `fetch`, which takes no URL with a user's name and password in it.
+/// A URL relative to the page, for `fetch`, which rejects URLs with a user name and password.
 export const here = (path) => new URL(path, location.origin + location.pathname);
 
-/// Asks the admin listener, and returns its JSON.
+/// Sends a request to the admin listener and returns its JSON.
 export const api = async (path, options = {}, who = authorization) => {
   const type = options.method === "POST" ? { "content-type": "application/json" } : {};
-  // So marked, a refusal does not make the browser ask who one is by a dialog of its own.
+  // With this header, a refusal does not make the browser show its own login dialog.
   const own = headers({ "x-requested-with": "XMLHttpRequest", ...type }, who);
   const answer = await fetch(here(`api/v1/${path}`), { ...options, headers: own, signal: AbortSignal.timeout(5000) });
   if (!answer.ok) throw Object.assign(new Error(await refusal(answer)), { status: answer.status });
   return answer.json();
 };
 
-/// Asks the person. `buttons` are [text, value, class]; resolves with a value, or "" when it was left.
+/// Shows the dialog. `buttons` are [text, value, class]; resolves with a value, or "" if it was dismissed.
 export const ask = (title, words, buttons, ...fields) => {
   const dialog = $("ask");
   say($("ask-title"), title);
@@ -152,8 +152,8 @@ export const ask = (title, words, buttons, ...fields) => {
   return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue), { once: true }));
 };
 
-/// Asks who the person is: a user with a password, or a token alone; again, as long as the broker does not know. True
-/// when it does.
+/// Asks for a user and password, or only a token, until the broker accepts them. Returns true then, and false if the
+/// dialog was dismissed.
 export const signIn = async () => {
   const user = make("input", { autocomplete: "username", spellcheck: false });
   const password = make("input", { type: "password", autocomplete: "current-password" });
@@ -165,23 +165,23 @@ export const signIn = async () => {
       $("ask").close("in");
     });
   }
-  let words = "A user's name and password, or a token alone. The page forgets them when it is closed.";
+  let words = "Enter a user name and password, or only a token. The page forgets them when it is closed.";
   for (;;) {
     const said = await ask(
       "Sign in", words, [["Cancel", ""], ...(authorization ? [["Sign out", "out"]] : []), ["Sign in", "in", "main"]],
       field("User (leave empty for a token)", user), field("Password or token", password));
-    // With all that it shows.
+    // Also clears everything that the page shows.
     if (said === "out") location.reload();
     if (said !== "in") return false;
     const text = new TextEncoder().encode(`${user.value}:${password.value}`);
     const who = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
     try {
-      // Who may not see this is known nevertheless.
+      // A user who may not see this is authenticated nevertheless.
       await api("info", {}, who).catch((error) => { if (error.status !== 403) throw error; });
       authorization = who;
       return true;
     } catch (error) {
-      words = error.status ? error.message : "The broker does not answer.";
+      words = error.status ? error.message : "The broker is not responding.";
       password.value = "";
       password.autofocus = user.value !== "";
     }

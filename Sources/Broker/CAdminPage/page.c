@@ -1,4 +1,4 @@
-/* The admin page's files, as they lie beside this one: the compiler reads them, so what is served is what is here. */
+/* The admin page's files, embedded by the compiler: the broker serves exactly the files in this folder. */
 #include "CAdminPage.h"
 
 static const unsigned char index[] = {

@@ -1,4 +1,4 @@
-// The page's heart: one picture of the broker a second, and what is made of it.
+// The core of the page: fetches a snapshot of the broker every second and shows it.
 
 import {
   $, api, bytes, count, forgetWho, here, make, rate, remember, say, signIn, signedIn, sparkline, time,
@@ -6,7 +6,7 @@ import {
 import { query, showSubscriptions, showTopics, watch } from "./tables.js";
 import { connect, stop } from "./tail.js";
 
-/// Milliseconds between two pictures.
+/// Milliseconds between two snapshots.
 const INTERVAL = 1000;
 
 // Tiles
@@ -36,15 +36,15 @@ const tell = (key, figure, text, note = "", kind = "") => {
 
 let last = null;
 
-/// Messages that subscriptions lost which had not asked for the newest alone.
+/// Messages dropped for subscriptions, except under the policy `latest`.
 const droppedUnasked = (stats) => stats.dropped - stats.dropped_by_policy.latest;
 
 const showTiles = (stats) => {
   const { slow } = stats;
   const seconds = last ? (stats.time_ns - last.time_ns) / 1e9 : 0;
   const per = (name) => (seconds > 0 ? Math.max(0, stats[name] - last[name]) / seconds : 0);
-  tell("published", per("published"), rate(per("published")), `${count(stats.published)} in all`);
-  tell("delivered", per("delivered"), rate(per("delivered")), `${count(stats.delivered)} in all`);
+  tell("published", per("published"), rate(per("published")), `${count(stats.published)} in total`);
+  tell("delivered", per("delivered"), rate(per("delivered")), `${count(stats.delivered)} in total`);
   const unasked = seconds > 0 ? Math.max(0, droppedUnasked(stats) - droppedUnasked(last)) / seconds : 0;
   const dropped = unasked + per("lost_total");
   tell("dropped", dropped, rate(dropped),
@@ -63,7 +63,7 @@ const health = (kind, words) => {
   say($("health"), words);
 };
 
-/// For so many nanoseconds the page says what was lost, and which limits of all clients were reached.
+/// For how many nanoseconds the page shows losses and reached limits that are shared by all clients.
 const REMEMBERED = 60e9;
 const SHORTAGES = {
   memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
@@ -72,13 +72,13 @@ const SHORTAGES = {
 const SHARED = ["memory", "connections", "subscriptions", "topics", "sessions"];
 let pictures = [];
 
-/// What of `names` has grown within that time, in `figures` of the pictures.
+/// The `names` whose values in `figures` have grown within that time.
 const grown = (figures, names) => names.filter((name) => pictures.at(-1)[figures][name] > pictures[0][figures][name]);
 
-/// How many there are in `figures` of the pictures' last that were not in their first.
+/// The increase of a sum from the first to the last snapshot.
 const since = (sum) => sum(pictures.at(-1)) - sum(pictures[0]);
 
-/// Publishes that came to nothing. What was lost before the page was opened is told, too, without a number.
+/// Describes lost publishes. Losses before the page was opened are shown without a number.
 const lossWords = (stats, held) => {
   const lost = since((one) => one.lost_total);
   const known = grown("lost", Object.keys(SHORTAGES));
@@ -99,7 +99,7 @@ const showHealth = (stats) => {
   pictures.push(stats);
   const limits = grown("limits", SHARED);
   const held = `${bytes(stats.memory)} of ${bytes(stats.memory_limit)}`;
-  if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} does not answer`);
+  if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} is not responding`);
   else if (stats.draining) health("alert", "draining");
   else if (stats.last_loss_ms < REMEMBERED / 1e6) health("bad", lossWords(stats, held));
   else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords(limits, bytes(stats.memory_limit)));
@@ -109,21 +109,21 @@ const showHealth = (stats) => {
   else health("good", "healthy");
 };
 
-// One picture after the other
+// Polling
 
 let isPaused = false;
 let timer = 0;
-/// Looks so far: the answer to one that was followed by another, perhaps of somebody else, is of no interest.
+/// Number of polls so far: an answer is ignored if another poll, perhaps for another user, has begun since.
 let turns = 0;
 let knows = false;
-/// The broker tells nothing before somebody signs in who may see it: it is not asked until then.
+/// The broker requires a user who may see its statistics: polling stops until one signs in.
 let isLocked = false;
-/// Why whoever was signed in is no more.
+/// Why the user is no longer signed in.
 let gone = "";
 
 const showWho = () => say($("sign-in"), signedIn() ? "Signed in" : "Sign in");
 
-/// What stays the same as long as the broker runs. Where it has HTTP, everybody may know.
+/// Fetches what does not change while the broker runs. The address of its HTTP listener needs no permission.
 const meet = async () => {
   const page = await fetch(here(""), { method: "HEAD", signal: AbortSignal.timeout(5000) });
   connect(page.headers.get("forebay-http"));
@@ -154,7 +154,7 @@ const look = async () => {
     }
     isLocked = error.status === 401 || error.status === 403;
     if (error.status === 401) health("alert", gone || "sign in to see more");
-    else health("bad", error.status ? error.message : "the broker does not answer");
+    else health("bad", error.status ? error.message : "the broker is not responding");
   }
   if (!isPaused && !isLocked) timer = setTimeout(look, INTERVAL);
 };
@@ -162,7 +162,7 @@ const look = async () => {
 const pause = () => {
   isPaused = !isPaused;
   $("pause").setAttribute("aria-pressed", String(isPaused));
-  say($("pause"), isPaused ? "Go on" : "Pause");
+  say($("pause"), isPaused ? "Resume" : "Pause");
   if (isPaused) clearTimeout(timer);
   else if (!isLocked) look();
 };
@@ -178,7 +178,7 @@ $("sign-in").addEventListener("click", async () => {
 });
 watch(() => { if (!isLocked) look(); });
 
-// Light, dark, or as the system has it
+// Theme: light, dark, or the system's
 
 const THEMES = ["auto", "light", "dark"];
 let theme = THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto";

@@ -1,22 +1,22 @@
-// The two tables: subscriptions, slow ones first, and topics with their rates. The broker looks for what they show, puts
-// it in order and tells a page of it. Rows are kept from one picture to the next, so that focus stays where it is.
+// The two tables: subscriptions, slow ones first, and topics with their rates. The broker searches, sorts and returns one
+// page of rows. Row elements are reused from one snapshot to the next, so that the focus is preserved.
 
 import { $, api, ask, bytes, count, make, rate, remember, say, sayName, sparkline, time, visible } from "./kit.js";
 
-/// From here on a subscription with messages waiting is slow, and not just about to get them.
+/// Milliseconds after which a subscription with waiting messages counts as slow.
 const SLOW = 750;
-/// Rows of a page.
+/// Rows per page.
 const PAGE = 100;
-/// As far as the broker goes on.
+/// Number of rows that the broker can reach.
 const REACH = 10_000;
 const STEPS = { credit: 33, waiting: 33, dropped: 33 };
 const client = (row) => (row.user ? `${row.user} at ${row.peer}` : row.peer);
 const isSlow = (row) => row.waits_for !== "nothing" && row.behind_ms >= SLOW;
 
-/// Rows before the page that each table shows.
+/// Number of rows ahead of the current page, by table.
 const skipped = { subscriptions: 0, topics: 0 };
 
-/// What the broker is asked for.
+/// The query for the broker.
 export const query = () => {
   const asked = new URLSearchParams();
   for (const table of ["subscriptions", "topics"]) {
@@ -29,7 +29,7 @@ export const query = () => {
   return asked;
 };
 
-/// Has `look` called when a person wants to see something else.
+/// Calls `look` when the user changes what the tables show.
 export const watch = (look) => {
   let timer = 0;
   for (const table of ["subscriptions", "topics"]) {
@@ -38,7 +38,7 @@ export const watch = (look) => {
       clearTimeout(timer);
       timer = setTimeout(look, delay);
     };
-    // Not with every letter.
+    // Not for every keystroke.
     $(`${table}-find`).addEventListener("input", begin(150));
     $(`${table}-sort`).addEventListener("input", begin(0));
     if (table === "subscriptions") $("only-slow").addEventListener("input", begin(0));
@@ -51,7 +51,7 @@ export const watch = (look) => {
   }
 };
 
-/// Which rows are shown, and of how many.
+/// Shows which rows are visible, and the total number.
 const showPlace = (table, shown, found) => {
   const first = skipped[table];
   const isPaged = first > 0 || found > shown;
@@ -60,11 +60,11 @@ const showPlace = (table, shown, found) => {
   $(`${table}-pages`).hidden = !isPaged;
   $(`${table}-back`).disabled = first === 0;
   $(`${table}-on`).disabled = first + shown >= found || first + 2 * PAGE > REACH;
-  // Those that were there have gone.
+  // The rows of this page have disappeared.
   if (shown === 0 && first > 0) skipped[table] = Math.max(0, PAGE * Math.floor((found - 1) / PAGE));
 };
 
-/// Gives each item of `items` the row that it had, and puts all of them in order.
+/// Reuses or creates a row for each item of `items`, and puts the rows in order.
 const arrange = (body, rows, items, key, build, update, words) => {
   const seen = new Set();
   let place = body.firstElementChild;
@@ -119,10 +119,10 @@ const buildSubscription = () => {
   return row;
 };
 
-/// 0 to 1, where a million is 1.
+/// Maps a number to 0 to 1 on a logarithmic scale, where a million is 1.
 const length = (n) => (n === "unbounded" ? 1 : Math.min(1, Math.log10(1 + n) / 6));
 
-/// What a subscriber asked for and what came for it, each second over the last five pictures; null before there are two.
+/// Requested and arriving messages per second over the last five snapshots; null before there are two.
 const pace = (row, item, at) => {
   row.past.push({ at, asked: item.requested, came: item.delivered + item.dropped + item.waiting });
   if (row.past.length > 5) row.past.shift();
@@ -132,11 +132,11 @@ const pace = (row, item, at) => {
   return { asked: (last.asked - first.asked) / seconds, came: (last.came - first.came) / seconds };
 };
 
-/// The class of a subscription's state, its name, and why it is so.
+/// The CSS class, name and reason of a subscription's state.
 const judge = (item, paces) => {
   if (!isSlow(item)) return ["calm", "keeping up", ""];
   if (item.waits_for === "socket") return ["bad", "not reading", "does not read what was sent"];
-  // Whoever asked since messages wait for it does ask, and gets what it asks for.
+  // A client that has requested messages since some are waiting does request them, but too few.
   if (item.asked_ms >= item.behind_ms) return ["alert", "no credit", `has not asked for more for ${time(item.asked_ms)}`];
   return ["alert", "asks too little",
     paces ? `asks for ${rate(paces.asked)} / s, needs ${rate(Math.max(0, paces.came))} / s` : "asks, for too few"];
@@ -172,16 +172,16 @@ const updateSubscription = (row, item) => {
 const cutOff = async (item) => {
   const said = await ask(
     "Cut off this subscriber?",
-    `Subscription ${item.id} of ${item.topic}, asked for by ${client(item)}: ${item.waiting} messages wait for it, `
-      + `${item.dropped} were dropped. Its client is told, and may come back.`,
-    [["Leave it", ""], ["End the subscription", "subscription", "danger"],
+    `Subscription ${item.id} of ${item.topic}, of client ${client(item)}: ${item.waiting} messages wait for it, `
+      + `${item.dropped} were dropped. Its client receives the reason, and may reconnect.`,
+    [["Cancel", ""], ["End the subscription", "subscription", "danger"],
       ["Close its connection", "connection", "danger"]]);
   if (!said) return;
   try {
     await api(said === "connection" ? `connections/${item.connection}` : `subscriptions/${item.id}`,
       { method: "DELETE" });
   } catch (error) {
-    await ask("That did not work", error.message, [["Close", ""]]);
+    await ask("Request failed", error.message, [["Close", ""]]);
   }
 };
 
@@ -258,9 +258,9 @@ const updateTopic = (row, item) => {
 const endTopic = async (item) => {
   const reason = make("input", { placeholder: "failed by request", autocomplete: "off" });
   const said = await ask(
-    `End ${item.name}?`, "Its subscribers get what waits for them and then the end, its publishers are rejected. "
-      + "Deleting takes its retained messages too; the next use makes it anew.",
-    [["Leave it", ""], ["Delete", "delete", "danger"], ["Fail", "fail", "danger"], ["Complete", "complete", "main"]],
+    `End ${item.name}?`, "Its subscribers receive all waiting messages and then the end; its publishers are rejected. "
+      + "Deleting also removes its retained messages; the next use creates a new topic.",
+    [["Cancel", ""], ["Delete", "delete", "danger"], ["Fail", "fail", "danger"], ["Complete", "complete", "main"]],
     make("label", { className: "field" }, make("span", { textContent: "Reason, if it fails" }), reason));
   if (!said) return;
   const path = `topics/${encodeURIComponent(item.name)}`;
@@ -269,7 +269,7 @@ const endTopic = async (item) => {
     if (said === "delete") await api(path, { method: "DELETE" });
     else await api(`${path}/${said}${said === "fail" ? why : ""}`, { method: "POST" });
   } catch (error) {
-    await ask("That did not work", error.message, [["Close", ""]]);
+    await ask("Request failed", error.message, [["Close", ""]]);
   }
 };
 

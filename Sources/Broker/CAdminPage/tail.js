@@ -1,22 +1,22 @@
-// Publish and tail, over the broker's own HTTP listener and under its permissions. The slider is a valve: so many
-// messages are kept asked for. At 0 nothing more is, and the subscription shows up among the slow ones.
+// Publish and tail, over the broker's HTTP listener and with its permissions. The slider is a valve: it sets the credit
+// that is maintained. At 0 nothing more is requested, and the subscription appears among the slow ones.
 
 import { $, headers, make, readable, refusal, say } from "./kit.js";
 
 const STEPS = [0, 1, 5, 10, 25, 50, 100, 500, 1000];
-/// Lines that the list keeps.
+/// Maximum number of lines in the list.
 const LINES = 200;
 
 let http = null;
 let stream = null;
 
-/// `origin` is where the broker's HTTP listener is; null when it has none.
+/// `origin` is the origin of the broker's HTTP listener; null if it has none.
 export const connect = (origin) => {
   http = origin;
-  // Browsers let pages that came over TLS use nothing without it, but for what is on the same machine.
+  // Browsers do not let pages loaded over TLS use anything without TLS, except on the same machine.
   const isMixed = origin?.startsWith("http:") && location.protocol === "https:";
   say($("try-words"), !origin ? "The broker has no HTTP listener, so this page cannot publish or subscribe."
-    : isMixed ? "The broker's HTTP listener has no TLS, so the browser may keep this page from it." : "");
+    : isMixed ? "The broker's HTTP listener has no TLS, so the browser may block this page's requests." : "");
   for (const id of ["tail", "grant-1", "grant-10"]) $(id).disabled = !origin;
   $("publish").querySelector("button").disabled = !origin;
 };
@@ -34,7 +34,7 @@ $("publish").addEventListener("submit", async (event) => {
   try {
     JSON.parse(message);
     type = "application/json";
-  } catch { /* Then it is text. */ }
+  } catch { /* Not JSON, so it is text. */ }
   try {
     const answer = await fetch(path(topic), {
       method: "POST", body: message, headers: headers({ "content-type": type }), signal: AbortSignal.timeout(15000),
@@ -42,7 +42,7 @@ $("publish").addEventListener("submit", async (event) => {
     const words = answer.ok ? `published as ${(await answer.json()).sequence}` : await refusal(answer);
     say($("published"), words);
   } catch {
-    say($("published"), "the broker's HTTP listener does not answer this page");
+    say($("published"), "no response from the broker's HTTP listener");
   }
 });
 
@@ -69,10 +69,10 @@ const line = (at, what, name = "what") => {
 
 const showFlow = () => {
   say($("flow"), stream
-    ? `${stream.received} received, ${stream.credit} asked for${stream.dropped ? `, ${stream.dropped} lost` : ""}` : "");
+    ? `${stream.received} received, credit ${stream.credit}${stream.dropped ? `, ${stream.dropped} lost` : ""}` : "");
 };
 
-/// Asks for `n` more.
+/// Requests `n` more messages.
 const grant = async (n) => {
   const own = stream;
   if (!own?.id || n < 1) return;
@@ -85,7 +85,7 @@ const grant = async (n) => {
   showFlow();
 };
 
-/// Asks again once half of what is kept asked for has come.
+/// Requests more once half of the maintained credit has been used.
 const refill = () => {
   if (stream && kept() > 0 && stream.credit <= kept() / 2) grant(kept() - stream.credit);
 };
@@ -140,7 +140,7 @@ const start = async () => {
       line("", "the stream ended", "note");
     }
   } catch (error) {
-    if (error.name !== "AbortError") line("", "the broker's HTTP listener does not answer this page", "note");
+    if (error.name !== "AbortError") line("", "no response from the broker's HTTP listener", "note");
   }
   if (own === stream) stop();
 };

@@ -1,19 +1,20 @@
-// Document: a file's text into nodes, by libyaml's events. Pure: bytes in, a tree or a fault with its place out. What
-// a configuration has no use for (anchors and aliases, tags, several documents) is refused, and what it has is bounded.
+// Document: parses a file into nodes, using libyaml's events. Pure: bytes in, a tree or an error with its place out.
+// Features that a configuration does not need (anchors and aliases, tags, multiple documents) are rejected, and sizes
+// are bounded.
 
 import CYAML
 
 public enum Document {
-    /// Bytes of a file, nodes in it, and how deep they may lie in each other. As many as the longest lists of a
-    /// configuration need: 10,000 users with 800 bytes and 40 keys, values and lists each.
+    /// Limits: bytes of a file, nodes in it and depth of nesting. Enough for the longest lists of a configuration:
+    /// 10,000 users with 800 bytes and 40 keys, values and lists each.
     public static let longest = 8 << 20
     public static let mostNodes = 400_000
     public static let deepest = 16
 
-    /// Reads a YAML document; nil if there is nothing in it but comments.
+    /// Parses a YAML document; nil if it is empty except for comments.
     public static func parse(_ bytes: [UInt8]) throws(Fault) -> Node? {
         guard bytes.count <= longest else {
-            throw Fault(Place(line: 1, column: 1), "the file has more than \(longest) bytes; write less")
+            throw Fault(Place(line: 1, column: 1), "the file has more than \(longest) bytes; write a shorter one")
         }
         if bytes.isEmpty { return nil }
         return try bytes.withUnsafeBufferPointer { bytes throws(Fault) -> Node? in
@@ -23,7 +24,7 @@ public enum Document {
     }
 }
 
-/// Puts the tree together. libyaml keeps a pointer to the bytes, which must stay where they are.
+/// Builds the tree. libyaml keeps a pointer to the bytes, so they must not move.
 private struct Reader: ~Copyable {
     private let bytes: UnsafeBufferPointer<UInt8>
     private let parser = UnsafeMutablePointer<yaml_parser_t>.allocate(capacity: 1)
@@ -34,7 +35,7 @@ private struct Reader: ~Copyable {
         self.bytes = bytes
         event.initialize(to: yaml_event_t())
         parser.initialize(to: yaml_parser_t())
-        precondition(yaml_parser_initialize(parser) == 1, "there is no memory for a parser")
+        precondition(yaml_parser_initialize(parser) == 1, "out of memory for the parser")
         yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
         yaml_parser_set_input_string(parser, bytes.baseAddress!, bytes.count)
     }
@@ -47,25 +48,25 @@ private struct Reader: ~Copyable {
     }
 
     mutating func document() throws(Fault) -> Node? {
-        try advance()  // the stream's begin
+        try advance()  // start of the stream
         try advance()
         guard event.pointee.type == YAML_DOCUMENT_START_EVENT else { return nil }
         try advance()
         let root = try node(depth: 1)
-        try advance()  // the document's end
+        try advance()  // end of the document
         try advance()
         guard event.pointee.type == YAML_STREAM_END_EVENT else {
-            throw fault("a second document begins here; write a single one")
+            throw fault("a second document starts here; write only one")
         }
         return root.content == .nothing ? nil : root
     }
 
-    /// The node that the event at hand begins; the event at hand is its last one afterwards.
+    /// The node that starts at the current event. On return, the current event is the node's last one.
     private mutating func node(depth: Int) throws(Fault) -> Node {
         nodes += 1
         guard nodes <= Document.mostNodes else { throw fault("the file has more than \(Document.mostNodes) values") }
         guard depth <= Document.deepest else {
-            throw fault("values lie more than \(Document.deepest) deep in each other here; write them flatter")
+            throw fault("values are nested more than \(Document.deepest) levels deep; write them flatter")
         }
         let place = place
         switch event.pointee.type {
@@ -79,8 +80,8 @@ private struct Reader: ~Copyable {
             try refuse(anchor: begin.anchor, tag: begin.tag)
             return Node(.mapping(try mapping(depth: depth)), at: place)
         default:
-            // The library lets nothing else come where a value is due but an alias.
-            throw fault("aliases (*name) have no use here; write the value out, in quotes if it begins with *")
+            // The only other event that libyaml emits here is an alias.
+            throw fault("aliases (*name) are not supported; write the value itself, in quotes if it begins with *")
         }
     }
 
@@ -104,7 +105,7 @@ private struct Reader: ~Copyable {
                 throw Fault(key.place, "a key is missing here; write KEY: VALUE")
             }
             if let line = lines.updateValue(key.place.line, forKey: name) {
-                throw Fault(key.place, "\(shown(name)): the key is in line \(line) already; write it once")
+                throw Fault(key.place, "\(shown(name)): duplicate key, first used in line \(line); write it once")
             }
             try advance()
             let value = try node(depth: depth + 1)
@@ -115,36 +116,36 @@ private struct Reader: ~Copyable {
     private func scalar() throws(Fault) -> Node.Content {
         let scalar = event.pointee.data.scalar
         try refuse(anchor: scalar.anchor, tag: scalar.tag)
-        // No value has several lines; > alone is one that somebody forgot to quote.
+        // No value has several lines; a lone > is a value without its quotes.
         if scalar.style == YAML_FOLDED_SCALAR_STYLE || scalar.style == YAML_LITERAL_SCALAR_STYLE {
             let sign = scalar.style == YAML_FOLDED_SCALAR_STYLE ? ">" : "|"
-            throw fault("\(sign) begins a text of several lines; put it in quotes, \"\(sign)\", if it is the value")
+            throw fault("\(sign) starts a block of text; write \"\(sign)\" in quotes if it is the value")
         }
         let text = String(decoding: UnsafeBufferPointer(start: scalar.value, count: scalar.length), as: UTF8.self)
         if scalar.style == YAML_PLAIN_SCALAR_STYLE, ["", "~", "null"].contains(text) { return .nothing }
-        if text.utf8.contains(0) { throw fault("there is a NUL character in this text; leave it out") }
+        if text.utf8.contains(0) { throw fault("the text contains a NUL character; leave it out") }
         return .text(text)
     }
 
     private func refuse(anchor: UnsafePointer<UInt8>?, tag: UnsafePointer<UInt8>?) throws(Fault) {
-        if anchor != nil { throw fault("anchors (&name) have no use here; leave it out, or write it in quotes") }
-        if tag != nil { throw fault("tags (!name) have no use here; leave it out, or write it in quotes") }
+        if anchor != nil { throw fault("anchors (&name) are not supported; leave it out, or write it in quotes") }
+        if tag != nil { throw fault("tags (!name) are not supported; leave it out, or write it in quotes") }
     }
 
     private mutating func advance() throws(Fault) {
         yaml_event_delete(event)
         if yaml_parser_parse(parser, event) == 1 { return }
-        let problem = parser.pointee.problem.map { String(cString: $0) } ?? "there is no memory for it"
+        let problem = parser.pointee.problem.map { String(cString: $0) } ?? "out of memory"
         if parser.pointee.error == YAML_READER_ERROR {
             let before = bytes[..<min(parser.pointee.problem_offset, bytes.count)]
             let line = before.reduce(1) { $1 == UInt8(ascii: "\n") ? $0 + 1 : $0 }
-            throw Fault(Place(line: line, column: 1), "the line is no text in UTF-8: \(problem)")
+            throw Fault(Place(line: line, column: 1), "the line is not valid UTF-8: \(problem)")
         }
         let mark = parser.pointee.problem_mark
         throw Fault(
             Place(line: Int(mark.line) + 1, column: Int(mark.column) + 1),
-            "this is not YAML: \(problem); write KEY: VALUE, indent with spaces only, and put texts in quotes that "
-                + "have : or # in them or begin with another sign")
+            "this is not YAML: \(problem); write KEY: VALUE, indent with spaces only, and quote values that "
+                + "contain : or # or begin with a special character")
     }
 
     private var place: Place {

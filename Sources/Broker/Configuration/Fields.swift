@@ -1,37 +1,37 @@
-// Fields: a mapping of the file read key by key. What was asked for is known; what is left over at the end is refused
-// with the nearest of what is known.
+// Fields: reads a mapping of the file key by key. Each requested key is a known key; any other key in the mapping is an
+// error that suggests the nearest known one.
 
-/// A record of a list, such as a user or the settings of some topics.
+/// A record in a list, such as a user or the settings of some topics.
 public struct Fields {
-    /// Where the record begins.
+    /// The start of the record.
     public let place: Place
-    /// The key whose list it is in, for messages: `topics`.
+    /// The key of the list that contains it, such as `topics`, for error messages.
     private let path: String
     private let entries: [Node.Entry]
     private var known: [String] = []
 
     public init(_ node: Node, of path: String) throws(Fault) {
         guard case .mapping(let entries) = node.content else {
-            throw Fault(node.place, "\(path): each element is a mapping; write - KEY: VALUE, and its other keys below")
+            throw Fault(node.place, "\(path): each element must be a mapping; write - KEY: VALUE and more keys below")
         }
         place = node.place
         self.path = path
         self.entries = entries
     }
 
-    /// The value of `key`; nil when it is not there.
+    /// The value of `key`; nil if the key is missing.
     public mutating func value<V>(_ key: String, _ read: (String) throws(ValueFault) -> V) throws(Fault) -> V? {
         guard let node = node(key) else { return nil }
         return try value(node, key, read)
     }
 
-    /// The value of a key that has to be there.
+    /// The value of a required key.
     public mutating func needed<V>(_ key: String, _ read: (String) throws(ValueFault) -> V) throws(Fault) -> V {
         if let value = try value(key, read) { return value }
-        throw Fault(place, "\(path): there is no \(key); every element needs one")
+        throw Fault(place, "\(path): \(key) is missing; every element needs one")
     }
 
-    /// The values of a list of at most `most`; a single value is a list of one. Nil when the key is not there.
+    /// The values of a list of at most `most`; a single value is a list of one. Nil if the key is missing.
     public mutating func values<V>(
         _ key: String, most: Int, _ read: (String) throws(ValueFault) -> V
     ) throws(Fault) -> [V]? {
@@ -41,7 +41,7 @@ public struct Fields {
         return values
     }
 
-    /// The records of a list within this one.
+    /// The records of a nested list.
     public mutating func records<R>(
         _ key: String, most: Int, _ read: (inout Fields) throws(Fault) -> R
     ) throws(Fault) -> [R]? {
@@ -49,7 +49,7 @@ public struct Fields {
         return try Fields.records(node, of: name(key), most: most, read)
     }
 
-    /// Reads every element of a list of records, and refuses keys that `read` has not asked for.
+    /// Reads every element of a list of records, and rejects keys that `read` did not request.
     public static func records<R>(
         _ node: Node, of path: String, most: Int, _ read: (inout Fields) throws(Fault) -> R
     ) throws(Fault) -> [R] {
@@ -63,7 +63,7 @@ public struct Fields {
         return records
     }
 
-    /// A fault of the value of `key`, or of the whole record where the key is not there.
+    /// An error in the value of `key`, or in the whole record if the key is missing.
     public func fault(_ key: String, _ sentence: String) -> Fault {
         let node = entries.first { $0.key == key }?.value
         return Fault(node?.place ?? place, "\(name(key)): \(sentence)")
@@ -88,7 +88,7 @@ public struct Fields {
     private func finish() throws(Fault) {
         for entry in entries where !known.contains(entry.key) {
             throw Fault(
-                entry.place, "\(name(shown(entry.key))) is no key" + suggestion(for: entry.key, among: known))
+                entry.place, "\(name(shown(entry.key))) is not a known key" + suggestion(for: entry.key, among: known))
         }
     }
 

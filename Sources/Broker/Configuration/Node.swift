@@ -1,7 +1,7 @@
-// Node: what a configuration file holds, as it is written – texts, lists and mappings, each with its place. What a text
-// means (a number, a size, a switch) is for the key to say, so that `off`, `no` and `1_000` hold no surprises.
+// Node: the content of a configuration file as it is written: text, lists and mappings, each with its place. The key
+// determines the type of a text (a number, a size, a switch), so `off`, `no` and `1_000` hold no surprises.
 
-/// Where something stands in a file; line and column count from 1.
+/// A position in a file; line and column count from 1.
 public struct Place: Equatable, Sendable {
     public var line: Int
     public var column: Int
@@ -12,7 +12,7 @@ public struct Place: Equatable, Sendable {
     }
 }
 
-/// What is wrong at a place in a file. `sentence` names the key and tells what to write instead.
+/// An error at a place in a file. `sentence` names the key and says what to write instead.
 public struct Fault: Error, Equatable, Sendable, CustomStringConvertible {
     public var place: Place
     public var sentence: String
@@ -22,17 +22,17 @@ public struct Fault: Error, Equatable, Sendable, CustomStringConvertible {
         self.sentence = sentence
     }
 
-    /// `12:3: retain: 0 is no number from 1 to 2147483647`
+    /// `12:3: retain: 0 is not a number from 1 to 2147483647`
     public var description: String { "\(place.line):\(place.column): \(sentence)" }
 }
 
 public struct Node: Equatable, Sendable {
     public enum Content: Equatable, Sendable {
-        /// Nothing is written: `key:`, `~` or `null`.
+        /// No value: `key:`, `~` or `null`.
         case nothing
         case text(String)
         case list([Node])
-        /// In the order of the file; no key is there twice.
+        /// In the order of the file, without duplicate keys.
         case mapping([Entry])
     }
 
@@ -50,17 +50,17 @@ public struct Node: Equatable, Sendable {
         self.place = place
     }
 
-    /// The text of a value that is one, for `key`.
+    /// The value as text, or an error that names `key`.
     public func text(of key: String) throws(Fault) -> String {
         switch content {
         case .text(let text): return text
-        case .nothing: throw Fault(place, "\(key): there is no value; write one, or leave the key out")
+        case .nothing: throw Fault(place, "\(key): the value is missing; write one, or leave the key out")
         case .list: throw Fault(place, "\(key): this is a list; write one value")
         case .mapping: throw Fault(place, "\(key): this is a mapping; write one value")
         }
     }
 
-    /// The elements of a list of at most `most`, for `key`; a single value counts as a list of one.
+    /// The elements of a list of at most `most`, or an error that names `key`. A single value is a list of one.
     public func list(of key: String, most: Int) throws(Fault) -> [Node] {
         switch content {
         case .list(let nodes):
@@ -68,13 +68,14 @@ public struct Node: Equatable, Sendable {
                 throw Fault(place, "\(key): the list has \(nodes.count) elements; write at most \(most)")
             }
             return nodes
-        case .nothing: throw Fault(place, "\(key): there is no value; write a list, [] for an empty one")
+        case .nothing: throw Fault(place, "\(key): the value is missing; write a list, or [] for an empty one")
         case .text, .mapping: return [self]
         }
     }
 }
 
-/// Text of a file or of the environment as a message may show it: cut short, and without what could steer a terminal.
+/// Text from a file or the environment, made safe for a message: truncated, and without characters that control a
+/// terminal.
 public func shown(_ text: String) -> String {
     var result = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {

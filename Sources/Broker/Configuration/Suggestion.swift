@@ -1,7 +1,7 @@
-// Suggestion: the word that was probably meant.
+// Suggestion: finds the word that was probably meant.
 
-/// The one of `known` that is nearest to `word`, if it is near enough to have been meant: not more than a third of its
-/// letters, and at most three, are to be put in, left out or changed.
+/// The word in `known` that is nearest to `word`, if it is near enough: at most a third of its letters, and at most
+/// three, are inserted, deleted or changed.
 public func nearest(to word: String, among known: [String]) -> String? {
     guard word.utf8.count <= 64 else { return nil }
     var best: (word: String, distance: Int)?
@@ -13,13 +13,13 @@ public func nearest(to word: String, among known: [String]) -> String? {
     return best?.word
 }
 
-/// "; did you mean retain?", or what is known where none is near.
+/// "; did you mean retain?", or a list of the known words if none is near.
 public func suggestion(for word: String, among known: [String]) -> String {
     if let meant = nearest(to: word, among: known) { return "; did you mean \(meant)?" }
-    return known.count > 12 ? "" : "; known are \(known.joined(separator: ", "))"
+    return known.count > 12 ? "" : "; known: \(known.joined(separator: ", "))"
 }
 
-/// Levenshtein's distance, row by row.
+/// The Levenshtein distance, row by row.
 private func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
     var row = Array(0...b.count)
     for (i, x) in a.enumerated() {

@@ -1,7 +1,7 @@
-// Value: texts into what settings hold, and back. One place for the file, the environment and the command line, so that
-// all three know the same words.
+// Value: converts text to the values of settings and back. The file, the environment and the command line share it, so
+// all three accept the same syntax.
 
-/// Why a text is no value of a setting: the words that follow it in a sentence, "is no number from 1 to 256".
+/// Why a text is not a valid value, phrased to follow the text in a sentence: "is not a number from 1 to 256".
 public struct ValueFault: Error, Equatable, Sendable {
     public var words: String
 
@@ -12,17 +12,17 @@ public enum Value {
     public static func number(_ text: String, in range: ClosedRange<Int>) throws(ValueFault) -> Int {
         let isDecimal = !text.isEmpty && text.utf8.allSatisfy { $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }
         guard isDecimal, let number = Int(text), range.contains(number) else {
-            throw ValueFault("is no number from \(range.lowerBound) to \(range.upperBound)")
+            throw ValueFault("is not a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
-    /// Bytes: a number with K, M or G (or KiB, MiB, GiB; of 1,024) in either case, or without.
+    /// Bytes: a number, optionally with K, M or G (or KiB, MiB, GiB; powers of 1,024) in either case.
     public static func size(_ text: String, in range: ClosedRange<Int>) throws(ValueFault) -> Int {
         guard let size = parseByteSize(text), range.contains(size) else {
             let bounds = "\(formatByteSize(range.lowerBound)) to \(formatByteSize(range.upperBound))"
             let examples = [("4K", 4 << 10), ("64K", 64 << 10), ("64M", 64 << 20), ("1G", 1 << 30)]
-            throw ValueFault("is no size from \(bounds)" + told(examples.filter { range.contains($0.1) }.map(\.0)))
+            throw ValueFault("is not a size from \(bounds)" + told(examples.filter { range.contains($0.1) }.map(\.0)))
         }
         return size
     }
@@ -32,12 +32,12 @@ public enum Value {
         guard let time = parseTime(text), range.contains(time) else {
             let bounds = "\(formatTime(range.lowerBound)) to \(formatTime(range.upperBound))"
             let examples = ["500ms", "30s", "5m"].filter { parseTime($0).map(range.contains) == true }
-            throw ValueFault("is no time from \(bounds)" + told(examples))
+            throw ValueFault("is not a time from \(bounds)" + told(examples))
         }
         return time
     }
 
-    /// ", for example 30s or 5m", of what would be taken; nothing if that is nothing.
+    /// ", for example 30s or 5m"; empty if there are no examples.
     private static func told(_ examples: [String]) -> String {
         guard let last = examples.last else { return "" }
         let others = examples.dropLast().joined(separator: ", ")
@@ -53,8 +53,8 @@ public enum Value {
     }
 }
 
-/// Reads a number of bytes with an optional K, M or G (or KiB, MiB, GiB; of 1,024) in either case. Nil when it is no
-/// such thing or too large to count.
+/// Parses a number of bytes with an optional K, M or G (or KiB, MiB, GiB; powers of 1,024) in either case. Nil if it
+/// is invalid or overflows.
 public func parseByteSize(_ text: String) -> Int? {
     let (number, unit) = split(text)
     guard let number = Int(number) else { return nil }
@@ -70,7 +70,7 @@ public func parseByteSize(_ text: String) -> Int? {
     return overflow ? nil : bytes
 }
 
-/// The size in the largest unit that leaves no rest: "16M".
+/// The size in the largest unit that divides it: "16M".
 public func formatByteSize(_ bytes: Int) -> String {
     let unit = bytes > 0 ? min(bytes.trailingZeroBitCount / 10, 3) : 0
     return String(bytes >> (10 * unit)) + ["", "K", "M", "G"][unit]
@@ -81,8 +81,8 @@ private let units: [(name: String, nanoseconds: UInt64)] = [
     ("ms", 1_000_000),
 ]
 
-/// Reads a time, "500ms", "30s", "5m", "2h" or "7d", in nanoseconds. Nil when it is no such thing or too long to count;
-/// a number without a unit is none, for nobody could tell which.
+/// Parses a time such as "500ms", "30s", "5m", "2h" or "7d" into nanoseconds. Nil if it is invalid or overflows. A
+/// number without a unit is invalid because it is ambiguous.
 public func parseTime(_ text: String) -> UInt64? {
     let (number, unit) = split(text)
     guard let number = UInt64(number), let unit = units.first(where: { $0.name == unit }) else { return nil }
@@ -90,13 +90,13 @@ public func parseTime(_ text: String) -> UInt64? {
     return overflow ? nil : time
 }
 
-/// The time in the largest unit that leaves no rest: "5m". What is no whole number of milliseconds is rounded down.
+/// The time in the largest unit that divides it: "5m". Fractions of a millisecond are dropped.
 public func formatTime(_ time: UInt64) -> String {
     for (name, nanoseconds) in units where time > 0 && time % nanoseconds == 0 { return "\(time / nanoseconds)\(name)" }
     return "\(time / 1_000_000)ms"
 }
 
-/// Digits, and what is behind them.
+/// Splits the leading digits from the rest.
 private func split(_ text: String) -> (number: Substring, unit: Substring) {
     let digits = text.prefix { $0.isASCII && $0.isNumber }
     return (digits, text.dropFirst(digits.count))

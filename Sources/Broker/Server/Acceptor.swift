@@ -1,7 +1,7 @@
-// Acceptor: the thread that takes connections in, deals them to the shards in turn, and sees a shutdown through:
+// Acceptor: the thread that accepts connections, distributes them to the shards round robin, and runs a shutdown:
 //
-//     serving ──drain──▶ draining ──every shard idle, or time over──▶ stopped
-//        └──────────────stop, or a shard failed──────────────────────────▲
+//     serving ──drain──▶ draining ──all shards idle, or timeout──▶ stopped
+//        └──────────────stop, or a shard failed──────────────────────▲
 
 import Bytes
 import Core
@@ -10,25 +10,25 @@ import Glibc
 
 /// Belongs to the thread that made it.
 final class Acceptor {
-    /// What other threads put into the acceptor's inbox.
+    /// Items that other threads put into the acceptor's inbox.
     enum Command: Sendable {
         case drain
-        /// Nanoseconds that a drain may take, if it begins later.
+        /// Maximum nanoseconds of a drain that has not begun yet.
         case drainTime(UInt64)
         case stop
-        /// A shard does not serve a connection that was accepted.
+        /// A shard refused an accepted connection.
         case refuse(RefusedConnection)
-        /// A draining shard has no connection left; so many messages waited for credit that did not come.
+        /// A draining shard has no connections left; this many messages never received credit.
         case idle(undelivered: UInt64)
-        /// A shard's loop ended by itself.
+        /// A shard's loop failed.
         case failed(shard: Int, SystemError)
-        /// As the shards', of the acceptor itself.
+        /// Probe of the watchdog, as for shards.
         case ping
     }
 
-    /// How the broker came to its end.
+    /// How the broker ended.
     enum Outcome: Sendable {
-        /// Every connection had ended; so many messages waited for credit that did not come.
+        /// All connections had ended; this many messages never received credit.
         case drained(undelivered: UInt64)
         case timedOut
         case stopped
@@ -44,21 +44,21 @@ final class Acceptor {
     private var undelivered: UInt64 = 0
     private var drainDeadline: UInt64?
     private var outcome: Outcome?
-    /// Accepting failed for want of file descriptors or memory, and goes on then.
+    /// When accepting resumes after a lack of file descriptors or memory.
     private var resumeAt: UInt64?
     private var failures = FailureTally(.warning, "cannot accept connections")
-    /// Connections that are refused, and what the log is told of them, by reason.
+    /// Refused connections, and their log tallies by reason.
     private var refused: RefusedSockets
     private var spare = SpareFiles()
     private var refusals: [String: FailureTally] = [:]
     private let scratch: UnsafeMutableRawBufferPointer
 
-    /// Connections accepted from one listener before the others and the inbox have their turn.
+    /// Maximum number of connections accepted from one listener before the others and the inbox are served.
     private static let quantum = 64
-    /// Bytes of refused connections that are thrown away at a time.
+    /// Bytes of refused connections that are discarded at a time.
     private static let discarded = 16 << 10
-    /// How long accepting pauses when the process has no file descriptor left: long enough not to spin, short enough
-    /// that waiting clients hardly notice. They wait in the kernel's backlog.
+    /// How long accepting pauses if the process has no file descriptors left, in nanoseconds: long enough not to spin,
+    /// short enough that clients, which wait in the kernel's backlog, hardly notice.
     private static let pause: UInt64 = 100_000_000
 
     init(listeners: [Listener], context: LoopContext, drainTime: UInt64) throws(SystemError) {
@@ -81,7 +81,7 @@ final class Acceptor {
         scratch.deallocate()
     }
 
-    /// Runs until the broker has ended; the shards have been told to stop then. Does not close the listeners when it
+    /// Runs until the broker has ended; the shards have been sent `stop` by then. Does not close the listeners if it
     /// throws.
     func run() throws(SystemError) -> Outcome {
         defer { refused.closeAll() }
@@ -113,7 +113,7 @@ final class Acceptor {
         }
         refused.expire(now: now)
         spare.refill(below: context.files.admin.lowerBound)
-        // Those that have been sent an answer may still have to read it.
+        // Refused clients may not have read their answer yet.
         if idleShards == context.inboxes.count, !refused.isLingering {
             outcome = outcome ?? .drained(undelivered: undelivered)
         }
@@ -155,7 +155,7 @@ final class Acceptor {
     }
 
     private func accept(from listener: Listener, now: UInt64) throws(SystemError) {
-        /// Why the next connection gets a descriptor that was kept to refuse it.
+        /// Set if the next connection uses a spare descriptor, to be refused for this error.
         var shortage: Int32?
         for _ in 0..<Acceptor.quantum {
             let accepted: (fd: Int32, peer: SocketAddress)?
@@ -163,7 +163,7 @@ final class Acceptor {
                 accepted = try Socket.accept(listener.socket)
             } catch {
                 let isShort = error.code == EMFILE || error.code == ENFILE
-                // Who was refused gives way to who is to be told so now.
+                // Refused clients give way to newly refused ones.
                 if isShort, shortage == nil, spare.release() || refused.giveWay() {
                     shortage = error.code
                     continue
@@ -183,7 +183,7 @@ final class Acceptor {
                 continue
             }
             if context.files.admin.contains(fd) {
-                // Those that read their refusal take few of the admin listener's files, however many come.
+                // Refused connections use only a few of the admin listener's files, however many there are.
                 if refused.count >= FileShares.borrowed { _ = refused.giveWay() }
                 failures.count(SystemError.text(of: EMFILE) + advice(EMFILE))
                 context.connections.note(.files)
@@ -195,8 +195,8 @@ final class Acceptor {
                 refuse(fd, peer.description, at: listener, cause, now: now)
                 continue
             }
-            // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
-            // believed in; shorter times are enforced by keepalives.
+            // The timeout also applies to a peer that keeps its window closed, so it is the longest lifetime that any
+            // client may request; keepalives enforce shorter times.
             Socket.configure(fd, userTimeout: Int32(clamping: context.limits.lifetime.upperBound / 1_000_000))
             context.inboxes[nextShard].push(
                 .accepted(
@@ -207,8 +207,8 @@ final class Acceptor {
 
     private func advice(_ code: Int32) -> String {
         switch code {
-        case EMFILE: "; raise the limit on open files (ulimit -n, LimitNOFILE= of a unit)"
-        case ENFILE: "; raise the machine's limit on open files (sysctl fs.file-max), or stop who has so many open"
+        case EMFILE: "; raise the limit on open files (ulimit -n, or LimitNOFILE= in the unit)"
+        case ENFILE: "; raise the machine's limit on open files (sysctl fs.file-max), or stop other processes"
         default: ""
         }
     }
@@ -232,8 +232,8 @@ final class Acceptor {
         refused.refuse(connection, context.limits, now: now, poller)
     }
 
-    /// Answers those that had connected when the drain began, and were not accepted yet: closing their listener would
-    /// reset them without a word.
+    /// Answers connections in the backlog when the drain begins: closing the listener would reset them without an
+    /// explanation.
     private func refuseBacklog(now: UInt64) {
         for listener in listeners {
             for _ in 0..<RefusedSockets.limit {

@@ -1,4 +1,4 @@
-// Broker: forebayd as a function: command line in, exit code out.
+// Broker: forebayd as a function that takes the command line and returns the exit code.
 
 import Bytes
 import Access
@@ -7,18 +7,18 @@ import EventLoop
 import Glibc
 
 public enum Broker {
-    /// Runs forebayd with this process's command line, and exits.
+    /// Runs forebayd with this process's command line and exits.
     public static func main() -> Never {
         exit(run(CommandLine.arguments))
     }
 
-    /// Nanoseconds that may pass between the end of a drain and the end of the process.
+    /// Maximum nanoseconds between the end of a drain and the end of the process.
     private static let stopTime: UInt64 = 5_000_000_000
 
-    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
+    /// Exit codes: 0 stopped as requested, 1 failed, 2 invalid usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
         Machine.fillStandardStreams()
-        // Swift reads them from /proc; without any, options would go unheeded.
+        // Swift reads the arguments from /proc. If there are none, all options would be ignored.
         if arguments.isEmpty {
             complain("cannot read the command line: mount /proc")
             return 1
@@ -28,7 +28,7 @@ public enum Broker {
             do throws(UsageError) {
                 invocation = try Invocation.parse(arguments)
             } catch {
-                throw UsageError("\(error); forebayd -h tells more")
+                throw UsageError("\(error); see forebayd -h")
             }
             switch invocation.action {
             case .hashPassword: return HashPassword.run()
@@ -72,7 +72,7 @@ public enum Broker {
             } catch {
                 throw UsageError(explain(error, loaded))
             }
-            return show("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order\n")
+            return show("forebayd: \(path.map { "\($0) is" } ?? "the settings are") valid\n")
         }
         return show(loaded.printed(effective: machine.effective(loaded.options, configuration)))
     }
@@ -83,7 +83,7 @@ public enum Broker {
         if CertificateWatch.hasEnded(validity, wall: now) {
             let end = CertificateWatch.date(validity.ends)
             throw UsageError(
-                "the certificate of \(validity.subject) ended at \(end): no client that looks takes it; renew it")
+                "the certificate of \(validity.subject) expired at \(end): clients that verify it will refuse it")
         }
         if let fault = CertificateWatch.fault(validity, wall: now) {
             complain("the certificate of \(validity.subject) needs renewal: \(fault)")
@@ -95,7 +95,7 @@ public enum Broker {
     ) throws(SystemError) -> Int32 {
         var reloader = start
         let options = reloader.loaded.options
-        // Before any thread is there, so that all of them have the signals blocked.
+        // Must come before the first thread, so that all threads have these signals blocked.
         let signals = try Signals([SIGINT, SIGTERM, SIGHUP])
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
@@ -108,7 +108,7 @@ public enum Broker {
         do throws(StartError) {
             server = try Server(configuration, log: log)
         } catch {
-            // Behind what the log has told already.
+            // Comes after the lines that are already in the log.
             log.close()
             complain(explain(error, start.loaded))
             return isUsage(error, options) ? 2 : 1
@@ -140,7 +140,7 @@ public enum Broker {
             if certificate.look(now: Clock.monotonic()) { server.warnOfCertificate() }
             server.returnMemory(&memory)
             if let jump = clock.look(moment()) {
-                log.write(.warning, "the clock was set", [("by-ms", jump / 1_000_000)])
+                log.write(.warning, "system clock changed", [("by-ms", jump / 1_000_000)])
                 server.warnOfCertificate()
             }
         }
@@ -149,14 +149,14 @@ public enum Broker {
 
     private static func moment() -> Instant { Instant(monotonic: Clock.monotonic(), wall: Clock.wall()) }
 
-    /// The sockets that systemd opened; each must have the name of a listener.
+    /// The sockets passed by systemd; each must have the name of a listener.
     private static func passedSockets() throws(SystemError) -> PassedSockets {
         let passed = try PassedSockets.take()
         let names = Listener.names
         for entry in passed.entries where !names.contains(entry.name) {
             throw SystemError(
-                "cannot take the socket \"\(entry.name)\" that was passed as descriptor \(entry.socket)",
-                cause: "FileDescriptorName= of its socket unit must be one of \(names.joined(separator: ", "))")
+                "cannot use the socket \"\(entry.name)\" that was passed as descriptor \(entry.socket)",
+                cause: "FileDescriptorName= in its socket unit must be one of \(names.joined(separator: ", "))")
         }
         return passed
     }
@@ -170,7 +170,7 @@ public enum Broker {
         manager.ready(server.status)
     }
 
-    /// The first signal drains, the second one does not wait.
+    /// The first signal drains the broker, the second stops it at once.
     private static func end(
         _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
     ) {
@@ -196,12 +196,12 @@ public enum Broker {
         }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         if start.loaded.options.tls.usesKernel {
-            let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
+            let offered = Machine.kernelSpeaksTLS ? "yes" : "no, using OpenSSL"
             log.write(.info, "kernel TLS", [("offered", offered)])
         }
     }
 
-    /// Prints what was asked for. Returns the exit code: a file with a part of it is not what was asked for.
+    /// Prints the text. Returns the exit code, which is not 0 if only a part could be written.
     static func show(_ text: String) -> Int32 {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -209,7 +209,7 @@ public enum Broker {
             if count >= 0 {
                 rest = rest.dropFirst(count)
             } else if errno != EINTR {
-                complain("the output cannot be written: \(SystemError.text(of: errno))")
+                complain("cannot write the output: \(SystemError.text(of: errno))")
                 return 1
             }
         }

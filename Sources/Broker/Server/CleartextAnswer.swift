@@ -1,4 +1,4 @@
-// CleartextAnswer: what a client is sent that is not served, by a thread that keeps no state of its protocol.
+// CleartextAnswer: answers to clients that are not served, sent by threads that keep no protocol state for them.
 
 import Bytes
 import Core
@@ -6,8 +6,8 @@ import ForebayWire
 import HTTP2
 
 enum CleartextAnswer {
-    /// To a client that speaks another protocol than TLS to a listener of TLS.
-    /// - Parameter first: the first byte that it sent. RSocket's is the length of a frame.
+    /// For a client that does not speak TLS on a TLS listener.
+    /// - Parameter first: the first byte that it sent. In RSocket, it is part of a frame's length.
     static func needsTLS(_ wireProtocol: WireProtocol, _ first: UInt8) -> [UInt8] {
         switch (wireProtocol, first) {
         case (.rsocket, 0): unsupportedSetup("This port speaks TLS: connect with rsockets://.")
@@ -17,11 +17,11 @@ enum CleartextAnswer {
         }
     }
 
-    /// To a client that speaks another protocol than HTTP to a listener of HTTP without TLS.
+    /// For a client that does not speak HTTP on an HTTP listener without TLS.
     /// - Parameters:
-    ///   - first: the first byte that it sent. RSocket's is the length of a frame, TLS's tells a handshake.
-    ///   - isAdmin: the listener is the admin's.
-    /// - Returns: nil where it may speak HTTP.
+    ///   - first: the first byte that it sent. In RSocket, it is part of a frame's length; in TLS, the record type.
+    ///   - isAdmin: whether it is the admin listener.
+    /// - Returns: nil if the client may speak HTTP.
     static func needsHTTP(_ first: UInt8, isAdmin: Bool) -> [UInt8]? {
         switch first {
         case 0: return isAdmin ? adminPort : httpPort
@@ -30,16 +30,16 @@ enum CleartextAnswer {
         }
     }
 
-    /// To a client that speaks RSocket to a listener of HTTP.
+    /// For a client that speaks RSocket on an HTTP listener.
     static let httpPort = unsupportedSetup(
         "This port speaks HTTP: connect with http:// or https://, or to the broker's port for RSocket.")
     private static let adminPort = unsupportedSetup(
         "This is the admin port: connect to the broker's port for RSocket or HTTP.")
 
-    /// RSocket's ERROR[REJECTED_SETUP] on stream 0.
+    /// An RSocket ERROR[REJECTED_SETUP] on stream 0.
     static func rejectedSetup(_ text: String) -> [UInt8] { error(3, text) }
 
-    /// ERROR[UNSUPPORTED_SETUP]: another port, or another URL, is what the client needs.
+    /// An RSocket ERROR[UNSUPPORTED_SETUP]: the client needs another port or URL.
     private static func unsupportedSetup(_ sentence: String) -> [UInt8] {
         error(2, ErrorWord.unsupported.text(sentence))
     }
@@ -51,15 +51,15 @@ enum CleartextAnswer {
         return size + [0, 0, 0, 0, 0x2C, 0, 0, 0, 0, code] + text
     }
 
-    /// By as many bytes HTTP/2 is told from HTTP/1.1.
+    /// The bytes that distinguish HTTP/2 from HTTP/1.1.
     static let preface = Array("PRI".utf8)
 
-    /// To a client of HTTP whose first bytes are these.
+    /// For an HTTP client that has sent these first bytes.
     static func http(_ first: [UInt8], _ cause: ConnectionRefusal) -> [UInt8] {
         first == preface ? goAway(cause.message) : http1(cause.problem)
     }
 
-    /// An answer to any request over HTTP/1.1, after which the connection ends.
+    /// A response to any HTTP/1.1 request, after which the connection is closed.
     static func http1(_ problem: Problem) -> [UInt8] {
         var content = ByteBuffer()
         problem.append(into: &content)
@@ -78,8 +78,8 @@ enum CleartextAnswer {
         return Array("HTTP/1.1 \(status)\r\n\(all.map { $0 + "\r\n" }.joined())\r\n".utf8) + content
     }
 
-    /// HTTP/2's SETTINGS, with which a server has to begin, and GOAWAY[NO_ERROR]: no stream has been processed (RFC
-    /// 9113, 6.8).
+    /// HTTP/2 SETTINGS, which a server must send first, and GOAWAY[NO_ERROR] with last stream 0: no stream has been
+    /// processed (RFC 9113, 6.8).
     static func goAway(_ text: String) -> [UInt8] {
         let text = Array(text.utf8)
         let length = 8 + text.count
@@ -88,7 +88,7 @@ enum CleartextAnswer {
         return settings + head + [UInt8](repeating: 0, count: 8) + text
     }
 
-    /// TLS's fatal alert internal_error, which stands for a want of resources (RFC 8446, 6.2). It comes in the clear,
-    /// before any handshake.
+    /// The fatal TLS alert internal_error, for a lack of resources (RFC 8446, 6.2). It is sent in the clear, before any
+    /// handshake.
     static let alert: [UInt8] = [21, 3, 3, 0, 2, 2, 80]
 }

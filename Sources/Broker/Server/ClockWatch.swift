@@ -1,12 +1,12 @@
-// ClockWatch: whether somebody set the machine's clock, or the machine slept, while the broker ran: retention by age,
-// tokens and certificates go by that clock.
+// ClockWatch: detects jumps of the wall clock, when the clock is set or the machine was suspended. Retention by age,
+// tokens and certificates depend on that clock.
 
 import Core
 
 struct ClockWatch {
-    /// Nanoseconds between two looks.
+    /// Nanoseconds between two checks.
     static let interval: UInt64 = 1_000_000_000
-    /// By so many nanoseconds a clock jumps. What keeps it right moves it in far smaller steps.
+    /// Minimum jump in nanoseconds. Clock synchronisation adjusts the clock in far smaller steps.
     static let least: Int64 = 1_000_000_000
 
     private var due: UInt64
@@ -17,10 +17,10 @@ struct ClockWatch {
         last = now
     }
 
-    /// Nanoseconds until `look` is to be called.
+    /// Nanoseconds until `look` is due.
     func timeout(now: UInt64) -> UInt64 { due > now ? due - now : 0 }
 
-    /// By how many nanoseconds the clock has jumped since the last look; nil if it has not, or it is not time.
+    /// By how many nanoseconds the clock has jumped since the last check; nil if it has not, or no check is due.
     mutating func look(_ now: Instant) -> Int64? {
         guard due <= now.monotonic else { return nil }
         due = now.monotonic + ClockWatch.interval

@@ -1,9 +1,9 @@
-// ConnectionCount: how many connections the whole broker has, the one figure that the threads share.
+// ConnectionCount: the number of connections of the whole broker, the only counter that all threads share.
 
 import Core
 import Synchronization
 
-/// Counted up when a connection is accepted and down when it is closed, by whichever thread does so.
+/// Incremented when a connection is accepted and decremented when it is closed, by any thread.
 final class ConnectionCount: Sendable {
     private let count = Atomic<Int>(0)
     private let most: Atomic<Int>
@@ -15,13 +15,13 @@ final class ConnectionCount: Sendable {
 
     init(limit: Int) { most = Atomic(limit) }
 
-    /// How many there may be. Where there are more already, they stay.
+    /// Maximum number of connections. Existing ones are kept if there are more.
     var limit: Int {
         get { most.load(ordering: .relaxed) }
         set { most.store(newValue, ordering: .relaxed) }
     }
 
-    /// False when that would be one too many.
+    /// Returns false if that would exceed the limit.
     func add() -> Bool {
         if count.add(1, ordering: .relaxed).newValue <= limit { return true }
         remove()
@@ -33,10 +33,10 @@ final class ConnectionCount: Sendable {
         count.subtract(1, ordering: .relaxed)
     }
 
-    /// A connection could not be accepted for want of files or memory.
+    /// Counts a connection that could not be accepted for lack of files or memory.
     func noteShortage() { shortages.add(1, ordering: .relaxed) }
 
-    /// A connection was refused by a shard.
+    /// Counts a refused connection.
     func note(_ refusal: ConnectionRefusal) {
         switch refusal {
         case .connections: overQuota.add(1, ordering: .relaxed)
@@ -46,10 +46,10 @@ final class ConnectionCount: Sendable {
         }
     }
 
-    /// How often there would have been one too many.
+    /// How often the limit was reached.
     var limitReached: UInt64 { UInt64(overLimit.load(ordering: .relaxed)) }
 
-    /// Connections that were refused, by reason.
+    /// Refused connections by reason.
     var refused: [(reason: String, count: UInt64)] {
         [
             ("files", UInt64(shortages.load(ordering: .relaxed))),

@@ -1,46 +1,46 @@
-// ConnectionTable: the sockets of one loop, found by the engine's ConnectionID. The generation that an entry was made
-// with must match, so that an event that was fetched before its connection closed finds nothing.
+// ConnectionTable: the sockets of one loop, by the engine's ConnectionID. The generation must match that of the entry,
+// so that an event fetched before its connection was closed finds nothing.
 
 import Core
 import TLS
 
-/// One socket and what is waited for on it.
+/// A socket and its state.
 struct Connection {
     var fd: Int32
     var generation: UInt32
-    /// A write was blocked and `writable` is owed to the engine.
+    /// A write was blocked, and the engine is to be notified by `writable`.
     var blocked = false
-    /// The engine wants no bytes for now.
+    /// The engine accepts no bytes for now.
     var paused = false
-    /// The peer has sent its end.
+    /// The peer has closed its sending side.
     var ended = false
     var kind = Kind.framed
-    /// What it reads and writes by, if not in the clear.
+    /// The TLS stream, if any.
     var tls: TLSStream?
-    /// Over HTTP/1.1: whom its socket belongs to, until it has a stream.
+    /// For HTTP/1.1: the library's connection that owns the socket, until there is a stream.
     var micro: MicroConnection?
-    /// The number of the relay before it, if it has one.
+    /// The number of its relay, if any.
     var relay: UInt32?
 
     enum Kind {
-        /// The engine has the protocol's bytes.
+        /// The engine handles the protocol's bytes.
         case framed
-        /// Over HTTP, in a version that its first bytes will tell.
+        /// HTTP; the first bytes will show the version.
         case undecided
-        /// Over HTTP/1.1; the library is yet to be given it.
+        /// HTTP/1.1, not handed to the library yet.
         case newcomer
-        /// Over HTTP/1.1.
+        /// HTTP/1.1, handled by the library.
         case http1
-        /// TLS comes first; the wireProtocol is what it will speak.
+        /// TLS handshake; the protocol follows it.
         case handshaking(WireProtocol)
     }
 }
 
-/// A slab over raw memory that grows by doubling and never shrinks; the engine's own limits bound the indexes.
+/// A slab in raw memory that grows by doubling and never shrinks. The engine's limits bound the indexes.
 struct ConnectionTable: ~Copyable {
     private var slots: UnsafeMutablePointer<Connection>
     private var capacity: Int
-    /// Connections held.
+    /// Number of connections.
     private(set) var count = 0
 
     private static var free: Connection { Connection(fd: -1, generation: 0) }
@@ -53,23 +53,23 @@ struct ConnectionTable: ~Copyable {
 
     deinit { slots.deallocate() }
 
-    /// The connection's place, valid until the next insertion; nil when it is gone.
+    /// The connection, valid until the next insertion; nil if it has been removed.
     subscript(id: ConnectionID) -> UnsafeMutablePointer<Connection>? {
         guard Int(id.index) < capacity else { return nil }
         let slot = slots + Int(id.index)
         return slot.pointee.fd >= 0 && slot.pointee.generation == id.generation ? slot : nil
     }
 
-    /// Enters a connection under an index that is free.
+    /// Inserts a connection under a free index.
     mutating func insert(_ id: ConnectionID, fd: Int32, kind: Connection.Kind = .framed) {
         if Int(id.index) >= capacity { grow(beyond: Int(id.index)) }
         let slot = slots + Int(id.index)
-        precondition(slot.pointee.fd < 0, "the engine gave out index \(id.index) before it closed its connection")
+        precondition(slot.pointee.fd < 0, "the engine assigned index \(id.index) before its connection was closed")
         slot.pointee = Connection(fd: fd, generation: id.generation, kind: kind)
         count += 1
     }
 
-    /// Takes a connection out; its socket is the caller's again.
+    /// Removes a connection; the caller owns its socket.
     mutating func remove(_ id: ConnectionID) -> Connection? {
         guard let slot = self[id] else { return nil }
         defer { slot.pointee = ConnectionTable.free }
@@ -77,7 +77,7 @@ struct ConnectionTable: ~Copyable {
         return slot.pointee
     }
 
-    /// Takes every connection out.
+    /// Removes all connections.
     mutating func removeAll(_ body: (Connection) -> Void) {
         for index in 0..<capacity where slots[index].fd >= 0 {
             body(slots[index])

@@ -1,9 +1,9 @@
-// DefaultMemory: how much memory the broker may count on, from the control group's limit or the machine's size.
+// DefaultMemory: the default memory budget, from the control group's limit or the machine's memory.
 
 import EventLoop
 
 enum DefaultMemory {
-    /// A quarter of what the control group, or else the machine, has; in bytes, at least 16 MiB.
+    /// A quarter of the control group's limit, or else of the machine's memory, in bytes; at least 16 MiB.
     static func bytes() -> Int {
         let groups = Machine.text(ofFile: "/proc/self/cgroup") ?? ""
         let limit = limitFiles(groups: groups).compactMap { path in
@@ -18,8 +18,8 @@ enum DefaultMemory {
     }
 
     /// The files that may hold a limit for a process whose /proc/self/cgroup is `groups`: version 2 (`0::/path`) and
-    /// version 1 (`7:memory:/path`), of the group and all groups above it, since any of them may be the tightest. In a
-    /// container the path can be the host's and the files are those of the root.
+    /// version 1 (`7:memory:/path`), of the group and all its ancestors, because any of them may be the tightest. In a
+    /// container, the path may be the host's while the files are at the root.
     static func limitFiles(groups: String) -> [String] {
         var files: [String] = []
         for line in groups.split(separator: "\n") {
@@ -42,8 +42,8 @@ enum DefaultMemory {
         return files
     }
 
-    /// The limit in bytes; nil for "max" and for what is no number. Version 1 writes "no limit" as a figure far above
-    /// any machine's memory, which needs no care.
+    /// The limit in bytes; nil for "max" or if it is not a number. Version 1 expresses "no limit" as a number far above
+    /// any machine's memory, which needs no special case.
     static func parseLimit(_ text: String) -> UInt64? {
         let line = text.split(whereSeparator: \.isWhitespace).first
         return line.flatMap { UInt64($0) }

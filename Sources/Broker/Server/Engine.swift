@@ -1,4 +1,4 @@
-// Engine: what a loop drives. Core.Shard is the broker's; what each requirement means is told there.
+// Engine: the interface of what a loop drives. The broker uses Core.Shard, which documents each requirement.
 
 import Core
 
@@ -25,7 +25,7 @@ protocol Engine: TurnEngine {
     func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer
     func writable(_ id: ConnectionID, now: Instant)
 
-    // Of connections that speak HTTP/1.1
+    // Connections that speak HTTP/1.1
     func speaksHTTP1(on id: ConnectionID, now: Instant)
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant)
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)

@@ -1,21 +1,21 @@
-// FileShares: how a broker divides the file descriptors that the process may have. The kernel gives a new descriptor
-// the lowest free number, so whoever leaves the highest numbers alone leaves as many descriptors free:
+// FileShares: divides the file descriptors that the process may open. The kernel assigns the lowest free number to a
+// new descriptor, so descriptors are reserved by not using the highest numbers:
 //
 //     0 ── connections, listeners, refused and lingering sockets ── admin.lowerBound ── the admin listener's ── limit
 
 struct FileShares: Sendable {
-    /// Numbers that only the admin listener keeps: an operator has to reach it during a flood of connections.
+    /// Numbers reserved for the admin listener: operators must be able to reach it during a flood of connections.
     let admin: Range<Int32>
-    /// Sockets of refused connections that wait, and as many that linger.
+    /// Maximum number of refused connections that wait, and of those that linger.
     let refused: Int
-    /// Sockets that may linger on each shard.
+    /// Maximum number of lingering sockets per shard.
     let lingering: Int
 
-    /// Refused connections may use so many of the admin listener's numbers while their clients read why.
+    /// How many of the admin listener's numbers refused connections may use while their clients read the reason.
     static let borrowed = 16
     private static let least = 16
 
-    /// Without a limit that matters.
+    /// For processes without a relevant limit.
     static let unlimited = FileShares(
         admin: Int32.max..<Int32.max, refused: RefusedSockets.limit, lingering: LingerQueue.limit)
 
@@ -27,7 +27,7 @@ struct FileShares: Sendable {
 
     /// - Parameters:
     ///   - files: the limit on open files.
-    ///   - connections: how many there may be.
+    ///   - connections: maximum number of connections.
     init(of files: Int, connections: Int, threads: Int) {
         let kept = min(AdminLimits.files, files / 4)
         let end = Int32(clamping: files)

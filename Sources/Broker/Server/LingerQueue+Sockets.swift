@@ -1,14 +1,14 @@
-// LingerQueue+Sockets: what a loop does with sockets that linger: their end is sent, and what still comes is thrown
-// away.
+// LingerQueue+Sockets: how a loop handles lingering sockets: it closes their sending side, and discards what they still
+// receive.
 
 import EventLoop
 import TLS
 
 extension LingerQueue {
-    /// Sends the end of a connection whose peer may still be sending. `poller` watches its socket already.
+    /// Closes the sending side of a connection whose peer may still be sending. `poller` already watches its socket.
     /// - Parameters:
-    ///   - tls: what it was written by, if that was not in the clear.
-    ///   - deadline: when the peer's time is over, on the monotonic clock.
+    ///   - tls: the connection's TLS stream, if any.
+    ///   - deadline: when the socket is closed at the latest, on the monotonic clock.
     mutating func linger(_ fd: Int32, _ tls: TLSStream?, until deadline: UInt64, _ poller: borrowing Poller) {
         let isHeld = tls?.isHeld == true
         if !isHeld { LingerQueue.end(fd, tls) }
@@ -29,8 +29,8 @@ extension LingerQueue {
         }
     }
 
-    /// A socket is ready for something.
-    /// - Parameter scratch: its content is lost.
+    /// Handles the readiness of a socket.
+    /// - Parameter scratch: overwritten.
     mutating func advance(
         _ number: UInt32, _ ready: Readiness, scratch: UnsafeMutableRawBufferPointer, _ poller: borrowing Poller
     ) {

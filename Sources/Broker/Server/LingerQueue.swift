@@ -1,33 +1,33 @@
-// LingerQueue: sockets that the engine has closed, whose peer may still be sending. Closing such a socket would make
-// the kernel reset the connection, and a reset can take the error away that the peer has not read yet. So their end is
-// sent, what comes is thrown away until the peer's end comes too, and only then, or when their time is over, they are
-// closed.
+// LingerQueue: sockets that the engine has closed while their peers may still be sending. Closing such a socket would
+// make the kernel reset the connection, and a reset can discard an error that the peer has not read yet. So only the
+// sending side is closed, and input is discarded until the peer closes its side as well or the time limit expires. Then
+// the socket is closed.
 
 import EventLoop
 import Glibc
 import TLS
 
-/// First in, first out by time: every socket lingers equally long. Numbers count up and name one socket each.
+/// A FIFO queue: every socket lingers for the same time. Each socket has a number; numbers are consecutive.
 struct LingerQueue {
-    /// Sockets that may linger at once; one more closes the oldest.
+    /// Maximum number of lingering sockets; beyond it, the oldest is closed.
     static let limit = 1024
     private let limit: Int
 
-    /// -1 for one that is closed.
+    /// `fd` is -1 if the socket has been closed.
     private var sockets: [(fd: Int32, tls: TLSStream?, deadline: UInt64)] = []
-    /// How many at the front of `sockets` are gone.
+    /// How many entries at the front of `sockets` are closed.
     private var head = 0
     private var headNumber: UInt32 = 0
-    /// Sockets that linger.
+    /// Number of lingering sockets.
     private(set) var count = 0
 
     init(limit: Int = LingerQueue.limit) { self.limit = limit }
 
-    /// When the oldest socket's time is over, on the monotonic clock.
+    /// When the oldest socket expires, on the monotonic clock.
     var deadline: UInt64? { head < sockets.count ? sockets[head].deadline : nil }
 
-    /// Takes a socket over and returns its number.
-    /// - Parameter tls: has a record to end before the socket's end is sent.
+    /// Takes ownership of a socket and returns its number.
+    /// - Parameter tls: a stream that must finish a record before the sending side is closed.
     mutating func append(_ fd: Int32, tls: TLSStream? = nil, deadline: UInt64) -> UInt32 {
         if count == limit { closeOldest() }
         sockets.append((fd, tls, deadline))
@@ -35,19 +35,19 @@ struct LingerQueue {
         return headNumber &+ UInt32(sockets.count - head - 1)
     }
 
-    /// The socket of that number; nil when it is closed.
+    /// The socket with this number; nil if it has been closed.
     func socket(_ number: UInt32) -> Int32? {
         let index = head + Int(number &- headNumber)
         guard index < sockets.count, sockets[index].fd >= 0 else { return nil }
         return sockets[index].fd
     }
 
-    /// What has to end a record on it first; nil when its end is on its way.
+    /// The stream that must finish a record first; nil once the sending side is closed.
     func stream(_ number: UInt32) -> TLSStream? {
         socket(number) == nil ? nil : sockets[head + Int(number &- headNumber)].tls
     }
 
-    /// The socket's end is on its way.
+    /// The sending side has been closed.
     mutating func forgetStream(_ number: UInt32) {
         if socket(number) != nil { sockets[head + Int(number &- headNumber)].tls = nil }
     }
@@ -61,7 +61,7 @@ struct LingerQueue {
         trim()
     }
 
-    /// Closes the sockets whose time is over.
+    /// Closes expired sockets.
     mutating func expire(now: UInt64) {
         while let deadline, deadline <= now { closeOldest() }
     }
@@ -70,7 +70,7 @@ struct LingerQueue {
         while count > 0 { closeOldest() }
     }
 
-    /// False when there is none.
+    /// Returns false if there are none.
     @discardableResult
     mutating func closeOldest() -> Bool {
         guard count > 0 else { return false }
@@ -83,7 +83,7 @@ struct LingerQueue {
         return true
     }
 
-    /// Keeps an open socket at the head, and gives the front back once it is the larger part.
+    /// Moves the head to the first open socket, and removes the closed entries before it once there are many.
     private mutating func trim() {
         while head < sockets.count, sockets[head].fd < 0 {
             head += 1

@@ -1,25 +1,25 @@
-// Listener: a socket that takes connections in for one protocol, and why a broker could not start.
+// Listener: a listening socket for one protocol, and the error of a broker that could not start.
 
 import Core
 import EventLoop
 import Glibc
 
-/// A bound socket, and what those speak who connect to it. Whoever has it last closes it.
+/// A bound socket and the protocol of its clients. The last owner closes it.
 struct Listener: Sendable {
     var socket: Int32
     var wireProtocol: WireProtocol
-    /// They speak it over TLS.
+    /// Whether clients use TLS.
     var isSecure = false
 
-    /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
-    /// and port 0 becomes one port for all.
+    /// Opens a listener for each address of `endpoint`. If a name has several addresses, those that this machine does
+    /// not have are skipped, and port 0 becomes the same port for all.
     static func open(_ wireProtocol: WireProtocol, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError)
         -> [Listener]
     {
         try bind(endpoint).map { Listener(socket: $0, wireProtocol: wireProtocol, isSecure: isSecure) }
     }
 
-    /// The same for who is none of the faces.
+    /// The same for the admin listener, which is not a `WireProtocol`.
     static func bind(_ endpoint: Endpoint) throws(SystemError) -> [Int32] {
         var sockets: [Int32] = []
         var port = endpoint.port
@@ -41,7 +41,7 @@ struct Listener: Sendable {
         return sockets
     }
 
-    /// The words for all listeners in the log, by which sockets are passed too.
+    /// Names of all listeners, used in the log and for passed sockets.
     static var names: [String] { WireProtocol.all.map(\.name) + [AdminThread.name] }
 
     static func closeAll(_ listeners: [Listener]) {
@@ -50,10 +50,10 @@ struct Listener: Sendable {
 }
 
 extension WireProtocol {
-    /// Every protocol, in the order in which its listeners are bound and told.
+    /// All protocols, in the order in which listeners are bound and reported.
     static let all: [WireProtocol] = [.rsocket, .http]
 
-    /// The word for it in the log.
+    /// Its name in the log.
     var name: String {
         switch self {
         case .rsocket: "rsocket"
@@ -61,7 +61,7 @@ extension WireProtocol {
         }
     }
 
-    /// The word for it in a sentence.
+    /// Its name in a sentence.
     var title: String {
         switch self {
         case .rsocket: "RSocket"
@@ -69,7 +69,7 @@ extension WireProtocol {
         }
     }
 
-    /// The option that tells where its listener is.
+    /// The option for its listener's address.
     var option: String {
         switch self {
         case .rsocket: "--listen"
@@ -77,7 +77,7 @@ extension WireProtocol {
         }
     }
 
-    /// Where its listener is unless told otherwise: on this machine only.
+    /// The default address of its listener: loopback only.
     var defaultEndpoint: Endpoint {
         switch self {
         case .rsocket: Endpoint(host: "127.0.0.1", port: 7690)
@@ -88,11 +88,11 @@ extension WireProtocol {
 
 /// Why a broker did not start.
 public struct StartError: Error, CustomStringConvertible, Sendable {
-    /// The listener that could not be bound; nil when it was something else.
+    /// The listener that could not be bound; nil if something else failed.
     public var listener: WireProtocol?
-    /// It was the admin listener.
+    /// The admin listener failed.
     public var isAdmin = false
-    /// The configuration asks for what is not done, whatever the machine has.
+    /// The configuration is not allowed, whatever the machine.
     public var isConfiguration = false
     public var cause: SystemError
 

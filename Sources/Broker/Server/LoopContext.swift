@@ -1,69 +1,69 @@
-// LoopContext: what the loops of one broker have in common, and what other threads tell them.
+// LoopContext: what the loops of a broker share, and the items that other threads send them.
 
 import Core
 import EventLoop
 import TLS
 
-/// What other threads put into a loop's inbox.
+/// Items that other threads put into a loop's inbox.
 enum InboxItem: Sendable {
     /// Messages from another shard, as one batch.
     case mail([ShardMessage])
-    /// A connection that was accepted; the loop owns the socket from here.
+    /// An accepted connection; the loop owns its socket.
     case accepted(fd: Int32, peer: String, wireProtocol: WireProtocol, isSecure: Bool = false)
-    /// A socket that goes over to a connection here; the loop owns it from here.
+    /// A socket that moves to a connection of this loop, which owns it.
     case handedOver(MovedSocket, Handover)
-    /// What became of credentials.
+    /// The outcome of a login.
     case authenticated(LoginTicket, LoginOutcome)
-    /// What came of a login at the admin listener, to be counted with the others.
+    /// The result of a login at the admin listener, to be counted with the others.
     case login(LoginResult)
-    /// Who may do what from now on.
+    /// New permissions.
     case access(AccessTable)
-    /// What the engine is bounded by from now on.
+    /// New limits.
     case limits(Limits)
-    /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
+    /// Drain; `Acceptor.Command.idle` must be sent once no connections are left.
     case drain
-    /// A question of the admin's, to be answered into its inbox.
+    /// A query of the admin thread, to be answered into its inbox.
     case inquiry(job: UInt64, ShardQuery)
-    /// Is anybody there? `LoopContext.pulse` is to be answered.
+    /// Probe of the watchdog; `LoopContext.pulse` must be answered.
     case ping
-    /// End the thread now.
+    /// End the thread at once.
     case stop
 }
 
-/// A socket on its way from one loop to another, which it belongs to one after the other.
+/// A socket on its way from one loop to another.
 struct MovedSocket: @unchecked Sendable {
     var fd: Int32
-    /// What it reads and writes by, if not in the clear.
+    /// The TLS stream, if any.
     var tls: TLSStream?
 }
 
-/// What the loops of one broker have in common.
+/// What the loops of a broker share.
 struct LoopContext: Sendable {
     var limits: Limits
-    /// What all logs and queues together may hold.
+    /// The memory budget of all logs and queues together.
     var memory: MemoryBudget
-    /// What is counted over all shards.
+    /// Counts over all shards.
     var quotas = Quotas()
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
-    /// Nil without an admin listener.
+    /// Nil if there is no admin listener.
     var admin: Inbox<AdminItem>?
     var connections: ConnectionCount
     /// How the limit on open files is divided.
     var files = FileShares.unlimited
-    /// Who looks at credentials; without it they cannot be looked at.
+    /// Checks credentials; without it, all logins fail.
     var logins: LoginService?
-    /// Who may do what at the start.
+    /// The initial permissions.
     var access = AccessTable.open
     var log: Log
-    /// Lines of it that anybody can cause.
+    /// Log records that any client can cause.
     var frequent = FrequentRecords()
     var reloads = ReloadCount()
-    /// What other permissions ended.
+    /// What changed permissions ended.
     var reviews = Reviews()
-    /// What those get whose listener speaks TLS.
+    /// The TLS configuration of listeners that use TLS.
     var tls: TLSServer?
-    /// Answered by shards and acceptor.
+    /// The watchdog's probe, answered by shards and acceptor.
     var pulse = Pulse()
 }

@@ -1,4 +1,4 @@
-// MachineLimits: what a configuration leaves to the machine, and what the machine cuts short.
+// MachineLimits: settings that depend on the machine, and limits that the machine imposes.
 
 import Access
 import Core
@@ -9,10 +9,10 @@ import TLS
 struct MachineLimits: Equatable, Sendable {
     var openFiles: UInt64
     var cpus: Int
-    /// Bytes of memory to use unless told otherwise.
+    /// Default memory budget in bytes.
     var memory: Int
 
-    /// Raises the limit on open files as far as it goes.
+    /// Raises the limit on open files as far as possible.
     init() throws(SystemError) {
         openFiles = try Machine.raiseOpenFiles()
         cpus = Machine.cpuCount
@@ -25,20 +25,20 @@ struct MachineLimits: Equatable, Sendable {
         self.memory = memory
     }
 
-    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
-    /// and those of the library that has HTTP/1.1, three for 256 connections –, standard streams, and some to spare.
+    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread and of the
+    /// HTTP/1.1 library (three per 256 connections), standard streams, and a reserve.
     static func reservedFiles(of files: Int, threads: Int) -> Int {
         32 + 8 * threads + files / 64 + AdminLimits.files
     }
 
-    /// Open files that so many connections take.
+    /// The number of open files needed for this many connections.
     static func files(for connections: Int, threads: Int) -> Int {
         var files = connections + reservedFiles(of: connections, threads: threads)
         while files - reservedFiles(of: files, threads: threads) < connections { files += 1 }
         return files
     }
 
-    /// For the log, where there are to be more connections than the open files allow; else nil.
+    /// Log fields if the limit on open files allows fewer connections than configured; otherwise nil.
     func shortage(_ options: Options, _ configuration: Server.Configuration) -> [LogField]? {
         let wanted = options.limits.connections
         guard configuration.limits.connections < wanted else { return nil }
@@ -48,28 +48,27 @@ struct MachineLimits: Equatable, Sendable {
             ("needed", needed),
             (
                 "advice",
-                "raise the limit on open files (ulimit -n \(needed), LimitNOFILE=\(needed) of a unit), or lower "
+                "raise the limit on open files (ulimit -n \(needed), or LimitNOFILE=\(needed) in the unit), or lower "
                     + "max-connections"
             ),
         ]
     }
 
-    /// What settings come to here where that is not what is written.
+    /// Effective values on this machine that differ from the configured ones.
     func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {
         var effective: [String: String] = [:]
         if options.threads == nil { effective["threads"] = "\(configuration.threads) here" }
         if options.memory == nil { effective["memory"] = "\(configuration.limits.memory) bytes here" }
         if configuration.limits.connections < options.limits.connections {
-            effective["max-connections"] = "\(configuration.limits.connections) for want of open files"
+            effective["max-connections"] = "\(configuration.limits.connections), limited by open files"
         }
         return effective
     }
 }
 
 extension Server.Configuration {
-    /// What a broker is to run with. This is the place for what settings only name, such as the contents of files: it
-    /// is made at the start, by -t and at each reload before anything changes, and what it throws is told and changes
-    /// nothing.
+    /// The configuration of a broker. Everything that settings only name, such as files, is read here: at the start, by
+    /// -t, and at each reload before anything changes. If it throws, the error is reported and nothing changes.
     init(_ options: Options, path: String?, machine: MachineLimits) throws(UsageError) {
         var loaded = Loaded()
         loaded.options = options
@@ -86,14 +85,14 @@ extension Server.Configuration {
         } catch {
             throw UsageError(loaded.place(of: error))
         }
-        // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
+        // If HTTP needs no credentials, a foreign web page could use it through its visitors' browsers.
         if access.table.anonymous != nil { limits.http.hosts = HostPolicy(hostNames) }
         allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles)
         let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
-        // Where what is reserved would leave next to nothing, not all of it is in use.
+        // If the reserve would leave next to nothing, it is not fully used either.
         limits.connections = max(1, min(limits.connections, max(files / 4, files - reserved)))
         cleartext = Set(options.tls.cleartext)
         do throws(TLSError) {

@@ -1,33 +1,33 @@
-// MemoryReturn: the C library keeps what is freed for the next time. After a flood of connections that is most of what
-// the process has, for ever, so the library is told to give it back to the machine.
+// MemoryReturn: the C library keeps freed memory for later use. After a flood of connections this can be most of the
+// process's memory, so the library is made to return it to the system.
 
 import EventLoop
 
-/// Looks now and then, by the process's resident size, whether there is much that nobody uses. To give it back holds
-/// each thread's allocations up for as long as the library goes over what is free, some 50 ms for 100 MiB, so it is
-/// only done where it is most of the process.
+/// Periodically compares the process's resident size with the memory in use. Returning memory blocks allocations of all
+/// threads while the library scans its free lists, some 50 ms for 100 MiB, so this happens only if free memory is the
+/// larger part of the process.
 struct MemoryReturn {
-    /// Nanoseconds between two looks.
+    /// Nanoseconds between two checks.
     static let interval: UInt64 = 10_000_000_000
-    /// The most of them, where memory could not be given back: it is in use, or lies scattered.
+    /// Maximum interval, after attempts that returned little because the memory is in use or fragmented.
     static let longestPause: UInt64 = 3_600_000_000_000
-    /// Bytes beyond what messages take that are left alone: code, tables, what is free for the next time.
+    /// Bytes beyond those of messages that are tolerated: code, tables, free memory for later use.
     static let slack = 64 << 20
 
     private var due: UInt64
     private var pause = MemoryReturn.interval
 
-    /// - Parameter now: on the monotonic clock, as everywhere here.
+    /// - Parameter now: on the monotonic clock, like all times here.
     init(now: UInt64) { due = now + MemoryReturn.interval }
 
-    /// Nanoseconds until `look` is to be called.
+    /// Nanoseconds until `look` is due.
     func timeout(now: UInt64) -> UInt64 { due > now ? due - now : 0 }
 
-    /// Gives memory back if it is time to look and there is enough of it.
+    /// Returns memory to the system if a check is due and there is enough of it.
     /// - Parameters:
-    ///   - used: bytes that messages take.
-    ///   - resident: the process's resident size in bytes; asked for once more behind `giveBack`.
-    /// - Returns: how many bytes went back; nil where nothing was done.
+    ///   - used: bytes used by messages.
+    ///   - resident: the process's resident size in bytes; called again after `giveBack`.
+    /// - Returns: how many bytes were returned; nil if nothing was done.
     mutating func look(now: UInt64, used: Int, resident: () -> Int, giveBack: () -> Void) -> Int? {
         guard due <= now else { return nil }
         let before = resident()

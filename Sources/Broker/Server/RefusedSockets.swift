@@ -1,6 +1,6 @@
-// RefusedSockets: connections that are refused for a limit, or while the broker drains. Each gets an answer in its
-// protocol, so that its client learns what to do, and lingers until that has been read. They belong to the thread that
-// accepts, do not count as connections, and take a bounded number of sockets: a flood of them stalls nobody.
+// RefusedSockets: connections that are refused because of a limit, or while the broker drains. Each is sent an answer
+// in its protocol, so that its client learns the reason, and lingers until the client has read it. They belong to the
+// acceptor's thread, do not count as connections, and use a bounded number of sockets: a flood of them stalls nobody.
 //
 //     refused ──RSocket──▶ answered ──▶ lingering ──▶ closed
 //        └──HTTP, TLS──▶ waiting for its first bytes ──▲    └── too many, or too late ──▶ closed
@@ -9,7 +9,7 @@ import Core
 import EventLoop
 import Glibc
 
-/// A connection on its way to be refused.
+/// A connection that is to be refused.
 struct RefusedConnection: Sendable {
     var fd: Int32
     var peer: String
@@ -19,12 +19,13 @@ struct RefusedConnection: Sendable {
 }
 
 struct RefusedSockets {
-    /// Sockets that wait for first bytes, and those that linger; one more of either closes the oldest.
+    /// Maximum number of sockets that wait for their first bytes, and of those that linger. Beyond it, the oldest is
+    /// closed.
     static let limit = 1024
 
     private let limit: Int
     private var waiting: [UInt32: (connection: RefusedConnection, deadline: UInt64)] = [:]
-    /// The oldest that may still wait, and the next one. They come in order of their deadlines.
+    /// The oldest number that may still be waiting, and the next one. They are in the order of their deadlines.
     private var oldest: UInt32 = 0
     private var next: UInt32 = 0
     private var lingering: LingerQueue
@@ -35,16 +36,16 @@ struct RefusedSockets {
     }
 
     var count: Int { waiting.count + lingering.count }
-    /// Some have been sent an answer that they may still have to read.
+    /// Whether any client may not have read its answer yet.
     var isLingering: Bool { lingering.count > 0 }
-    /// When the time of the first one is over, on the monotonic clock.
+    /// When the first one expires, on the monotonic clock.
     var deadline: UInt64 { min(lingering.deadline ?? .max, waiting[oldest]?.deadline ?? .max) }
 
     static func token(_ number: UInt32) -> UInt64 {
         Token.connection(ConnectionID(index: 0, generation: number)).rawValue
     }
 
-    /// Takes the socket over.
+    /// Takes ownership of the socket.
     mutating func refuse(
         _ connection: RefusedConnection, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) {
@@ -55,7 +56,7 @@ struct RefusedSockets {
             close(connection.fd)
             return
         }
-        // RSocket's server may speak first.
+        // An RSocket server may send first.
         if connection.wireProtocol == .rsocket, !connection.isSecure {
             let answer = CleartextAnswer.rejectedSetup(connection.cause.message)
             return self.answer(connection.fd, answer, limits, now: now, poller)
@@ -68,7 +69,7 @@ struct RefusedSockets {
         next &+= 1
     }
 
-    /// A socket that waits is ready to be read.
+    /// Handles a waiting socket that is readable.
     mutating func advance(_ number: UInt32, _ limits: Limits, now: UInt64, _ poller: borrowing Poller) {
         guard let connection = waiting[number]?.connection else { return }
         switch RefusedSockets.look(connection.fd) {
@@ -85,7 +86,7 @@ struct RefusedSockets {
         return first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.wireProtocol, first[0])
     }
 
-    /// A socket that lingers is ready for something.
+    /// Handles the readiness of a lingering socket.
     mutating func advanceLingering(
         _ number: UInt32, _ ready: Readiness, scratch: UnsafeMutableRawBufferPointer, _ poller: borrowing Poller
     ) {
@@ -118,7 +119,7 @@ struct RefusedSockets {
         }
     }
 
-    /// Nothing was written before, so the socket takes it whole.
+    /// Writes an answer. Nothing has been written yet, so the socket accepts all of it.
     private mutating func answer(
         _ fd: Int32, _ bytes: [UInt8], _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) {
@@ -126,7 +127,7 @@ struct RefusedSockets {
         lingering.linger(fd, nil, until: now + limits.closeTime, poller)
     }
 
-    /// Gives up one of them, for its descriptor. False when there is none.
+    /// Closes one socket to free its descriptor. Returns false if there are none.
     mutating func giveWay() -> Bool {
         if lingering.closeOldest() { return true }
         guard let connection = waiting[oldest]?.connection else { return false }

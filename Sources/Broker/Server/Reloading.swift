@@ -1,23 +1,23 @@
-// Reloading: what SIGHUP does. The file is read again, with the variables and options of the start over it; what
-// differs from what is in force is brought into force where that can be done while connections go on, and told where it
-// cannot. A file that is not in order changes nothing.
+// Reloading: what SIGHUP does. The file is read again, and the variables and options of the start still override it.
+// Changed settings are applied if that is possible without dropping connections; the others are reported. An invalid
+// file changes nothing.
 
 import Access
 import Core
 import Synchronization
 
-/// A setting whose value is another one after a reload.
+/// A setting whose value was changed by a reload.
 struct Change: Equatable {
     var name: String
     var former: String
     var new: String
     var origin: String
-    /// It is in force; otherwise it will be after a restart.
+    /// Whether it has been applied; otherwise it takes effect after a restart.
     var isApplied: Bool
 }
 
 extension Loaded {
-    /// Takes over what `new` has otherwise and what is reloadable; what had to stay keeps its origin as well.
+    /// Adopts changed reloadable settings from `new`. All others keep their values and origins.
     mutating func adopt(_ new: Loaded, table: [Setting] = Setting.all) -> [Change] {
         var changes: [Change] = []
         for setting in table {
@@ -39,13 +39,13 @@ extension Loaded {
     }
 }
 
-/// How often the configuration was read again. Any thread may ask.
+/// Counts reloads of the configuration. Any thread may read it.
 final class ReloadCount: Sendable {
     private let accepted = Atomic<UInt64>(0)
     private let refused = Atomic<UInt64>(0)
     private let lastWasRefused = Atomic<Bool>(false)
 
-    /// The file holds what is not in force.
+    /// The last reload was refused, so the file differs from the settings in effect.
     var isLastRefused: Bool { lastWasRefused.load(ordering: .relaxed) }
 
     func note(isAccepted: Bool) {
@@ -58,15 +58,15 @@ final class ReloadCount: Sendable {
     }
 }
 
-/// A broker at work and what it was started with.
+/// The settings of a running broker and their sources.
 struct Reloader {
     let invocation: Invocation
-    /// The file that was read, if there was one.
+    /// The configuration file, if any.
     private(set) var path: String?
     private(set) var loaded: Loaded
-    /// What the machine gives, found when the broker was started.
+    /// The machine's limits, determined at the start.
     let machine: MachineLimits
-    /// Who may do what, with the contents of the files that are named.
+    /// The access settings, including the contents of key files.
     private var access: AccessSettings
 
     init(
@@ -79,7 +79,7 @@ struct Reloader {
         self.machine = machine
     }
 
-    /// Everything that is checked when the broker is started is checked here before anything changes.
+    /// Performs the same checks as the start before anything changes.
     mutating func reload(_ server: Server, log: Log) {
         let new: Loaded
         let read: String?
@@ -97,14 +97,14 @@ struct Reloader {
             }
         } catch {
             for fault in error.faults {
-                log.write(.error, "reload refused", [("cause", fault), ("in-force", "the former settings")])
+                log.write(.error, "reload refused", [("cause", fault), ("in-force", "previous settings")])
             }
             server.noteReload(isAccepted: false)
             return
         }
         server.noteReload(isAccepted: true)
         log.level = merged.options.logLevel
-        // Ahead of what comes of it.
+        // Logged ahead of the effects.
         let details =
             AccessChanges.lines(from: access, to: configuration.access.settings)
             + Reloader.topicRules(from: loaded.options, to: merged.options)
@@ -118,13 +118,13 @@ struct Reloader {
         tell(changes, log)
     }
 
-    /// Rules of topics that were added, removed or put into another order.
+    /// Log lines for topic rules that were added, removed or reordered.
     static func topicRules(from old: Options, to new: Options) -> [AccessChanges.Line] {
         let before = old.limits.topicRules
         let after = new.limits.topicRules
         let removed = before.filter { !after.contains($0) }
         let added = after.filter { !before.contains($0) }
-        if before != after, removed.isEmpty, added.isEmpty { return [("topic rules in another order", [])] }
+        if before != after, removed.isEmpty, added.isEmpty { return [("topic rules reordered", [])] }
         func line(_ message: String, _ rule: TopicRule) -> AccessChanges.Line {
             (message, [("rule", Setting.writeTopicRule(rule).joined(separator: ", "))])
         }
@@ -134,7 +134,7 @@ struct Reloader {
     private func tell(_ changes: [Change], _ log: Log) {
         for warning in loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         for change in changes where change.isApplied {
-            // So many elements as before: other lines tell what they are.
+            // The number of elements is unchanged; other lines report the differences.
             let values: [LogField] = change.former == change.new ? [] : [("from", change.former), ("to", change.new)]
             log.write(.info, "setting changed", [("key", change.name)] + values + [("origin", change.origin)])
         }

@@ -1,4 +1,5 @@
-// Reviews: what new permissions ended on all shards together. Each shard looks at what is open in its own time.
+// Reviews: how many streams and connections new permissions ended, over all shards. Each shard reviews its own at its
+// own pace.
 
 import Core
 import Glibc
@@ -8,7 +9,7 @@ final class Reviews: @unchecked Sendable {
     // Unchecked because the mutex guards every field.
     private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private var access: AccessTable?
-    /// Shards that are yet to tell.
+    /// Shards that have not reported yet.
     private var awaited: Set<Int> = []
     private var streams = 0
     private var connections = 0
@@ -20,7 +21,7 @@ final class Reviews: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// Shards are about to be told of other permissions. What is not known of earlier ones is told with these.
+    /// Starts a review of new permissions. Counts of an unfinished earlier review are included in it.
     func begin(_ access: AccessTable, shards: Int) {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }
@@ -28,8 +29,8 @@ final class Reviews: @unchecked Sendable {
         awaited = Set(0..<shards)
     }
 
-    /// A shard has looked at all that is open on it.
-    /// - Returns: what ended on all of them, once the last one has told.
+    /// Adds the result of a shard's review.
+    /// - Returns: the totals, once the last shard has reported.
     func add(_ review: Review, from shard: Int) -> [LogField]? {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }

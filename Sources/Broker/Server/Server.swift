@@ -1,5 +1,5 @@
-// Server: a running broker. Its threads are one acceptor, one loop per shard, and the admin listener's; they share no
-// state but inboxes, the log and a count.
+// Server: a running broker. Its threads are an acceptor, one loop per shard, the login threads and the admin thread.
+// They share only inboxes, the log and counters.
 //
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
 //         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
@@ -15,28 +15,28 @@ import TLS
 /// A broker in this process.
 public final class Server: Sendable {
     public struct Configuration: Sendable {
-        /// Where RSocket clients connect, and where HTTP clients do; port 0 picks a free one, nil is nowhere. At least
-        /// one of them is somewhere.
+        /// Addresses for RSocket and HTTP clients; port 0 picks a free port, nil turns the listener off. At least one
+        /// is needed.
         public var listen: Endpoint?
         public var http: Endpoint?
-        /// Where the admin listener is; nil is nowhere.
+        /// Address of the admin listener; nil turns it off.
         public var admin: Endpoint?
-        /// Names, beside addresses and localhost, under which the admin listener may be asked.
+        /// Host names that the admin listener accepts, besides addresses and localhost.
         public var hostNames: HostPolicy.Names = .listed([])
-        /// Shards, each with a thread; at least 1.
+        /// Number of shards, each with its own thread; at least 1.
         public var threads: Int
         public var limits: Limits
-        /// The certificate of the listeners that speak TLS; nil for none.
+        /// The TLS configuration; nil for none.
         public var tls: TLSServer?
-        /// Listeners that do not speak TLS nevertheless, by the names of `Listener.names`.
+        /// Listeners without TLS, by the names in `Listener.names`.
         public var cleartext: Set<String> = []
-        /// Nanoseconds that a drain may take.
+        /// Maximum nanoseconds for draining.
         public var drainTime: UInt64
-        /// Listening sockets that stand for `listen`, `http` and `admin`, by the names of `Listener.names`.
+        /// Passed sockets that replace `listen`, `http` and `admin`, by the names in `Listener.names`.
         public var passed = PassedSockets()
-        /// Who may do what.
+        /// Users and permissions.
         public var access = AccessRules.open
-        /// Without users, too, clients of other machines are served.
+        /// Remote clients are served even if there are no users.
         public var allowsAnonymous = false
 
         public init(
@@ -50,7 +50,7 @@ public final class Server: Sendable {
             self.drainTime = drainTime
         }
 
-        /// By one of the names of `Listener.names`.
+        /// - Parameter listener: one of `Listener.names`.
         func isSecure(_ listener: String) -> Bool { tls != nil && !cleartext.contains(listener) }
 
         subscript(wireProtocol: WireProtocol) -> Endpoint? {
@@ -67,7 +67,7 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    /// The broker ended for another reason than being told to.
+    /// The broker failed instead of being stopped.
     private let failure: Flag
     private let ending = Flag()
     private let adminAddresses: [SocketAddress]
@@ -154,33 +154,32 @@ public final class Server: Sendable {
         warn(of: address, isSecure: isSecure, configuration.access, log)
     }
 
-    /// Who logs in over a network ought not to do so in the clear.
+    /// Warns if credentials are sent over a network without TLS.
     private static func warn(of address: SocketAddress, isSecure: Bool, _ access: AccessRules, _ log: Log) {
         guard !isSecure, !address.isLoopback, !access.settings.isOpen else { return }
-        let reason = "passwords and tokens can be read on the network"
+        let reason = "passwords and tokens are sent in the clear"
         log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
     }
 
-    /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
-    /// several.
+    /// The addresses of a protocol's listeners: none if it is turned off, several if the host name has several.
     public func addresses(_ wireProtocol: WireProtocol) -> [SocketAddress] {
         bound.filter { $0.wireProtocol == wireProtocol }.map(\.address)
     }
 
-    /// Those of the admin listener.
+    /// The addresses of the admin listener.
     public func addressesOfAdmin() -> [SocketAddress] { adminAddresses }
 
-    /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
+    /// Starts draining: accepts no connections or streams, and delivers buffered messages for at most `drainTime`.
     public func drain() {
         ending.set()
         context.acceptor.push(.drain)
     }
 
-    /// `drain` was called: the broker is not ready for new clients any more.
+    /// `drain` has been called: the broker accepts no new clients.
     public var isDraining: Bool { ending.isSet }
 
-    /// Whether every thread has come to its inbox since this was asked before; asks them anew if so. The first time it
-    /// is true without asking. Only one thread may call it.
+    /// Returns true if all threads have answered the previous call's probe, and then sends a new one. The first call
+    /// returns true. Only one thread may call it.
     public func hasPulse() -> Bool {
         guard context.pulse.isSteady else { return false }
         context.pulse.ask(context.inboxes.count + (context.admin == nil ? 1 : 2))
@@ -190,16 +189,14 @@ public final class Server: Sendable {
         return true
     }
 
-    /// - Throws: a sentence, when with a changed configuration nobody would have to say who it is although clients of
-    ///   other machines can connect.
+    /// - Throws: an error if the changed configuration would serve remote clients without credentials.
     public func check(_ configuration: Configuration) throws(StartError) {
         try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound, admin: adminAddresses)
     }
 
-    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
-    /// topics retain, the time for a drain, who may do what, and what the files of TLS hold now; streams that are no
-    /// longer allowed end. Listeners and threads stay as they are.
-    /// `check` has found nothing against it.
+    /// Applies a changed configuration as far as possible without dropping connections: limits, retention, drain time,
+    /// permissions and the content of TLS files. Streams that are no longer permitted end. Listeners and threads do not
+    /// change. The configuration must have passed `check`.
     public func reload(_ configuration: Configuration) {
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
@@ -213,7 +210,7 @@ public final class Server: Sendable {
         context.admin?.push(.settings(limits, HostPolicy(configuration.hostNames)))
         context.admin?.push(.access(configuration.access.table))
         context.logins?.reload(configuration.access)
-        // The files may hold others although they are named as before.
+        // The files may have new contents under the same names.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
         tellCertificate()
         for (_, isSecure, address) in bound {
@@ -226,14 +223,14 @@ public final class Server: Sendable {
 
     func noteReload(isAccepted: Bool) { context.reloads.note(isAccepted: isAccepted) }
 
-    /// Tells of the certificate that new connections are shown, and warns of it, if there is TLS.
+    /// Logs the certificate for new connections, with a warning if it needs renewal. Does nothing without TLS.
     private func tellCertificate() {
         guard let validity = context.tls?.validity else { return }
         context.log.write(.info, "TLS certificate", CertificateWatch.facts(validity))
         warnOfCertificate()
     }
 
-    /// Warns of a certificate that no client takes, or soon none will.
+    /// Logs a warning if clients refuse the certificate, or soon will.
     public func warnOfCertificate() {
         guard let validity = context.tls?.validity, let fault = CertificateWatch.fault(validity, wall: Clock.wall())
         else { return }
@@ -241,7 +238,7 @@ public final class Server: Sendable {
             .warning, "TLS certificate needs renewal", [("cause", fault)] + CertificateWatch.facts(validity))
     }
 
-    /// Gives memory back to the machine that nobody here uses, if it is time to look for some.
+    /// Returns unused memory to the system, if a check is due.
     func returnMemory(_ watch: inout MemoryReturn) {
         let returned = watch.look(
             now: Clock.monotonic(), used: context.memory.used, resident: { Machine.residentMemory },
@@ -249,21 +246,21 @@ public final class Server: Sendable {
         if let returned { context.log.write(.debug, "memory returned", [("bytes", returned)]) }
     }
 
-    /// Ends at once; connections are cut.
+    /// Stops at once and closes all connections.
     public func stop() { context.acceptor.push(.stop) }
 
-    /// Waits for the end. Call it once. False when the broker failed, which the log has told.
+    /// Waits for the end. Must be called once. Returns false if the broker failed, which the log explains.
     public func wait() -> Bool {
         acceptor.join()
         return !failure.isSet
     }
 
-    /// One line that says where it listens.
+    /// A line that lists the addresses it listens on.
     var status: String {
         "Listening on " + bound.map { "\($0.address) (\($0.wireProtocol.name))" }.joined(separator: ", ")
     }
 
-    /// Without users, only this machine is served, unless it is wanted otherwise.
+    /// Throws if remote clients would be served although there are no users, unless this is explicitly allowed.
     private static func checkOpen(
         _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound], admin: [SocketAddress] = []
     ) throws(StartError) {
@@ -272,17 +269,17 @@ public final class Server: Sendable {
             throw StartError(
                 isAdmin: true, isConfiguration: true,
                 cause: SystemError(
-                    "\(address) would have everybody on the network end and see everything",
+                    "\(address) would give everyone on the network full control",
                     cause: "there are no users"))
         }
         for (wireProtocol, _, address) in bound where !address.isLoopback {
             throw StartError(
                 listener: wireProtocol, isConfiguration: true,
-                cause: SystemError("\(address) would serve everybody on the network", cause: "there are no users"))
+                cause: SystemError("\(address) would serve everyone on the network", cause: "there are no users"))
         }
     }
 
-    /// The same before anything is bound, for -t. A host without an address is found when it is to be listened on.
+    /// The same check before anything is bound, for -t. Host names that do not resolve are not reported until binding.
     static func checkOpen(_ configuration: Configuration) throws(StartError) {
         func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
         let bound = WireProtocol.all.flatMap { wireProtocol in
@@ -293,10 +290,10 @@ public final class Server: Sendable {
             admin: addresses(configuration.admin))
     }
 
-    /// Connections that are open.
+    /// Number of open connections.
     public var connectionCount: Int { context.connections.value }
 
-    /// With the page of the admin listener among those that may use HTTP.
+    /// The limits, with the admin page's origins added to those that may use HTTP.
     private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
         var limits = configuration.limits
         limits.http.cors.ownPages = AdminSettings.origins(
@@ -336,13 +333,13 @@ public final class Server: Sendable {
         case .drained(0): context.log.write(.info, "stopped", [("reason", "drained")])
         case .drained(let undelivered):
             context.log.write(.warning, "stopped", [("reason", "drained"), ("undelivered", undelivered)])
-        case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", open)])
-        case .timedOut: context.log.write(.warning, "stopped", [("reason", "time over"), ("cut", open)])
+        case .stopped: context.log.write(.info, "stopped", [("reason", "requested"), ("cut", open)])
+        case .timedOut: context.log.write(.warning, "stopped", [("reason", "timeout"), ("cut", open)])
         case .failed: failure.set()
         }
     }
 
-    /// The listeners of every protocol that has an endpoint, or a socket that was passed.
+    /// Opens the listeners of every protocol that has an endpoint or a passed socket.
     private static func listen(_ configuration: Configuration) throws(StartError) -> [Listener] {
         var listeners: [Listener] = []
         for wireProtocol in WireProtocol.all {
@@ -377,7 +374,7 @@ public final class Server: Sendable {
     }
 }
 
-/// Set once, by any thread.
+/// A flag that any thread may set, once.
 private final class Flag: Sendable {
     private let flag = Atomic<Bool>(false)
     var isSet: Bool { flag.load(ordering: .acquiring) }

@@ -1,12 +1,12 @@
-// ShardLoop+ShardMessage: what other threads send to a loop.
+// ShardLoop+Mail: how a loop handles messages from other threads.
 
 import Core
 import EventLoop
 import Glibc
 
 extension ShardLoop {
-    /// Deals with what came through the inbox, as far as the turn allows. Returns whether nothing is left of it.
-    /// - Parameter all: however long that takes.
+    /// Handles items from the inbox, as far as the turn allows. Returns true if none are left.
+    /// - Parameter all: handle all of them, however long it takes.
     @discardableResult
     func takeMail(all: Bool = false) -> Bool {
         if !inbox.isEmpty { inbox.drain { mail.append($0) } }
@@ -44,7 +44,7 @@ extension ShardLoop {
     }
 
     private func adopt(_ fd: Int32, peer: String, wireProtocol: WireProtocol, isSecure: Bool) {
-        // The engine may give out the index of a connection that it has just closed.
+        // The engine may reuse the index of a connection that it has just closed.
         carryOut()
         guard phase != .stopped else {
             close(fd)

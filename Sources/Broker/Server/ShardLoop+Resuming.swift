@@ -1,11 +1,11 @@
-// ShardLoop+Resuming: sockets that go over to the connection which their clients resume, from loop to loop.
+// ShardLoop+Resuming: moves sockets to the loop of the connection that their clients resume.
 
 import Core
 import EventLoop
 import Glibc
 
 extension ShardLoop {
-    /// Sends sockets on that the engine is done with. At once, so that nothing more is read from them here.
+    /// Passes on sockets that the engine has released. Called at once, so that nothing more is read from them here.
     func sendHandovers() {
         var handovers: [Handover] = []
         swap(&handovers, &shard.effects.handovers)
@@ -21,12 +21,12 @@ extension ShardLoop {
         }
     }
 
-    /// Gives sockets that arrived to their connections.
+    /// Assigns arrived sockets to their connections.
     func takeArrivals() {
         var due: [(MovedSocket, Handover)] = []
         swap(&due, &arrivals)
         for (socket, handover) in due {
-            // The engine may have just given up the socket that this one takes the place of.
+            // The engine may have just closed the socket that this one replaces.
             carryOut()
             let id = shard.takeOver(handover, now: now)
             if let old = connections.remove(id) {
@@ -46,7 +46,7 @@ extension ShardLoop {
         }
     }
 
-    /// Closes a socket that has come too late.
+    /// Closes a socket that arrived too late.
     func discard(_ socket: MovedSocket) {
         close(socket.fd)
         context.connections.remove()

@@ -1,4 +1,4 @@
-// ShardLoop+Sockets: what a loop waits for on a connection's socket, and how it lets go of one.
+// ShardLoop+Sockets: the events that a loop waits for on a connection's socket, and how it closes one.
 
 import Core
 import EventLoop
@@ -17,7 +17,7 @@ extension ShardLoop {
         }
     }
 
-    /// Sends the end of a connection whose peer may still be sending.
+    /// Closes the sending side of a connection whose peer may still be sending.
     func linger(_ fd: Int32, _ tls: TLSStream? = nil) {
         lingering.linger(fd, tls, until: now.monotonic + context.limits.closeTime, poller)
     }
@@ -26,7 +26,7 @@ extension ShardLoop {
         guard let connection = connections.remove(id) else { return }
         if let micro = connection.micro { micro.daemon.drop(micro) } else { close(connection.fd) }
         context.connections.remove()
-        let reason = connection.tls?.failure ?? (error == 0 ? "the peer hung up" : SystemError.text(of: error))
+        let reason = connection.tls?.failure ?? (error == 0 ? "the peer disconnected" : SystemError.text(of: error))
         shard.lost(id, reason: reason, now: now)
     }
 }

@@ -1,17 +1,17 @@
-// ShardLoop: one thread's loop around one engine. It waits for what the sockets, the clock and the other threads bring,
-// and takes a turn, as TurnDriver has it: one quantum is read per ready socket, and one write made per connection with
+// ShardLoop: one thread's loop around one engine. It waits for sockets, timers and other threads, and then takes a turn
+// in the order of TurnDriver: it reads one quantum from each ready socket, and makes one write per connection with
 // output.
 //
-// What a turn leaves over (unread bytes, unwritten output, events that it had no time for) comes up again in the next
-// one, after everybody else's.
+// The remainder of a turn (unread bytes, unwritten output, events that it had no time for) is handled in the next turn,
+// after everything else.
 
 import Core
 import EventLoop
 import Glibc
 import TLS
 
-/// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
-/// specialised in this module, and costs no dynamic call.
+/// Belongs to the thread that made it. Generic, so that tests can use their own engine; the broker's is specialised in
+/// this module, without dynamic calls.
 final class ShardLoop<Shard: Engine>: TurnDriver {
     var context: LoopContext
     let shard: Shard
@@ -23,32 +23,32 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var lingering: LingerQueue
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    /// The connections to write to, and how many of them have had their turn; the engine collects others meanwhile.
+    /// The connections to write to, and how many of them are done; the engine collects further ones meanwhile.
     private var flushing: [ConnectionID] = []
     private var flushed = 0
-    /// Connections that one turn writes to, each of which is a call of the system's; and bytes, which it copies.
+    /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).
     private static var flushSlice: Int { 256 }
     private static var flushBytes: Int { 4 << 20 }
-    /// What came through the inbox and has not been dealt with.
+    /// Items from the inbox that have not been handled yet.
     var mail: [InboxItem] = []
-    /// What the poller has told of, and how much of that has been dealt with.
+    /// The poller's events that have not been handled yet.
     private var events = 0..<0
     let http1 = HTTP1Drivers<Shard>()
-    /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
+    /// HTTP/1.1 connections whose client has closed its sending side, which the library may have missed.
     var ended: [ConnectionID] = []
-    /// Sockets that arrived for connections here. Not taken before what was read from others has been dealt with: it
-    /// may have come from the socket that one of these takes the place of.
+    /// Sockets that arrived for connections of this loop. They are adopted only after bytes read from other sockets
+    /// have been handled, because those may have come from a socket that is being replaced.
     var arrivals: [(MovedSocket, Handover)] = []
-    /// Connections that have something to be read of which the poller knows nothing.
+    /// Connections with bytes to read that the poller does not know about, because TLS has buffered them.
     var unread: [ConnectionID] = []
-    /// Connections of HTTP/1.1 that the library is yet to be given.
+    /// HTTP/1.1 connections that have not been handed to the library yet.
     var newcomers: ArraySlice<ConnectionID> = []
-    /// When this turn has read enough.
+    /// When this turn stops reading.
     private var turnEnd: UInt64 = 0
-    /// Time that this turn has spent on handshakes.
+    /// Nanoseconds that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
-    /// Connections of HTTP/1.1 over TLS.
+    /// HTTP/1.1 connections over TLS.
     var relays = Relays()
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
@@ -72,7 +72,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         pieces.deallocate()
     }
 
-    /// Runs until it is told to stop; closes every socket.
+    /// Runs until it receives `stop`, then closes all sockets.
     func run() throws(SystemError) {
         defer { closeAll() }
         while phase != .stopped { try step() }
@@ -80,7 +80,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     /// Waits until there is something to do, and takes a turn.
     func step() throws(SystemError) {
-        // Those that the turn before had no time for come first.
+        // Events left from the last turn come first.
         if events.isEmpty { events = 0..<(try poller.wait(timeout: timeout)) }
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
         turn()
@@ -121,8 +121,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         lingering.expire(now: now.monotonic)
     }
 
-    /// What is left of this turn's inputs is for the next one: the engine's work has taken its share, or all of it,
-    /// with the reading of sockets and with TLS, its time.
+    /// Whether remaining inputs are left for the next turn: the engine has used its budget of work, or the whole turn,
+    /// including reading and TLS, has used its time.
     var isTurnOver: Bool { shard.isTurnOver || Clock.monotonic() >= turnEnd }
 
     private func handle(_ event: Int) {
@@ -173,7 +173,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             shard.writable(id, now: now)
         }
         if connection.pointee.paused || connection.pointee.ended {
-            // Nobody reads, so nobody would find out.
+            // Without a read, the error would not be noticed.
             if !ready.isDisjoint(with: .dead) { lose(id, error: Socket.error(connection.pointee.fd)) }
         } else if !ready.isDisjoint(with: [.readable, .dead]) {
             read(id, connection)
@@ -182,7 +182,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         guard !shard.isBehind(id) else {
-            // The poller tells again of what is in the socket.
+            // The poller reports the rest of the socket's data again.
             if connection.pointee.tls?.hasNews == true { unread.append(id) }
             return
         }
@@ -196,7 +196,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         }
         switch result {
         case .bytes(let count):
-            // The peer may have learnt on another connection what has come here since: that comes first.
+            // Items in the inbox may have caused what the peer sent, by way of another connection, so they come first.
             takeMail(all: true)
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
             if !shard.effects.handovers.isEmpty { sendHandovers() }
@@ -211,7 +211,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     // MARK: Effects
 
-    /// Carries out what concerns reading and closing.
+    /// Carries out effects that concern reading, closing, logins and the log.
     func carryOut() {
         for (id, reading) in shard.effects.reading {
             guard let connection = connections[id], connection.pointee.paused == reading else { continue }
@@ -256,7 +256,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         shard.effects.log.removeAll(keepingCapacity: true)
     }
 
-    /// Has credentials looked at on another thread.
+    /// Submits credentials to the login threads.
     private func submitLogins() {
         var requests: [LoginRequest] = []
         swap(&requests, &shard.effects.logins)
@@ -265,13 +265,13 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         }
     }
 
-    /// Why a handshake that was under way is given up.
+    /// Why an unfinished handshake is aborted.
     private var unfinishedHandshake: String {
-        phase == .draining ? "the broker is shutting down" : "it did not come to its end in time"
+        phase == .draining ? "the broker is shutting down" : "the handshake timed out"
     }
 
-    /// Writes once to each connection that had output when this turn's inputs were done. Where they are many, some of
-    /// them have their turn later.
+    /// Writes once to each connection that had output at the end of this turn's inputs. If there are many, some of them
+    /// are left for later turns.
     func writeOutput() {
         if flushed == flushing.count {
             flushing.removeAll(keepingCapacity: true)
@@ -302,11 +302,11 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             flushing.removeFirst(flushed)
             flushed = 0
         }
-        // As before a read: what is in the mail comes ahead of what clients ask here.
+        // As before a read: items in the inbox come ahead of requests from clients.
         if http1.isDue, takeMail() { http1.runDue { isTurnOver } }
     }
 
-    /// Returns how many bytes the socket took.
+    /// Returns how many bytes the socket accepted.
     private func write(
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>,
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
@@ -316,7 +316,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         let result: WriteResult
         var isHeld = false
         if let tls = connection.pointee.tls {
-            // A relay may have left a record.
+            // A relay may have left an unfinished record.
             result = tls.isHeld ? .blocked : tls.write(pieces, scratch: buffer)
             isHeld = tls.isHeld
         } else {
@@ -359,7 +359,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         relays.closeAll()
         for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()
-        // What came behind `stop`, or while the loop failed.
+        // Items that came after `stop`, or while the loop failed.
         inbox.drain { mail.append($0) }
         for item in mail {
             switch item {

@@ -1,5 +1,5 @@
-// SpareFiles: a few file descriptors that are kept for connections which come when there are no others left. They are
-// not served, but their clients are told so.
+// SpareFiles: file descriptors that are kept in reserve, so that connections can be refused with an explanation when
+// there are no others left.
 
 import Glibc
 
@@ -8,12 +8,12 @@ struct SpareFiles {
 
     private var files: [Int32] = []
 
-    /// Takes as many as are missing and can be had with numbers below `end`.
+    /// Opens missing ones, as far as possible with numbers below `end`.
     mutating func refill(below end: Int32 = .max) {
         while files.count < SpareFiles.most {
             let file = open("/dev/null", O_RDONLY | O_CLOEXEC)
             if file < 0 { return }
-            // The kernel gives the lowest number that is free.
+            // The kernel assigns the lowest free number.
             if file >= end {
                 close(file)
                 return
@@ -22,7 +22,7 @@ struct SpareFiles {
         }
     }
 
-    /// Makes room for one descriptor. False when none is left.
+    /// Frees one descriptor. Returns false if none is left.
     mutating func release() -> Bool {
         guard let file = files.popLast() else { return false }
         close(file)

@@ -1,19 +1,19 @@
-// Token: what a loop's poller says about an event: whose it is.
+// Token: identifies the owner of an event of a loop's poller.
 
 import Core
 
-/// An event's owner in 64 bits: the high half a generation or number, the low half an index or one of the marks above
-/// every index that the engine gives out.
+/// An event's owner in 64 bits: the high half is a generation or number, the low half an index or one of the marks,
+/// which are above all indexes that the engine assigns.
 enum Token: Equatable {
     case connection(ConnectionID)
     /// A socket in the LingerQueue, by number.
     case lingering(UInt32)
     case inbox
-    /// A socket that takes connections in, by its place.
+    /// A listening socket, by index.
     case listener(UInt32)
-    /// An instance of the library that has HTTP/1.1, by its place.
+    /// An instance of the HTTP/1.1 library, by index.
     case micro(UInt32)
-    /// A Relay, by number: its client's socket, and the library's.
+    /// A Relay, by number: its client's socket and the library's.
     case relay(UInt32)
     case relayInner(UInt32)
 

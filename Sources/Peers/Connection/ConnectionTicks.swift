@@ -88,7 +88,8 @@ final class ConnectionTicks: ShardPart {
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             connectionEnds.fatal(
-                connection, ConnectionFault(.invalidSetup, .timeout, "\(due) did not come in time; send it first and at once."),
+                connection,
+                ConnectionFault(.invalidSetup, .timeout, "\(due) did not come in time; send it first and at once."),
                 now: now)
         case .open where connection.isDetached:
             resumption.tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
@@ -173,7 +174,8 @@ final class ConnectionTicks: ShardPart {
                     connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal), now: now)
             } else if connection.isExpelled, connection.isWritten {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.withdrawn, .unauthenticated, "The user was removed from this broker."), now: now)
+                    connection, ConnectionFault(.withdrawn, .unauthenticated, "The user was removed from this broker."),
+                    now: now)
             }
             return
         }

@@ -203,7 +203,8 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         (JWTAlgorithm.rs256, "ES256", "RS256 takes an RSA key"),
         (.rs256, "small RSA", "RS256 takes an RSA key of 2048"),
         (.es256, "RS256", "ES256 takes a key on the curve P-256"), (.es256, "P-384", "ES256 takes a key on the curve"),
-        (.edDSA, "ES256", "EdDSA takes an Ed25519 key"), (.hs256, "RS256", "HS256 takes a secret, and this is a key"),
+        (.edDSA, "ES256", "EdDSA takes an Ed25519 key"),
+        (.hs256, "RS256", "HS256 takes a secret, but this is a PEM key"),
     ]) func keysOfAnotherKindAreRefused(_ algorithm: JWTAlgorithm, _ name: String, _ fault: String) {
         let settings = JWTKeySettings(id: "a", algorithm: algorithm, material: Array(Tokens.keys[name]!.utf8))
         let error = #expect(throws: AccessError.self) { try JWTKey(settings, place: "key") }

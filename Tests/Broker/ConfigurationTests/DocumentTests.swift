@@ -48,9 +48,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a: 1\na: 2", 2, 1, "a: the key is in line 1 already"),
-        ("a: 1\n\"a\": 2", 2, 1, "already"),
-        ("a: {b: 1, b: 2}", 1, 11, "b: the key is in line 1 already"),
+        ("a: 1\na: 2", 2, 1, "a: duplicate key, first used in line 1"),
+        ("a: 1\n\"a\": 2", 2, 1, "duplicate key"),
+        ("a: {b: 1, b: 2}", 1, 11, "b: duplicate key, first used in line 1"),
         ("a: &x 1", 1, 4, "anchors"), ("a: &x [1]", 1, 4, "anchors"), ("a: &x {b: 1}", 1, 4, "anchors"),
         ("&x a: 1", 1, 1, "anchors"),
         ("a: *x", 1, 4, "aliases"), ("*x : 1", 1, 1, "aliases"), ("- a\n- *b", 2, 3, "aliases"),

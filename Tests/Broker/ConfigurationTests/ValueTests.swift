@@ -44,7 +44,7 @@ import Testing
 
     @Test(arguments: ["", "-1", "+1", "1_0", "0x1", "1e3", "257", "0", "99999999999999999999", " 1"])
     func refusesNumbers(text: String) {
-        #expect(throws: ValueFault("is no number from 1 to 256")) { try Value.number(text, in: 1...256) }
+        #expect(throws: ValueFault("is not a number from 1 to 256")) { try Value.number(text, in: 1...256) }
     }
 
     /// The suggested value would be accepted.
@@ -60,8 +60,8 @@ import Testing
                 ($0 as? ValueFault)?.words.hasSuffix(", for example \(examples)") == true
             }
         }
-        #expect(throws: ValueFault("is no time from 7s to 8s")) { try Value.time("x", in: 7 * second...8 * second) }
-        #expect(throws: ValueFault("is no size from 1K to 24K, for example 4K")) {
+        #expect(throws: ValueFault("is not a time from 7s to 8s")) { try Value.time("x", in: 7 * second...8 * second) }
+        #expect(throws: ValueFault("is not a size from 1K to 24K, for example 4K")) {
             try Value.size("x", in: 1 << 10...24 << 10)
         }
     }

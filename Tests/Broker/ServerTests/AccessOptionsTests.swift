@@ -61,15 +61,15 @@ import Testing
     }
 
     @Test(arguments: [
-        ("users: [{password: x}]", "there is no name"),
-        ("users: [{name: a, password: secret}]", "users.password: it is no hash"),
-        ("users: [{name: a, token: secret}]", "users.token: it is no hash of a token"),
-        ("users: [{name: \"a:b\"}]", "users.name: a name has"),
+        ("users: [{password: x}]", "name is missing"),
+        ("users: [{name: a, password: secret}]", "users.password: not a yescrypt"),
+        ("users: [{name: a, token: secret}]", "users.token: not a hash of a token"),
+        ("users: [{name: \"a:b\"}]", "users.name: a name must have"),
         ("users: [{name: a, publish: [a..b]}]", "users.publish: a..b is no pattern"),
-        ("users: [{name: a, pasword: secret}]", "users.pasword is no key; did you mean password?"),
+        ("users: [{name: a, pasword: secret}]", "users.pasword is not a known key; did you mean password?"),
         ("anonymous: [{}, {}]", "anonymous: the list has 2 elements"),
-        ("jwt: {keys: [{id: a, algorithm: none, file: f}]}", "algorithm: none is none of HS256, RS256, ES256, EdDSA"),
-        ("jwt: {keys: [{id: a, algorithm: HS256}]}", "there is no file"),
+        ("jwt: {keys: [{id: a, algorithm: none, file: f}]}", "none is not one of HS256, RS256, ES256, EdDSA"),
+        ("jwt: {keys: [{id: a, algorithm: HS256}]}", "file is missing"),
     ]) func whatIsWrongIsToldWithoutSecrets(_ text: String, _ words: String) {
         let fault = fault(text)
         #expect(fault.contains(words) && !fault.contains("secret"), "\(fault)")
@@ -91,17 +91,17 @@ import Testing
         let token = "token: \"\(AccessOptionsTests.digest)\""
         #expect(
             try lateFault("users:\n- {name: a, \(token)}\n- {name: a, certificate: b}")
-                == "/etc/b.yaml:3: users.name: another user is 'a' already; give each its own "
-                + "name, or write both as one")
+                == "/etc/b.yaml:3: users.name: there is another user 'a'; use unique names, "
+                + "or merge the two")
         #expect(
             try lateFault("users:\n- {name: a, \(token)}\n- name: b\n  \(token)")
-                == "/etc/b.yaml:3: users.token: 'b' and 'a' have the same token; give each its own")
+                == "/etc/b.yaml:3: users.token: 'b' and 'a' have the same token; it must be unique")
     }
 
     @Test func aUserWithoutCredentialsIsRefusedUnlessTokensNameIt() throws {
         #expect(
             try lateFault("retain: 5\nusers:\n- name: a\n  publish: [x]")
-                == "/etc/b.yaml:3: users: 'a' has no password, token or certificate, and no jwt key is there; "
+                == "/etc/b.yaml:3: users: 'a' has no password, token or certificate, and there are no jwt keys; "
                 + "give it one")
         #expect(throws: Never.self) {
             var settings = AccessSettings()

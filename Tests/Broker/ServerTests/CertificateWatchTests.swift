@@ -10,10 +10,10 @@ import Testing
 
     /// Days since 1970 plus seconds, and the message at that time.
     private static let moments: [(days: Int64, seconds: Int64, words: String?)] = [
-        (100, -1, "it is not good yet: no client that looks takes it"), (100, 0, nil), (186, -1, nil),
-        (186, 0, "it ends in 14 days"), (198, 0, "it ends in 2 days"), (199, 0, "it ends in 1 day"),
-        (199, 1, "it ends in less than a day"), (200, 0, "it ends in less than a day"),
-        (200, 1, "it has ended: no client that looks takes it"),
+        (100, -1, "it is not valid yet: clients that verify it will refuse it"), (100, 0, nil), (186, -1, nil),
+        (186, 0, "it expires in 14 days"), (198, 0, "it expires in 2 days"), (199, 0, "it expires in 1 day"),
+        (199, 1, "it expires in less than a day"), (200, 0, "it expires in less than a day"),
+        (200, 1, "it has expired: clients that verify it will refuse it"),
     ]
 
     @Test func isWarnedOf() {

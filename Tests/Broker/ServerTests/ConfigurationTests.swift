@@ -29,57 +29,58 @@ struct Sample: Sendable, CustomTestStringConvertible {
     var testDescription: String { name }
 
     static let all: [Sample] = [
-        Sample("listen", "[::1]:0", wrong: "7690", "is no address: write HOST:PORT"),
-        Sample("http", "off", wrong: ":1", "is no address: a host is missing"),
+        Sample("listen", "[::1]:0", wrong: "7690", "is not an address: write HOST:PORT"),
+        Sample("http", "off", wrong: ":1", "is not an address: a host is missing"),
         Sample(
             "allow-origin", "https://a.org, https://b.org", as: ["https://a.org", "https://b.org"], wrong: "a.org",
-            "is no origin: write it as browsers do"),
-        Sample("admin", "off", wrong: "7692", "is no address: write HOST:PORT"),
+            "is not an origin: write it as browsers do"),
+        Sample("admin", "off", wrong: "7692", "is not an address: write HOST:PORT"),
         Sample(
             "host-name", "a.example, b", as: ["a.example", "b"], wrong: "a:80",
-            "is no host's name: write it without port"),
-        Sample("threads", "3", wrong: "0", "is no number from 1 to 256, or auto"),
-        Sample("memory", "64m", as: ["64M"], wrong: "1K", "is no size from 16M to 65536G"),
-        Sample("drain-time", "0s", as: ["0ms"], wrong: "10", "is no time from 0ms to 1h, for example 500ms, 30s or 5m"),
-        Sample("log-level", "warn", wrong: "loud", "is none of debug, info, warn, error"),
-        Sample("log-format", "json", wrong: "xml", "is none of text, json"),
-        Sample("retain", "5", wrong: "2147483648", "is no number from 1 to 2147483647"),
-        Sample("retain-bytes", "5000", wrong: "4095", "is no size from 4K to 1024G"),
-        Sample("retain-age", "90s", wrong: "never", "is no time from 100ms to 3650d"),
-        Sample("topic-idle", "2h", wrong: "0s", "is no time from 1s to 365d"),
-        Sample("block-limit", "60s", as: ["1m"], wrong: "999ms", "is no time from 1s to 1d"),
-        Sample("max-connections", "17", wrong: "0", "is no number from 1 to 10000000"),
-        Sample("max-connections-per-user", "17", wrong: "0", "is no number from 1 to 10000000"),
-        Sample("max-connections-per-address", "17", wrong: "-1", "is no number from 1 to 10000000"),
-        Sample("max-streams", "17", wrong: "1e3", "is no number from 1 to 1000000"),
-        Sample("max-subscriptions", "17", wrong: "many", "is no number from 1 to 100000000"),
-        Sample("max-subscriptions-per-user", "17", wrong: "0", "is no number from 1 to 100000000"),
-        Sample("max-sessions", "17", wrong: "0", "is no number from 1 to 10000000"),
-        Sample("max-sessions-per-user", "17", wrong: "0", "is no number from 1 to 10000000"),
-        Sample("resume-buffer", "4K", wrong: "1K", "is no size from 4K to 1G"),
-        Sample("max-topics-per-user", "17", wrong: "0", "is no number from 1 to 10000000"),
-        Sample("max-headers", "4K", wrong: "32K", "is no size from 1K to 24K"),
-        Sample("publish-rate", "100", wrong: "0", "is no number from 1 to 1000000000"),
-        Sample("publish-bytes", "1M", wrong: "0", "is no size from 1 to 1024G"),
-        Sample("publish-burst", "5s", wrong: "9ms", "is no time from 10ms to 1h"),
-        Sample("max-topics", "17", wrong: "off", "is no number from 1 to 10000000"),
-        Sample("max-payload", "64K", wrong: "17M", "is no size from 1 to 16M"),
-        Sample("max-metadata", "1K", wrong: "1", "is no size from 64 to 1M"),
-        Sample("max-unfinished", "16M", wrong: "1", "is no size from 64K to 1G"),
-        Sample("max-parked", "17", wrong: "0", "is no number from 1 to 1000000"),
-        Sample("max-parked-bytes", "64K", wrong: "1", "is no size from 64K to 1G"),
-        Sample("output-buffer", "4K", wrong: "1T", "is no size from 4K to 64M"),
-        Sample("grant", "17", wrong: "0", "is no number from 1 to 1000000"),
-        Sample("grant-bytes", "4K", wrong: "1", "is no size from 4K to 1G"),
-        Sample("setup-time", "100ms", wrong: "99ms", "is no time from 100ms to 1h"),
-        Sample("request-time", "1s", wrong: "2d", "is no time from 1s to 1h"),
-        Sample("park-time", "1s", wrong: "1", "is no time from 1s to 1h"),
-        Sample("unread-time", "1s", wrong: "1ns", "is no time from 1s to 1h"),
-        Sample("close-time", "100ms", wrong: "0", "is no time from 100ms to 1h"),
-        Sample("resume-time", "1s", wrong: "10ms", "is no time from 1s to 1d"),
-        Sample("http-silence", "2s", wrong: "1s", "is no time from 2s to 1d"),
+            "is not a host name: write it without a port"),
+        Sample("threads", "3", wrong: "0", "is not a number from 1 to 256, or auto"),
+        Sample("memory", "64m", as: ["64M"], wrong: "1K", "is not a size from 16M to 65536G"),
+        Sample(
+            "drain-time", "0s", as: ["0ms"], wrong: "10", "is not a time from 0ms to 1h, for example 500ms, 30s or 5m"),
+        Sample("log-level", "warn", wrong: "loud", "is not one of debug, info, warn, error"),
+        Sample("log-format", "json", wrong: "xml", "is not one of text, json"),
+        Sample("retain", "5", wrong: "2147483648", "is not a number from 1 to 2147483647"),
+        Sample("retain-bytes", "5000", wrong: "4095", "is not a size from 4K to 1024G"),
+        Sample("retain-age", "90s", wrong: "never", "is not a time from 100ms to 3650d"),
+        Sample("topic-idle", "2h", wrong: "0s", "is not a time from 1s to 365d"),
+        Sample("block-limit", "60s", as: ["1m"], wrong: "999ms", "is not a time from 1s to 1d"),
+        Sample("max-connections", "17", wrong: "0", "is not a number from 1 to 10000000"),
+        Sample("max-connections-per-user", "17", wrong: "0", "is not a number from 1 to 10000000"),
+        Sample("max-connections-per-address", "17", wrong: "-1", "is not a number from 1 to 10000000"),
+        Sample("max-streams", "17", wrong: "1e3", "is not a number from 1 to 1000000"),
+        Sample("max-subscriptions", "17", wrong: "many", "is not a number from 1 to 100000000"),
+        Sample("max-subscriptions-per-user", "17", wrong: "0", "is not a number from 1 to 100000000"),
+        Sample("max-sessions", "17", wrong: "0", "is not a number from 1 to 10000000"),
+        Sample("max-sessions-per-user", "17", wrong: "0", "is not a number from 1 to 10000000"),
+        Sample("resume-buffer", "4K", wrong: "1K", "is not a size from 4K to 1G"),
+        Sample("max-topics-per-user", "17", wrong: "0", "is not a number from 1 to 10000000"),
+        Sample("max-headers", "4K", wrong: "32K", "is not a size from 1K to 24K"),
+        Sample("publish-rate", "100", wrong: "0", "is not a number from 1 to 1000000000"),
+        Sample("publish-bytes", "1M", wrong: "0", "is not a size from 1 to 1024G"),
+        Sample("publish-burst", "5s", wrong: "9ms", "is not a time from 10ms to 1h"),
+        Sample("max-topics", "17", wrong: "off", "is not a number from 1 to 10000000"),
+        Sample("max-payload", "64K", wrong: "17M", "is not a size from 1 to 16M"),
+        Sample("max-metadata", "1K", wrong: "1", "is not a size from 64 to 1M"),
+        Sample("max-unfinished", "16M", wrong: "1", "is not a size from 64K to 1G"),
+        Sample("max-parked", "17", wrong: "0", "is not a number from 1 to 1000000"),
+        Sample("max-parked-bytes", "64K", wrong: "1", "is not a size from 64K to 1G"),
+        Sample("output-buffer", "4K", wrong: "1T", "is not a size from 4K to 64M"),
+        Sample("grant", "17", wrong: "0", "is not a number from 1 to 1000000"),
+        Sample("grant-bytes", "4K", wrong: "1", "is not a size from 4K to 1G"),
+        Sample("setup-time", "100ms", wrong: "99ms", "is not a time from 100ms to 1h"),
+        Sample("request-time", "1s", wrong: "2d", "is not a time from 1s to 1h"),
+        Sample("park-time", "1s", wrong: "1", "is not a time from 1s to 1h"),
+        Sample("unread-time", "1s", wrong: "1ns", "is not a time from 1s to 1h"),
+        Sample("close-time", "100ms", wrong: "0", "is not a time from 100ms to 1h"),
+        Sample("resume-time", "1s", wrong: "10ms", "is not a time from 1s to 1d"),
+        Sample("http-silence", "2s", wrong: "1s", "is not a time from 2s to 1d"),
         Sample("allow-anonymous", "true", wrong: "maybe", "is neither true nor false"),
-        Sample("heartbeat", "1s", wrong: "", "is no time from 1s to 1d"),
+        Sample("heartbeat", "1s", wrong: "", "is not a time from 1s to 1d"),
     ]
 }
 
@@ -200,31 +201,31 @@ struct Sample: Sendable, CustomTestStringConvertible {
             [("threads", "0")])
         #expect(
             told == [
-                "/etc/b.yaml:1:9: retain: 0 is no number from 1 to 2147483647",
-                "/etc/b.yaml:2:1: retian is no key; did you mean retain?",
-                "/etc/b.yaml:3:21: topics.retian is no key; did you mean retain?",
-                "FOREBAY_RETAIN=x is no number from 1 to 2147483647",
-                "--threads 0 is no number from 1 to 256, or auto",
+                "/etc/b.yaml:1:9: retain: 0 is not a number from 1 to 2147483647",
+                "/etc/b.yaml:2:1: retian is not a known key; did you mean retain?",
+                "/etc/b.yaml:3:21: topics.retian is not a known key; did you mean retain?",
+                "FOREBAY_RETAIN=x is not a number from 1 to 2147483647",
+                "--threads 0 is not a number from 1 to 256, or auto",
             ])
         #expect(faults(file: String(repeating: "x", count: 30).map { "k\($0): 1" }.joined(separator: "\n")).count == 1)
         #expect(faults(file: (0..<100).map { "key\($0): 1" }.joined(separator: "\n")).count == Loader.mostFaults)
     }
 
     @Test(arguments: [
-        ("retain: 1\nretain: 2", "/etc/b.yaml:2:1: retain: the key is in line 1 already; write it once"),
-        ("- retain: 1", "/etc/b.yaml:1:1: this is no list of settings; write KEY: VALUE, one a line"),
-        ("retain", "/etc/b.yaml:1:1: this is no list of settings"),
-        ("retain:", "/etc/b.yaml:1:8: retain: there is no value; write one, or leave the key out"),
-        ("retain: ~", "there is no value"), ("allow-origin:", "there is no value; write a list"),
+        ("retain: 1\nretain: 2", "/etc/b.yaml:2:1: retain: duplicate key, first used in line 1; write it once"),
+        ("- retain: 1", "/etc/b.yaml:1:1: this is not a list of settings; write KEY: VALUE, one per line"),
+        ("retain", "/etc/b.yaml:1:1: this is not a list of settings"),
+        ("retain:", "/etc/b.yaml:1:8: retain: the value is missing; write one, or leave the key out"),
+        ("retain: ~", "the value is missing"), ("allow-origin:", "the value is missing; write a list"),
         ("retain: [1]", "/etc/b.yaml:1:9: retain: this is a list; write one value"),
         ("retain: {a: 1}", "this is a mapping; write one value"),
         ("allow-origin: {a: 1}", "this is a mapping"),
         ("allow-origin: [http://a, [x]]", "1:26: allow-origin: this is a list"),
-        ("allow-origin: [http://a, b]", "/etc/b.yaml:1:26: allow-origin: b is no origin"),
+        ("allow-origin: [http://a, b]", "/etc/b.yaml:1:26: allow-origin: b is not an origin"),
         ("allow-origin: [" + String(repeating: "a,", count: 65) + "]", "the list has 65 elements; write at most 64"),
-        ("\tretain: 1", "this is not YAML"), ("topics: 5", "/etc/b.yaml:1:9: topics: each element is a mapping"),
-        ("nothing-like-it: 1", "/etc/b.yaml:1:1: nothing-like-it is no key"),
-        ("\"a\\e[2J\": 1", "a\u{FFFD}[2J is no key"),
+        ("\tretain: 1", "this is not YAML"), ("topics: 5", "/etc/b.yaml:1:9: topics: each element must be a mapping"),
+        ("nothing-like-it: 1", "/etc/b.yaml:1:1: nothing-like-it is not a known key"),
+        ("\"a\\e[2J\": 1", "a\u{FFFD}[2J is not a known key"),
         ("listen: off\nhttp: off", "listen: off (/etc/b.yaml:1) and http: off (/etc/b.yaml:2) leave nothing"),
         (
             "listen: 127.0.0.1:7691",
@@ -251,8 +252,8 @@ struct Sample: Sendable, CustomTestStringConvertible {
         ])
         #expect(
             loaded.warnings == [
-                "FOREBAY_RETIAN is no variable of forebayd; did you mean FOREBAY_RETAIN?",
-                "FOREBAY_TOPICS is not looked at: write topics into the configuration file",
+                "unknown variable FOREBAY_RETIAN; did you mean FOREBAY_RETAIN?",
+                "FOREBAY_TOPICS is ignored: set topics in the configuration file",
             ])
         #expect(loaded.options == Options() && loaded.origins.isEmpty)
     }
@@ -278,17 +279,17 @@ struct Sample: Sendable, CustomTestStringConvertible {
     }
 
     @Test(arguments: [
-        ("topics: [{retain: 5}]", "1:10: topics: there is no match; every element needs one"),
+        ("topics: [{retain: 5}]", "1:10: topics: match is missing; every element needs one"),
         ("topics: [{match: a.>.b}]", "1:18: topics.match: a.>.b is no pattern of topics: '>' is not its last token"),
         (
             "topics:\n- match: >\n  retain: 5",
-            "2:10: > begins a text of several lines; put it in quotes, \">\", if it is"
+            "2:10: > starts a block of text; write \">\" in quotes if it is"
         ),
-        ("topics: [{match: a, retain: 0}]", "1:29: topics.retain: 0 is no number"),
+        ("topics: [{match: a, retain: 0}]", "1:29: topics.retain: 0 is not a number"),
         ("topics: [{match: a, retain-age: 0}]", "or off"),
         ("topics: [{match: [a]}]", "1:18: topics.match: this is a list"),
-        ("topics: [{match: a}, x]", "1:22: topics: each element is a mapping"),
-        ("topics: [{match: a, max: 5}]", "1:21: topics.max is no key"),
+        ("topics: [{match: a}, x]", "1:22: topics: each element must be a mapping"),
+        ("topics: [{match: a, max: 5}]", "1:21: topics.max is not a known key"),
         ("topics: [" + String(repeating: "{match: a},", count: 257) + "]", "has 257 elements; write at most 256"),
     ])
     func refusesRules(file: String, why: String) {

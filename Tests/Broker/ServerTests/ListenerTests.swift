@@ -75,9 +75,9 @@ struct ListenerTests {
         options.http = ListenerTests.somewhere
         #expect(
             try refusal(of: options)
-                == "port \(port) for RSocket is taken: stop the other process or choose --listen 127.0.0.1:0")
+                == "port \(port) for RSocket is in use: stop the other process or set --listen 127.0.0.1:0")
         (options.listen, options.http) = (options.http, options.listen)
-        let http = "port \(port) for HTTP is taken: stop the other process or choose --http 127.0.0.1:0"
+        let http = "port \(port) for HTTP is in use: stop the other process or set --http 127.0.0.1:0"
         #expect(try refusal(of: options) == http)
         options.listen = nil
         #expect(try refusal(of: options) == http)
@@ -108,8 +108,8 @@ struct ListenerTests {
         options.http = Endpoint(host: "0.0.0.0", port: port)
         #expect(
             try refusal(of: options)
-                == "--listen 127.77.0.3:\(port) and --http 0.0.0.0:\(port) both want port \(port): give "
-                + "them different ones")
+                == "--listen 127.77.0.3:\(port) and --http 0.0.0.0:\(port) both use port \(port): choose "
+                + "different ports")
     }
 
     /// One port at two addresses does not conflict with itself: another process uses it at one of them.
@@ -120,7 +120,7 @@ struct ListenerTests {
         var options = Options()
         options.listen = Endpoint(host: "127.77.0.4", port: port)
         options.http = Endpoint(host: "127.0.0.1", port: port)
-        let sentence = "port \(port) for HTTP is taken: stop the other process or choose --http 127.0.0.1:0"
+        let sentence = "port \(port) for HTTP is in use: stop the other process or set --http 127.0.0.1:0"
         #expect(try refusal(of: options) == sentence)
         server.stop()
         #expect(server.wait())
@@ -151,28 +151,28 @@ struct ListenerTests {
         loaded.options.listen = Endpoint(host: "a", port: 70)
         loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
         var error = StartError(listener: .rsocket, cause: SystemError("cannot listen", code: EACCES))
-        #expect(Broker.explain(error, loaded) == "port 70 needs privileges: choose listen: a:7690")
+        #expect(Broker.explain(error, loaded) == "port 70 requires privileges: set listen: a:7690")
         error.cause = SystemError("cannot listen", code: ENOBUFS)
         #expect(Broker.explain(error, loaded).hasPrefix("listen: a:70 (b.yaml:7): cannot listen"))
         (error.isConfiguration, error.cause) = (true, SystemError("it would", cause: "there are no users"))
         let sentence = Broker.explain(error, loaded)
-        #expect(sentence.hasSuffix("listen on 127.0.0.1, or write allow-anonymous: true") && !sentence.contains("--"))
+        #expect(sentence.hasSuffix("listen on 127.0.0.1, or set allow-anonymous: true") && !sentence.contains("--"))
         #expect(Broker.isUsage(error, loaded.options))
         loaded.origins["listen"] = .variable("FOREBAY_LISTEN")
-        #expect(Broker.explain(error, loaded).hasSuffix("or write FOREBAY_ALLOW_ANONYMOUS=true"))
+        #expect(Broker.explain(error, loaded).hasSuffix("or set FOREBAY_ALLOW_ANONYMOUS=true"))
         // Another listener's default is quoted as in the file.
         loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
         error = StartError(isAdmin: true, cause: SystemError("cannot listen", code: EADDRINUSE))
         #expect(
-            Broker.explain(error, loaded) == "port 7692 for the admin listener is taken: stop the other process or "
-                + "choose admin: 127.0.0.1:0, or turn it off with admin: off")
+            Broker.explain(error, loaded) == "port 7692 for the admin listener is in use: stop the other process or "
+                + "set admin: 127.0.0.1:0, or turn it off with admin: off")
     }
 
     @Test(arguments: [
-        (WireProtocol.rsocket, EADDRNOTAVAIL, "this machine has no address a: choose --listen 127.0.0.1:70"),
-        (.http, EADDRNOTAVAIL, "this machine has no address b: choose --http 127.0.0.1:80"),
-        (.rsocket, EACCES, "port 70 needs privileges: choose --listen a:7690"),
-        (.http, EACCES, "port 80 needs privileges: choose --http b:7691"),
+        (WireProtocol.rsocket, EADDRNOTAVAIL, "this machine has no address a: set --listen 127.0.0.1:70"),
+        (.http, EADDRNOTAVAIL, "this machine has no address b: set --http 127.0.0.1:80"),
+        (.rsocket, EACCES, "port 70 requires privileges: set --listen a:7690"),
+        (.http, EACCES, "port 80 requires privileges: set --http b:7691"),
         (.http, ENOBUFS, "--http b:80: cannot listen: No buffer space available"),
         (nil, EMFILE, "cannot listen: Too many open files"),
     ])

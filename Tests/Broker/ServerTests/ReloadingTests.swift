@@ -47,7 +47,7 @@ import Testing
             try told("\(a), \(b)", "\(b), {match: a, retain: 6}") == [
                 "topic rule removed: match: a, retain: 5", "topic rule added: match: a, retain: 6",
             ])
-        #expect(try told("\(a), \(b)", "\(b), \(a)") == ["topic rules in another order"])
+        #expect(try told("\(a), \(b)", "\(b), \(a)") == ["topic rules reordered"])
     }
 
     /// Every reloadable setting reaches the running broker: it is one of those that `Server.reload` passes on.
@@ -72,7 +72,7 @@ import Testing
         #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(of: 1000, threads: 3))
         #expect(
             machine.effective(Options(), configuration) == [
-                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "673 for want of open files",
+                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "673, limited by open files",
             ])
         let few = MachineLimits(openFiles: 200, cpus: 2, memory: 1 << 30)
         #expect(try Server.Configuration(Options(), path: nil, machine: few).limits.connections == 50)

@@ -121,9 +121,9 @@ private struct User: Equatable, Sendable {
                 User(name: "a", words: ["x", "y"], inner: [1, 2]), User(name: "b", words: ["z"]),
             ])
         for (text, why) in [
-            ("[{name: a, inner: [{n: 3}]}]", "1:24: users.inner.n: 3 is no number"),
-            ("[{name: a, inner: [{n: 1, m: 1}]}]", "1:27: users.inner.m is no key; did you mean n?"),
-            ("[{name: a, inner: [{}]}]", "1:20: users.inner: there is no n"),
+            ("[{name: a, inner: [{n: 3}]}]", "1:24: users.inner.n: 3 is not a number"),
+            ("[{name: a, inner: [{n: 1, m: 1}]}]", "1:27: users.inner.m is not a known key; did you mean n?"),
+            ("[{name: a, inner: [{}]}]", "1:20: users.inner: n is missing"),
             ("[{name: a, words: [x, y, z]}]", "1:19: users.words: the list has 3 elements; write at most 2"),
             ("[{name: c}]", "1:9: users.name: c is taken"),
         ] {

@@ -32,13 +32,13 @@ import Testing
     @Test(arguments: [
         ([("tls-cert", "c")], "--tls-cert c needs the certificate's key"),
         ([("tls-key", "k")], "--tls-key k needs the key's certificate"),
-        ([("tls-client-ca", "a")], "--tls-client-ca a is for TLS, and there is none"),
+        ([("tls-client-ca", "a")], "--tls-client-ca a requires TLS"),
         (
             [("tls-cert", "c"), ("tls-key", "k"), ("tls-verify-client", "required")],
-            "--tls-verify-client required needs to know whose certificates are good"
+            "--tls-verify-client required needs authorities to verify against"
         ),
-        ([("tls-verify-client", "maybe")], "--tls-verify-client maybe is none of auto, off, optional, required"),
-        ([("tls-except", "grpc")], "--tls-except grpc is no listener: they are rsocket, http, admin"),
+        ([("tls-verify-client", "maybe")], "--tls-verify-client maybe is not one of auto, off, optional, required"),
+        ([("tls-except", "grpc")], "--tls-except grpc is not a listener: use rsocket, http, admin"),
     ])
     func refuses(settings: [(String, String)], why: String) {
         let error = #expect(throws: UsageError.self) { try load(settings.map { (name: $0, value: $1) }) }

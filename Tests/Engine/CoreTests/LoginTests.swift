@@ -44,7 +44,8 @@ import Testing
     @Test(arguments: [
         (LoginOutcome.wrong, "0:! 3 unauthenticated: The credentials are not right"),
         (.expired(user: "x"), "0:! 3 unauthenticated: The token has expired"),
-        (.notYetValid, "0:! 3 unauthenticated: The token is not valid yet"), (.slowed(seconds: 7), "0:! 3 limit: Too many logins failed"),
+        (.notYetValid, "0:! 3 unauthenticated: The token is not valid yet"),
+        (.slowed(seconds: 7), "0:! 3 limit: Too many logins failed"),
         (.busy, "0:! 3 unavailable: The broker is busy"),
     ])
     func whoIsNotLetInIsToldAndCutOff(_ outcome: LoginOutcome, _ text: String) {
@@ -72,7 +73,9 @@ import Testing
                 client.send { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
             }
             let lines = client.received()
-            #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: The credentials cannot be read"), "\(bytes) \(lines)")
+            #expect(
+                lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: The credentials cannot be read"),
+                "\(bytes) \(lines)")
             #expect(broker.logins.isEmpty)
         }
     }

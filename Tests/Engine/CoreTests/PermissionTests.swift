@@ -94,7 +94,8 @@ import Testing
             // Something that must not be seen must not be known to exist either.
             let expected =
                 isAllowed
-                ? "3:! 202 not-found: There is no topic" : "3:! 202 forbidden: User 'alice' may not publish to, subscribe to or control 't'"
+                ? "3:! 202 not-found: There is no topic"
+                : "3:! 202 forbidden: User 'alice' may not publish to, subscribe to or control 't'"
             #expect(client.received().first?.hasPrefix(expected) == true)
         }
     }
@@ -110,7 +111,8 @@ import Testing
             client.publish("b", "x", stream: 7)
             let lines = client.received()
             #expect(
-                lines.count == 2 && lines[0].hasPrefix("3:") && lines[1].hasPrefix("7:! 202 forbidden: User 'alice'"), "\(lines)")
+                lines.count == 2 && lines[0].hasPrefix("3:") && lines[1].hasPrefix("7:! 202 forbidden: User 'alice'"),
+                "\(lines)")
             _ = root.received()
         }
     }

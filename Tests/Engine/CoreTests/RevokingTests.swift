@@ -149,7 +149,8 @@ import Testing
         broker.advance(seconds: 9)
         #expect(client.received().isEmpty && !client.isClosed)
         broker.advance(seconds: 1.5)
-        #expect(client.received() == ["0:! 101 unauthenticated: The token has expired; get a new one."] && client.isClosed)
+        #expect(
+            client.received() == ["0:! 101 unauthenticated: The token has expired; get a new one."] && client.isClosed)
     }
 
     @Test func anExpiredTokenEndsItsCalls() {
@@ -162,7 +163,9 @@ import Testing
         let long = client.call(.subscribe, open, end: false, authorization: "Bearer y")
         broker.answerLogin(.user("bob", of: before))
         broker.advance(seconds: 10.5)
-        #expect(client.answer(short).status == "16" && client.answer(short).text.hasPrefix("unauthenticated: The token has expired"))
+        #expect(
+            client.answer(short).status == "16"
+                && client.answer(short).text.hasPrefix("unauthenticated: The token has expired"))
         #expect(client.answer(long).status == "none")
         // What was cached for it is gone.
         let again = client.call(.subscribe, open, end: false, authorization: "Bearer x")
@@ -180,7 +183,9 @@ import Testing
         broker.now.wall += 6_000_000_000
         broker.advance(0.5)
         let rest = peer.read()
-        #expect(rest.text.contains("event: failed") && rest.text.contains("unauthenticated: The token has expired") && rest.end == .end)
+        #expect(
+            rest.text.contains("event: failed") && rest.text.contains("unauthenticated: The token has expired")
+                && rest.end == .end)
     }
 
     // Cached permissions

@@ -1,4 +1,4 @@
-/* The files of the admin page, as bytes of the program. */
+/* The files of the admin page, embedded in the program. */
 #ifndef CADMINPAGE_H
 #define CADMINPAGE_H
 

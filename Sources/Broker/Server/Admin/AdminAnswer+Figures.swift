@@ -1,4 +1,4 @@
-// What the admin listener tells of the whole broker, as JSON and as words.
+// AdminAnswer+Figures: the statistics of the whole broker as JSON and text.
 
 import Core
 import EventLoop
@@ -35,7 +35,7 @@ extension AdminAnswer {
         let missing = broker.missing.map(String.init)
         if !missing.isEmpty {
             return AdminAnswer(
-                status: 503, type: type, text: "shard \(missing.joined(separator: ", ")) does not answer\n")
+                status: 503, type: type, text: "shard \(missing.joined(separator: ", ")) is not responding\n")
         }
         return isDraining
             ? AdminAnswer(status: 503, type: type, text: "draining\n") : AdminAnswer(type: type, text: "ok\n")

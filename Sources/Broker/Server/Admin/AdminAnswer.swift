@@ -1,4 +1,4 @@
-// AdminAnswer: what the admin listener answers with.
+// AdminAnswer: a response of the admin listener.
 
 import Bytes
 import Core
@@ -33,14 +33,14 @@ struct AdminAnswer: Sendable {
         body = Array(buffer.readable)
     }
 
-    /// Without what makes browsers ask for a name and a password, whatever the page does.
+    /// The answer without the Basic challenge, which would make browsers show a login dialog of their own.
     var withoutDialog: AdminAnswer {
         var copy = self
         copy.headers.removeAll { $0.name == "www-authenticate" && $0.value.hasPrefix("Basic") }
         return copy
     }
 
-    /// For the driver.
+    /// The response head, for the driver.
     func head(isLast: Bool, wall: Int64) -> HTTP1Answer {
         let common: [(name: String, value: String)] = [
             ("date", HTTPDate.text(wall)), ("content-type", type), ("cache-control", "no-store"),

@@ -1,7 +1,7 @@
-// AdminCall: what a request to the admin listener asks for. The table of paths, methods and queries.
+// AdminCall: a parsed request to the admin listener. The table of paths, methods and queries:
 //
 //     GET                /                                          the page
-//     GET                /healthz   /readyz                         is it alive; does it take clients
+//     GET                /healthz   /readyz                         liveness; readiness for clients
 //     GET                /metrics?topics=N&subscriptions=1          Prometheus
 //     GET                /api/v1/info   /api/v1/stats               the broker
 //     GET                /api/v1/overview?topics=N&subscriptions=N  figures, topics, slow subscriptions; for each
@@ -15,7 +15,7 @@ import Core
 import ForebayWire
 import HTTP2
 
-/// A place in a list that is read page by page, as its cursor tells it: `SHARD-PLACE`.
+/// A position in a list that is read page by page. Its text is `SHARD-PLACE`.
 struct ListCursor: Equatable, Sendable {
     var shard = 0
     var place = 0
@@ -34,9 +34,9 @@ struct ListCursor: Equatable, Sendable {
     var text: String { "\(shard)-\(place)" }
 }
 
-/// What a picture is to have of one table.
+/// Which rows of one table a snapshot contains.
 struct Selection: Sendable {
-    /// Rows that are told, and those before them in their order.
+    /// Number of rows, and number of rows that are skipped.
     var limit = 0
     var skip = 0
     var find = ""
@@ -58,7 +58,7 @@ enum AdminCall: Sendable {
     case list(BrokerList, ListCursor, limit: Int)
     case control(ControlRequest)
 
-    /// It only looks.
+    /// Whether the request changes nothing.
     var isReading: Bool {
         switch self {
         case .control(let call): call.isReading
@@ -66,8 +66,8 @@ enum AdminCall: Sendable {
         }
     }
 
-    /// What one has to be permitted to control, where there are users; nil for what everybody may see: the page's
-    /// files, in which there is nothing to hide, and whether the broker is alive.
+    /// The topic that the user must be permitted to control, if there are users. Nil for what everyone may see: the
+    /// page's files, which contain no secrets, and health checks.
     var permitted: String? {
         switch self {
         case .file, .alive, .ready: nil
@@ -79,7 +79,7 @@ enum AdminCall: Sendable {
 }
 
 extension AdminCall {
-    /// - Throws: the refusal to answer with.
+    /// - Throws: the error to respond with.
     init(_ request: PlainRequest) throws(Problem) {
         let target = try Target(request.target, limit: AdminLimits.target)
         var query = AdminQuery(options: try target.options())
@@ -153,7 +153,7 @@ extension AdminCall {
     ) throws(Problem) -> Choice {
         for (name, choice) in choices where name == method { return choice }
         let allow = choices.map { $0.key == "GET" ? "GET, HEAD" : $0.key }.joined(separator: ", ")
-        throw Problem(.methodNotAllowed, "\(method) is not for \(path); use one of \(allow).", allow: allow)
+        throw Problem(.methodNotAllowed, "\(method) is not allowed for \(path); use one of \(allow).", allow: allow)
     }
 
     private static func unknown(_ path: String) -> Problem {
@@ -164,7 +164,7 @@ extension AdminCall {
     }
 }
 
-/// The options of a query, taken one by one.
+/// The options of a query, which are removed one by one.
 struct AdminQuery {
     private var options: [QueryOption]
 
@@ -205,7 +205,7 @@ struct AdminQuery {
     mutating func cursor() throws(Problem) -> ListCursor {
         guard let text = text("cursor") else { return ListCursor() }
         guard let cursor = ListCursor(text) else {
-            throw Problem(.invalid, "cursor=\(text) is none; take it from the page before, or leave it out.")
+            throw Problem(.invalid, "cursor=\(text) is invalid; use the one from the previous page, or leave it out.")
         }
         return cursor
     }

@@ -1,31 +1,31 @@
-// AdminDriver: what stands between the admin's loop and libmicrohttpd: a request is read into a call, its answer is
-// fetched when the loop has it.
+// AdminDriver: connects the admin loop with libmicrohttpd. It parses requests into calls, and fetches answers when the
+// loop has them.
 
 import CMicroHTTPD
 import Core
 import EventLoop
 import HTTP2
 
-/// One connection to the admin listener, and the request that it is at.
+/// A connection to the admin listener and its current request.
 final class AdminClient {
     let micro: MicroConnection
-    /// Address and port.
+    /// Address and port of the client.
     let peer: String
-    /// That of its TLS, verified.
+    /// The verified TLS client certificate.
     let certificate: PeerCertificate?
-    /// When it last did what it is there for, on the monotonic clock.
+    /// When it was last active, on the monotonic clock.
     var lastSign: UInt64
-    /// What was asked for; nil between requests.
+    /// The current request; nil between requests.
     var call: Result<AdminCall, Problem>?
-    /// Host and port that it was asked of.
+    /// Host and port from the request.
     var authority: String?
-    /// What it says of who asks.
+    /// The `authorization` header.
     var authorization: String?
-    /// The `authorization` by which it was counted as let in.
+    /// The `authorization` with which its login was counted.
     var counted: String?
-    /// The question to the shards that it waits for.
+    /// The job that it waits for.
     var job: UInt64?
-    /// A script asks, and deals with a refusal itself.
+    /// The request comes from a script, which handles a refusal itself.
     var isScript = false
     var isAmbiguous = false
     var bodyCount = 0
@@ -98,7 +98,7 @@ final class AdminDriver: MicroDaemon {
         client.authorization = head.plain.authorization
         client.call = call(head, AdminHead(plain: head.plain, fetchSite: fetchSite))
         connection.stage = head.hasBody ? .uploading : .waiting
-        // The library throws away what comes behind a head that may be read in two ways, and ends the connection.
+        // After an ambiguous head, the library discards further input and closes the connection.
         guard head.isAmbiguous else { return .goOn }
         return answer(connection)
     }
@@ -116,7 +116,7 @@ final class AdminDriver: MicroDaemon {
 
     override func refuseLength(of connection: MicroConnection) {
         let text = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        // A socket that was never written to takes it whole, or its client is gone.
+        // A socket that was never written to accepts all of it, unless its client has disconnected.
         _ = Array(text.utf8).withUnsafeBytes { Socket.write(connection.fd, $0) }
         Socket.shutdownWrite(connection.fd)
         connection.stage = .discarding

@@ -1,6 +1,6 @@
-// AdminGate: connections to the admin listener until they are known to speak what it does. Over TLS each has its
-// handshake here; then the library, which has HTTP/1.1, gets a socket of its own, and a relay stands between the two.
-// Without TLS the library gets the client's socket when the first byte has come.
+// AdminGate: connections to the admin listener until they are known to speak its protocol. With TLS, the handshake is
+// performed here; then the HTTP/1.1 library gets one end of a socket pair, and a relay connects the two. Without TLS,
+// the library gets the client's socket when the first byte has arrived.
 //
 //     handshaking ──done──▶ relayed ──▶ lingering ──▶ gone
 //          └──failed, not TLS, too late──▶ lingering
@@ -14,9 +14,9 @@ import TLS
 
 /// Belongs to the thread of the admin's loop.
 struct AdminGate: ~Copyable {
-    /// A connection that got through.
+    /// A connection that was admitted.
     struct Admitted {
-        /// What the library is to read and write.
+        /// The library's socket.
         let socket: Int32
         let peer: String
         let certificate: PeerCertificate?
@@ -31,7 +31,7 @@ struct AdminGate: ~Copyable {
         var isWriting = false
     }
 
-    /// Nil where the listener does not speak TLS.
+    /// Nil if the listener does not use TLS.
     private let server: TLSServer?
     private let log: Log
     private var guests: [UInt32: Guest] = [:]
@@ -40,7 +40,7 @@ struct AdminGate: ~Copyable {
     private var lingering = LingerQueue(limit: AdminLimits.lingering)
     private let buffer: UnsafeMutableRawBufferPointer
     private var failures = FailureTally(.info, "TLS handshakes failed")
-    /// Handshakes that were done, and that failed.
+    /// Completed and failed handshakes.
     private(set) var handshakes = HandshakeCounts()
 
     init(_ server: TLSServer?, log: Log) {
@@ -53,10 +53,10 @@ struct AdminGate: ~Copyable {
 
     var isSecure: Bool { server != nil }
 
-    /// Some may have to be ended for their clients' silence.
+    /// Whether there are relays, which may have to be closed when their clients are silent.
     var hasRelays: Bool { relays.count > 0 }
 
-    /// Connections that are not lingering, where the library has so many.
+    /// Number of connections that are not lingering, if the library has `served`.
     func occupancy(_ served: Int) -> Int { guests.count + max(served, relays.count) }
 
     /// When `tick` is due, on the monotonic clock.
@@ -66,7 +66,7 @@ struct AdminGate: ~Copyable {
         return first
     }
 
-    /// Takes a connection over that has just been accepted.
+    /// Takes over an accepted connection.
     mutating func take(
         _ fd: Int32, peer: String, now: UInt64, deadline: UInt64, _ poller: borrowing Poller
     ) throws(SystemError) {
@@ -80,18 +80,18 @@ struct AdminGate: ~Copyable {
         guests[lastGuest] = Guest(fd: fd, peer: peer, since: now, deadline: deadline)
     }
 
-    /// Ends the handshake that has taken longest. False if none was begun before `moment`, on the monotonic clock.
+    /// Aborts the oldest handshake. Returns false if none was started before `moment`, on the monotonic clock.
     mutating func dropOldest(before moment: UInt64) -> Bool {
         guard let (number, guest) = guests.min(by: { $0.value.since < $1.value.since }), guest.since < moment else {
             return false
         }
         guests[number] = nil
-        noteFailure(of: guest, "others came meanwhile")
+        noteFailure(of: guest, "replaced by a newer connection")
         close(guest.fd)
         return true
     }
 
-    /// One of its sockets is ready for something.
+    /// Handles the readiness of one of its sockets.
     mutating func handle(
         _ token: Token, _ ready: Readiness, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {
@@ -107,17 +107,17 @@ struct AdminGate: ~Copyable {
         return nil
     }
 
-    /// Handshakes of TLS are counted, and told of.
+    /// Counts and logs a failed TLS handshake.
     private mutating func noteFailure(of guest: Guest, _ reason: String) {
         guard isSecure else { return }
         handshakes.failed &+= 1
         failures.count("\(reason) (\(guest.peer))")
     }
 
-    /// Ends what has taken too long.
+    /// Closes connections that have timed out.
     mutating func tick(_ limits: Limits, now: UInt64, _ poller: borrowing Poller) {
         for (number, guest) in guests where guest.deadline <= now {
-            refuse(number, guest, "it did not come to its end in time", limits, now: now, poller)
+            refuse(number, guest, "the handshake timed out", limits, now: now, poller)
         }
         relays.expire(now: now, limit: AdminLimits.silence)
         lingering.expire(now: now)
@@ -158,7 +158,7 @@ struct AdminGate: ~Copyable {
         return nil
     }
 
-    /// The first byte tells who has come to the wrong port.
+    /// Checks the first byte to recognise clients on the wrong port.
     private mutating func look(
         _ number: UInt32, _ guest: Guest, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {
@@ -167,9 +167,9 @@ struct AdminGate: ~Copyable {
         case .blocked: break
         case .bytes:
             if let answer = CleartextAnswer.needsHTTP(first, isAdmin: true) {
-                // Nothing was written before, so the socket takes it whole.
+                // Nothing has been written yet, so the socket accepts all of it.
                 _ = answer.withUnsafeBytes { Socket.write(guest.fd, $0) }
-                refuse(number, guest, "it does not speak HTTP", limits, now: now, poller)
+                refuse(number, guest, "the client does not speak HTTP", limits, now: now, poller)
                 break
             }
             guests[number] = nil
@@ -187,16 +187,16 @@ struct AdminGate: ~Copyable {
     ) -> Admitted? {
         handshakes.done &+= 1
         guard let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer) else {
-            log.write(.warning, "cannot serve a connection to the admin listener", [("cause", "no more open files")])
+            log.write(.warning, "cannot serve a connection to the admin listener", [("cause", "too many open files")])
             close(guest.fd)
             return nil
         }
         relays.add(tls, outer: guest.fd, inner: inner, now: now, poller)
-        if log.isEnabled(.debug) { log.write(.debug, "TLS agreed on", tls.facts(peer: guest.peer)) }
+        if log.isEnabled(.debug) { log.write(.debug, "TLS handshake completed", tls.facts(peer: guest.peer)) }
         return Admitted(socket: theirs, peer: guest.peer, certificate: tls.certificate)
     }
 
-    /// The connection is over before it began. The peer is to read why.
+    /// Closes a connection that was not admitted, and lets the peer read the reason.
     private mutating func refuse(
         _ number: UInt32, _ guest: Guest, _ reason: String, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) {
@@ -206,7 +206,7 @@ struct AdminGate: ~Copyable {
     }
 }
 
-/// What came of handshakes of TLS.
+/// TLS handshakes by result.
 struct HandshakeCounts: Equatable, Sendable {
     var done: UInt64 = 0
     var failed: UInt64 = 0

@@ -1,26 +1,26 @@
-// AdminGuard: who may ask the admin listener for what. It is meant for people and programs on this machine, so the
-// danger is a browser there that shows somebody else's page:
+// AdminGuard: protects the admin listener from foreign web pages. The listener is meant for people and programs on this
+// machine, and a browser there may show a malicious page:
 //
-//     the page's own name resolves to this machine       Host is none of ours          HostPolicy
-//     the page sends a request here, reading no answer    Origin, Sec-Fetch-Site         refused unless our own
-//     so does an old browser's form, without either       POST without a JSON type       refused
+//     the page's own name resolves to this machine        unknown Host                   HostPolicy
+//     the page sends a request, ignoring the answer       Origin, Sec-Fetch-Site         refused unless our own
+//     an old browser sends a form without these headers   POST without a JSON type       refused
 //
-// Who it is that asks is found out in AdminLogin.
+// AdminLogin identifies the user.
 
 import Core
 import HTTP2
 
-/// What a request says of where it comes from, beside what `PlainRequest` keeps.
+/// A request's head, with a header about its origin that `PlainRequest` does not keep.
 struct AdminHead: Sendable {
     var plain: PlainRequest
-    /// What a browser says of the page that asks.
+    /// The `Sec-Fetch-Site` header of browsers.
     var fetchSite: String?
 }
 
 struct AdminGuard: Sendable {
     var hosts: HostPolicy
 
-    /// - Throws: the refusal.
+    /// - Throws: the error to respond with.
     func check(_ head: AdminHead, for call: AdminCall) throws(Problem) {
         try hosts.check(head.plain.authority)
         if let origin = head.plain.origin, !CORSPolicy().allows(origin: origin, authority: head.plain.authority) {

@@ -1,30 +1,30 @@
-// Every figure that bounds the admin listener.
+// AdminLimits: all limits of the admin listener.
 
 enum AdminLimits {
-    /// Connections at a time; one more is closed at once.
+    /// Maximum number of connections; further ones are closed at once.
     static let connections = 64
-    /// Those that linger over TLS beside them; one more closes the oldest.
+    /// Maximum number of lingering TLS connections in addition; beyond it, the oldest is closed.
     static let lingering = 64
-    /// Files that all of these take at most: over TLS a connection has a pair of sockets beside its client's.
+    /// Maximum number of files for all of these: over TLS, a connection has a socket pair in addition to its socket.
     static let files = 3 * connections + lingering
-    /// Questions to the shards that are under way at a time; the others wait for their turn, one of each connection.
+    /// Maximum number of queries to the shards in progress; others are queued, one per connection.
     static let jobs = 4
-    /// Nanoseconds that the shards have to answer. What is missing then is told to be missing.
+    /// Nanoseconds that the shards have to respond. Missing responses are reported as such.
     static let patience: UInt64 = 2_000_000_000
-    /// Nanoseconds that a client may take nothing of its answer before it gives way to who comes.
+    /// Nanoseconds without progress in reading an answer after which a client gives way to new ones.
     static let pause: UInt64 = 2_000_000_000
-    /// Nanoseconds that a connection may be without a request, or take to send one or to read an answer.
+    /// Nanoseconds that a connection may be idle, or may take to send a request or read an answer.
     static let silence: UInt64 = 30_000_000_000
-    /// Bytes of a request's target.
+    /// Maximum bytes of a request's target.
     static let target = 8 << 10
-    /// Bytes of a request's body, which nobody reads.
+    /// Maximum bytes of a request's body, which is ignored.
     static let body = 64 << 10
-    /// Items of a page of a list, at most and unless told otherwise.
+    /// Maximum and default number of items in a page of a list.
     static let largestPage = 1000
     static let page = 100
-    /// Rows of a picture's table, in its order, that can be asked for: those skipped and those told.
+    /// Maximum number of rows of a table that a request can reach, skipped and returned ones together.
     static let reach = 10_000
-    /// Topics with metrics of their own, at most and unless told otherwise; and subscriptions, if asked for.
+    /// Maximum and default number of topics with their own metrics; and of subscriptions, on request.
     static let topics = 1000
     static let topicsByDefault = 100
     static let subscriptions = 1000

@@ -1,30 +1,30 @@
-// AdminLogin: who may ask the admin listener for what: those with the permission to control it, which everybody has
-// unless users, or what clients without credentials may do, are configured. Who asks is shown as over plain HTTP, by
-// a certificate or by credentials, which are looked at on the threads that look at all others.
+// AdminLogin: checks who may use the admin listener. Requests need the permission to control their topic, which
+// everyone has unless users or anonymous permissions are configured. Users are identified as over plain HTTP, by a
+// certificate or by credentials, which the login threads check.
 
 import Core
 import HTTP2
 
 struct AdminLogin {
-    /// What a request is to do next.
+    /// How a request continues.
     enum Verdict {
-        /// It is allowed, to a user or to who does not say who it is.
+        /// It is allowed; `user` is nil for anonymous clients.
         case goOn(user: String?)
-        /// The answer of a thread that looks at its credentials, under this number.
+        /// Wait for a login thread's result with this number.
         case wait(UInt64)
         case refuse(Refusal)
     }
 
     struct Refusal: Error {
         let problem: Problem
-        /// What it is counted as.
+        /// The result to count, if any.
         let result: LoginResult?
         var claim = LoginClaim.none
     }
 
     var access: AccessTable
     private let service: LoginService?
-    /// What the service takes this thread for.
+    /// The number of this thread for the login service.
     private let place: Int
     private var number: UInt64 = 0
 
@@ -38,8 +38,8 @@ struct AdminLogin {
         guard let needed = call.permitted else { return .goOn(user: nil) }
         guard let authorization = client.authorization, !access.isOpen else {
             guard let principal = access.unasked(client.certificate) else {
-                let problem = Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
-                // A certificate says who it is, too.
+                let problem = Problem(.unauthenticated, "Authenticate with Basic or Bearer authorization.")
+                // A certificate also identifies a user.
                 let isNobodys = client.certificate != nil
                 return .refuse(
                     Refusal(
@@ -56,13 +56,13 @@ struct AdminLogin {
             return .refuse(Refusal(problem: error, result: .refused))
         }
         guard let service, service.submit(request, from: place, now: now) else {
-            let problem = Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
+            let problem = Problem(.busy, "Too many logins are waiting; try again later.")
             return .refuse(Refusal(problem: problem, result: nil))
         }
         return .wait(number)
     }
 
-    /// The credentials were looked at.
+    /// Continues after the credentials have been checked.
     func check(_ outcome: LoginOutcome, _ claim: LoginClaim, for call: AdminCall) -> Verdict {
         let admitted: Principal
         do throws(Problem) {
@@ -70,7 +70,7 @@ struct AdminLogin {
         } catch {
             return .refuse(Refusal(problem: error, result: outcome.counted, claim: outcome.claim(or: claim)))
         }
-        // There may have been a reload since.
+        // There may have been a reload in the meantime.
         guard let principal = access.current(admitted) else {
             let problem = Problem(.unauthenticated, "The user was removed from this broker.")
             return .refuse(Refusal(problem: problem, result: .refused, claim: claim))
@@ -80,11 +80,11 @@ struct AdminLogin {
 
     private func check(_ principal: Principal, _ needed: String) -> Verdict {
         guard !principal.permissions.allow(.control, needed) else { return .goOn(user: principal.user) }
-        // Who has not said who it is may be allowed it once it does.
+        // An anonymous client may be permitted after it authenticates.
         let isMissing = principal.user == nil && !access.isOpen
         let problem = Problem(
             isMissing ? .unauthenticated : .forbidden,
-            "\(principal.title) may not control \(needed), which this takes.")
+            "\(principal.title) may not control \(needed), which this requires.")
         return .refuse(Refusal(problem: problem, result: isMissing ? .missing : .denied))
     }
 }

@@ -1,27 +1,28 @@
-// AdminLoop: the thread of the admin listener. It takes its own connections in, asks the shards through their inboxes,
-// and answers when all have answered or their time is over. No shard ever waits for it, nor does a broker's client.
+// AdminLoop: the thread of the admin listener. It accepts its own connections, sends queries to the shards' inboxes,
+// and responds when all have answered or the time limit has expired. Neither shards nor the broker's clients wait for
+// it.
 //
-//     request ─▶ call ─▶ job: questions ─▶ shards' inboxes ─▶ answers ─▶ own inbox ─▶ … ─▶ answer
+//     request ─▶ call ─▶ job: queries ─▶ shards' inboxes ─▶ results ─▶ own inbox ─▶ … ─▶ response
 
 import Core
 import EventLoop
 import Glibc
 import HTTP2
 
-/// What other threads put into the admin's inbox.
+/// Items that other threads put into the admin thread's inbox.
 enum AdminItem: Sendable {
     case answer(job: UInt64, shard: Int, ShardAnswer, LoopFigures)
-    /// The broker begins to shut down gently.
+    /// The broker starts draining.
     case draining
-    /// What became of credentials.
+    /// The outcome of a login.
     case authenticated(LoginTicket, LoginOutcome)
-    /// Who may do what from now on.
+    /// New permissions.
     case access(AccessTable)
-    /// What the engine is bounded by, and under which names this listener may be asked, from now on.
+    /// New limits, and new host names that this listener accepts.
     case settings(Limits, HostPolicy)
-    /// Answer `LoopContext.pulse`.
+    /// Probe of the watchdog; `LoopContext.pulse` must be answered.
     case ping
-    /// End the thread now.
+    /// End the thread at once.
     case stop
 }
 
@@ -41,7 +42,7 @@ final class AdminLoop {
     private let listeners: [Int32]
     private var poller: Poller
     private var driver: AdminDriver!
-    /// Where connections come in by, if the listener speaks TLS.
+    /// Admits new connections, after their TLS handshake if there is TLS.
     private var gate: AdminGate
     private(set) var now = Clock.monotonic()
     private var clients: [UInt32: AdminClient] = [:]
@@ -50,13 +51,13 @@ final class AdminLoop {
     private var nextJob: UInt64 = 0
     private var queue: [AdminClient] = []
     private var login: AdminLogin
-    /// Those whose credentials are looked at.
+    /// Clients whose credentials are being checked.
     private var unknown: [UInt64: AdminClient] = [:]
     private var known: [ShardFigures]
     private var isDraining = false
     private var isStopped = false
     private var nextSweep: UInt64 = 0
-    /// Accepting failed for want of file descriptors or memory, and goes on then.
+    /// When accepting resumes after a lack of file descriptors or memory.
     private var resumeAt: UInt64?
 
     private static let sweepInterval: UInt64 = 1_000_000_000
@@ -82,7 +83,7 @@ final class AdminLoop {
         try poller.add(driver.descriptor, token: Token.micro(0).rawValue, interest: .read)
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until it receives `stop`.
     func run() throws(SystemError) {
         defer {
             driver.stop()
@@ -147,7 +148,7 @@ final class AdminLoop {
                 enqueue(client, user: user)
             case .wait: break
             case .refuse(let refusal):
-                // It is known who asks, but may not ask this.
+                // The user is known but lacks the permission.
                 if refusal.result == .denied { noteLogin(of: client) }
                 client.job = nil
                 refuse(client, refusal)
@@ -186,15 +187,14 @@ final class AdminLoop {
         }
     }
 
-    /// Ends the connection that has been in its handshake or without a whole request for longest, or that takes nothing
-    /// of its answer, so that nobody keeps others out by connections on which he asks for nothing. False when each of
-    /// them is being served.
+    /// Closes the connection that has been in its handshake, without a complete request, or not reading its answer for
+    /// the longest time, so that idle connections cannot keep others out. Returns false if all are being served.
     private func makeRoom() -> Bool {
         let longest = clients.values.filter { givesWay($0) }.min { $0.lastSign < $1.lastSign }
         if gate.dropOldest(before: longest?.lastSign ?? .max) { return true }
         guard let longest else { return false }
         driver.drop(longest.micro)
-        // The library takes it out; the relay before it ends by itself.
+        // The library removes it; its relay ends by itself.
         driver.run()
         return gate.isSecure || clients.count < AdminLimits.connections
     }
@@ -206,7 +206,7 @@ final class AdminLoop {
 
     private func serve(_ admitted: AdminGate.Admitted) {
         nextClient &+= 1
-        // A connection that comes to nothing has been taken out again by then.
+        // If adding fails, the connection has already been removed.
         let id = ConnectionID(index: nextClient, generation: 0)
         guard let micro = driver.add(admitted.socket, id: id) else { return }
         clients[nextClient] = AdminClient(
@@ -227,7 +227,7 @@ final class AdminLoop {
         }
     }
 
-    /// Connections that have been doing nothing for long.
+    /// Closes idle connections.
     private func sweep() {
         nextSweep = now + AdminLoop.sweepInterval
         for client in clients.values where client.job == nil && now - min(now, client.lastSign) >= AdminLimits.silence {
@@ -237,7 +237,7 @@ final class AdminLoop {
 
     // MARK: Jobs
 
-    /// Answers a request, or sees to it that it will be.
+    /// Answers a request, or starts what leads to its answer.
     func begin(_ client: AdminClient) {
         guard let call = client.call else { return }
         switch call {
@@ -264,14 +264,14 @@ final class AdminLoop {
             .loginRefused(cause, refusal.claim, over: AdminThread.name, client.peer), now: now, log: context.log)
     }
 
-    /// Credentials were right. Like elsewhere over HTTP they are counted once a connection, not with each request.
+    /// Counts a successful login. As elsewhere over HTTP, it is counted once per connection, not for each request.
     private func noteLogin(of client: AdminClient) {
         guard client.authorization != client.counted else { return }
         client.counted = client.authorization
         count(.accepted)
     }
 
-    /// One of the shards counts the logins here, too.
+    /// Logins here are added to the counters of one of the shards.
     private func count(_ result: LoginResult) { context.inboxes[0].push(.login(result)) }
 
     private func enqueue(_ client: AdminClient, user: String?) {
@@ -279,7 +279,7 @@ final class AdminLoop {
             call.caller = Caller(user: user, peer: client.peer)
             client.call = .success(.control(call))
         }
-        // A number that no job has: it waits for its turn.
+        // 0 is not the number of any job: the client is queued.
         client.job = 0
         queue.append(client)
         startJobs()
@@ -315,7 +315,7 @@ final class AdminLoop {
         startJobs()
     }
 
-    /// A request is over, whether it was answered or not.
+    /// Cleans up after a request, whether it was answered or not.
     func forget(_ client: AdminClient) {
         if let number = client.job { jobs[number] = nil }
         client.job = nil

@@ -1,30 +1,30 @@
-// AdminSettings: what the admin listener knows of its broker from the start.
+// AdminSettings: what the admin listener knows about its broker from the start.
 
 import Core
 import EventLoop
 import HTTP2
 
-/// Where the broker listens.
+/// A listener of the broker.
 struct BoundListener: Sendable {
     var name: String
     var address: SocketAddress
-    /// It speaks TLS.
+    /// Whether it uses TLS.
     var isSecure: Bool
 }
 
 struct AdminSettings: Sendable {
     var guarding: AdminGuard
-    /// Where the broker listens, by protocol, as the log tells it.
+    /// The broker's listeners, with protocol names as in the log.
     var listeners: [BoundListener]
-    /// On the monotonic clock.
+    /// Start time on the monotonic clock.
     var started: UInt64
 
-    /// The admin listener speaks TLS.
+    /// Whether the admin listener uses TLS.
     var isSecure: Bool { listeners.contains { $0.name == AdminThread.name && $0.isSecure } }
 
-    /// Where a page that came from `authority` finds the broker's HTTP listener; nil when there is none. A listener on
-    /// all addresses is found under the name that the page was asked for by, as is one of TLS on the address that the
-    /// page came from: its certificate may have the name alone.
+    /// The origin of the broker's HTTP listener for a page loaded from `authority`; nil if there is none. A listener on
+    /// all addresses has the page's host name. So does a TLS listener on the page's address, because its certificate
+    /// may contain only the name.
     func httpOrigin(for authority: String?) -> String? {
         guard let http = listeners.first(where: { $0.name == "http" }) else { return nil }
         let scheme = http.isSecure ? "https" : "http"
@@ -37,7 +37,7 @@ struct AdminSettings: Sendable {
         listeners.contains { $0.name == AdminThread.name && $0.address.hasHost(of: address) }
     }
 
-    /// Under which origins browsers know the page.
+    /// The origins that the page may have in browsers.
     static func origins(of addresses: [SocketAddress], isSecure: Bool, names: HostPolicy.Names) -> [String] {
         let scheme = isSecure ? "https" : "http"
         var origins: [String] = []
@@ -55,7 +55,7 @@ struct AdminSettings: Sendable {
     }
 }
 
-/// What `/api/v1/info` tells beside figures.
+/// What `/api/v1/info` contains besides statistics.
 struct BrokerInfo {
     var limits: Limits
     var listeners: [BoundListener]

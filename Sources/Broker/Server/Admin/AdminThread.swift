@@ -1,23 +1,23 @@
-// AdminThread: the admin listener's start and end, as its server has them.
+// AdminThread: starts and stops the admin listener for the server.
 
 import Core
 import EventLoop
 import Glibc
 import HTTP2
 
-/// None at all, bound, or running. It outlives the shards, so that a drain can be watched.
+/// Absent, bound or running. It outlives the shards, so that a drain can be observed.
 struct AdminThread: Sendable {
-    /// The word for its listener in the log.
+    /// The name of its listener in the log.
     static let name = "admin"
 
     private var sockets: [Int32] = []
     private(set) var inbox: Inbox<AdminItem>?
     private var thread: NamedThread?
 
-    /// There is none.
+    /// No admin listener.
     init() {}
 
-    /// - Parameter passed: sockets by their names; those for this listener take the place of `endpoint`.
+    /// - Parameter passed: passed sockets; those for this listener replace `endpoint`.
     init(binding endpoint: Endpoint?, passed: PassedSockets = PassedSockets()) throws(StartError) {
         sockets = passed.entries.filter { $0.name == AdminThread.name }.map(\.socket)
         guard endpoint != nil || !sockets.isEmpty else { return }
@@ -31,7 +31,7 @@ struct AdminThread: Sendable {
 
     var addresses: [SocketAddress] { sockets.compactMap { Socket.localAddress($0) } }
 
-    /// - Parameter bound: where the broker's other listeners are.
+    /// - Parameter bound: the addresses of the broker's other listeners.
     mutating func start(
         _ context: LoopContext, _ configuration: Server.Configuration, _ bound: [Server.Bound]
     ) throws(SystemError) {
@@ -57,7 +57,7 @@ struct AdminThread: Sendable {
         }
     }
 
-    /// Ends it, and waits for that. To be called once.
+    /// Stops the thread and waits for its end. Must be called once.
     func stop() {
         inbox?.push(.stop)
         thread?.join()

@@ -1,27 +1,27 @@
-// BrokerFigures: what all shards told, put together.
+// BrokerFigures: the statistics of all shards, combined.
 
 import Core
 
-/// What a loop measures of itself since it began.
+/// A loop's measurements since its start.
 struct LoopFigures: Sendable {
-    /// Upper ends of the buckets that turns are counted in, in nanoseconds; one more bucket is without an end.
+    /// Upper bounds of the buckets for durations of turns, in nanoseconds; one more bucket is unbounded.
     static let bounds: [UInt64] = [
         25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000,
         100_000_000, 250_000_000, 1_000_000_000,
     ]
-    /// How many turns took so long, bucket by bucket.
+    /// Number of turns by bucket.
     var turns = InlineArray<15, UInt64>(repeating: 0)
-    /// Nanoseconds of all of them.
+    /// Total duration of all turns in nanoseconds.
     var busy: UInt64 = 0
-    /// The most processor time that one of them used, or up to `sampling` more: short turns are measured together,
-    /// as asking costs a system call.
+    /// The maximum CPU time of a turn, with an error of up to `sampling`: short turns are measured together, because
+    /// each measurement costs a system call.
     private(set) var mostWork: UInt64 = 0
     static let sampling: UInt64 = 1_000_000
-    /// When the thread's processor time was asked last, and what it was.
+    /// The time and the thread's CPU time at the last measurement.
     private var asked: (at: UInt64, work: UInt64)?
 
-    /// A turn ended at `end`. `work` tells the processor time that the thread has used; it is called at most once for
-    /// every `sampling` nanoseconds.
+    /// Records a turn that ended at `end`. `work` returns the CPU time of the thread; it is called at most once every
+    /// `sampling` nanoseconds.
     mutating func record(_ nanoseconds: UInt64, end: UInt64, work: () -> UInt64) {
         record(nanoseconds)
         if let asked, end - asked.at < LoopFigures.sampling { return }
@@ -44,16 +44,16 @@ struct LoopFigures: Sendable {
     }
 }
 
-/// The latest that a shard has told.
+/// The latest statistics of a shard.
 struct ShardFigures: Sendable {
     var counters = ShardCounters()
     var loop = LoopFigures()
     var isResponding = true
 }
 
-/// One picture of the whole broker.
+/// A snapshot of the whole broker.
 struct BrokerFigures: Sendable {
-    /// What a shard told earlier stands for what it did not tell now.
+    /// A shard that did not answer keeps its earlier values.
     var shards: [ShardFigures]
     var topicSums = TopicSums()
     var topics: [TopicFigures] = []
@@ -61,7 +61,7 @@ struct BrokerFigures: Sendable {
     var connections = ConnectionSums()
     var subscriptionSums = SubscriptionSums()
     var subscriptions: [SubscriptionFigures] = []
-    /// How many there are of what was looked for.
+    /// The number of topics that match the search.
     var topicsFound = 0
     var subscriptionsFound = 0
     var behind: [BehindPair] = []
@@ -78,6 +78,6 @@ struct BrokerFigures: Sendable {
         return sum
     }
 
-    /// Shards that did not answer in time.
+    /// Shards that did not respond in time.
     var missing: [Int] { shards.indices.filter { !shards[$0].isResponding } }
 }

@@ -1,7 +1,7 @@
-// Exposition: metrics as Prometheus reads them, in the text format 0.0.4.
+// Exposition: metrics in Prometheus' text format 0.0.4.
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 
-/// Writes families, one after the other.
+/// Writes metric families one after another.
 struct Exposition {
     enum Kind: String { case counter, gauge, histogram }
 
@@ -10,13 +10,13 @@ struct Exposition {
     private(set) var text = ""
     private var name = ""
 
-    /// Begins a family; its samples follow. `help` has neither line ends nor backslashes.
+    /// Starts a family; its samples follow. `help` must not contain line breaks or backslashes.
     mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         self.name = name
         text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
     }
 
-    /// A sample of the family that was begun last.
+    /// Adds a sample to the current family.
     mutating func sample(
         _ labels: KeyValuePairs<String, String> = [:], suffix: String = "", _ value: some BinaryInteger
     ) {
@@ -29,12 +29,12 @@ struct Exposition {
         text += "\(number)\n"
     }
 
-    /// The same in seconds.
+    /// Adds a sample in seconds.
     mutating func sample(_ labels: KeyValuePairs<String, String> = [:], suffix: String = "", nanoseconds: UInt64) {
         sample(labels, suffix: suffix, number: Double(nanoseconds) / 1e9)
     }
 
-    /// A family of a single sample.
+    /// Adds a family with a single sample.
     mutating func single(_ name: String, _ kind: Kind, _ help: String, _ value: some BinaryInteger) {
         family(name, kind, help)
         sample([:], value)

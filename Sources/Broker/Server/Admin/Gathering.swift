@@ -1,23 +1,23 @@
-// Gathering: from one request to what the shards have to be asked, and from their answers to the answer. It knows
-// neither threads nor time: whoever has it sends what it wants sent, and tells it when its time is over.
+// Gathering: turns a request into queries to the shards, and their results into one outcome. It uses neither threads
+// nor clocks: its owner sends the queries, and calls `giveUp` when the time limit expires.
 //
 //     survey:  topics of every shard ──all──▶ connections ──all──▶ subscriptions ──all──▶ complete
-//              (for metrics, the busiest topics before them)
-//     list:    shard after shard, until the page is full ──▶ complete
-//     ping, control:  ask ──all──▶ complete
+//              (for metrics, preceded by the busiest topics)
+//     list:    one shard after another, until the page is full ──▶ complete
+//     ping, control:  query ──all──▶ complete
 
 import Core
 import ForebayWire
 import HTTP2
 
-/// A question on its way.
+/// A query to a shard.
 struct Question: Sendable {
     var shard: Int
     var inquiry: ShardQuery
 }
 
 struct Gathering {
-    /// What comes of it.
+    /// The result.
     enum Outcome {
         case figures(BrokerFigures)
         case page([String], next: ListCursor?)
@@ -35,20 +35,20 @@ struct Gathering {
     private let work: Work
     private let shards: Int
     private var phase = Survey.Table.topics
-    /// For metrics: the topics that are told are the busiest, and those in trouble.
+    /// For metrics: the topics are the busiest ones and those in trouble.
     private var isForMetrics = false
-    /// What comes first of what was told, in the order that was asked for.
+    /// The first rows received so far, in the requested order.
     private var busiest: FirstRows<TopicFigures>
     private var topics: FirstRows<TopicFigures>
     private var subscriptions: FirstRows<SubscriptionFigures>
-    /// Shards that have not answered.
+    /// Shards that have not answered yet.
     private var awaited: Set<Int> = []
     private var figures: BrokerFigures
     private var rows: [String] = []
     private var cursor = ListCursor()
     private var result: Outcome?
 
-    /// - Parameter known: what the shards told last.
+    /// - Parameter known: the last known statistics of the shards.
     init(_ call: AdminCall, known: [ShardFigures]) {
         shards = known.count
         figures = BrokerFigures(shards: known)
@@ -76,10 +76,10 @@ struct Gathering {
         subscriptions = FirstRows(most: selections.subscriptions.reach)
     }
 
-    /// What is known when all have answered, or their time is over; nil before.
+    /// The outcome, once all shards have answered; nil before.
     var outcome: Outcome? { awaited.isEmpty ? result ?? .figures(figures) : nil }
 
-    /// The first questions.
+    /// Returns the first queries.
     mutating func start(_ call: AdminCall) -> [Question] {
         switch work {
         case .ping: return askAll { _ in .ping }
@@ -98,8 +98,8 @@ struct Gathering {
         }
     }
 
-    /// A shard answered.
-    /// - Returns: what is to be asked next.
+    /// Handles a shard's answer.
+    /// - Returns: the next queries.
     mutating func receive(_ answer: ShardAnswer, from shard: Int, loop: LoopFigures) -> [Question] {
         guard awaited.contains(shard) else { return [] }
         figures.shards[shard].loop = loop
@@ -117,7 +117,7 @@ struct Gathering {
         return []
     }
 
-    /// Whoever has not answered will not be waited for.
+    /// Stops waiting for shards that have not answered.
     mutating func giveUp() -> Outcome {
         for shard in awaited { figures.shards[shard].isResponding = false }
         let missing = awaited.sorted().map(String.init).joined(separator: ", ")
@@ -129,7 +129,7 @@ struct Gathering {
             endPhase()
             return .figures(figures)
         case .list, .control:
-            return .refused(Problem(.busy, "Shard \(missing) does not answer; try again later."))
+            return .refused(Problem(.busy, "Shard \(missing) is not responding; try again later."))
         }
     }
 
@@ -198,7 +198,7 @@ struct Gathering {
         return self.survey()
     }
 
-    /// All that is to be known of a phase is: of what was gathered, what was asked for stays.
+    /// Ends a phase, and keeps only the requested rows.
     private mutating func endPhase() {
         guard case .survey(let ofTopics, let ofSubscriptions) = work else { return }
         switch phase {

@@ -1,9 +1,9 @@
-// PageFile: the files of the page, which are part of the program. They fetch nothing from elsewhere, and the browser is
-// told to let them fetch nothing.
+// PageFile: the files of the admin page, embedded in the program. They load nothing from other origins, and the content
+// security policy forbids it.
 
 import CAdminPage
 
-/// One of them. What it points to is there as long as the program.
+/// A file of the page. Its bytes are static.
 struct PageFile: @unchecked Sendable {
     private let type: String
     private let bytes: UnsafeBufferPointer<UInt8>
@@ -13,7 +13,7 @@ struct PageFile: @unchecked Sendable {
         bytes = UnsafeBufferPointer(start: file.bytes, count: file.count)
     }
 
-    /// The file of a path of one segment.
+    /// The file for a path of one segment.
     static func at(_ segment: String) -> PageFile? {
         let script = "text/javascript; charset=utf-8"
         switch segment {
@@ -28,14 +28,14 @@ struct PageFile: @unchecked Sendable {
         }
     }
 
-    /// - Parameter http: the origin of the broker's HTTP listener, where the page publishes and subscribes; nil when
-    ///   there is none.
+    /// - Parameter http: the origin of the broker's HTTP listener, for publishing and subscribing; nil if there is
+    ///   none.
     func answer(http: String?) -> AdminAnswer {
         let policy =
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
             + "connect-src 'self'\(http.map { " " + $0 } ?? ""); base-uri 'none'; form-action 'none'; "
             + "frame-ancestors 'none'"
-        // Who may publish may not be allowed to see `info`, which has it too.
+        // `info` has it too, but a user who may publish is not necessarily permitted to see `info`.
         let origin = http.map { [(name: "forebay-http", value: $0)] } ?? []
         return AdminAnswer(
             type: type, bytes: Array(bytes), headers: [(name: "content-security-policy", value: policy)] + origin)

@@ -1,10 +1,10 @@
-// ProcessResources: what the kernel tells of this process, under the names that Prometheus' own clients use.
+// ProcessResources: the kernel's statistics of this process, under the names that Prometheus' own clients use.
 
 import EventLoop
 import Glibc
 
 struct ProcessResources: Sendable {
-    /// Seconds of processor time, user and kernel together.
+    /// CPU time in seconds, user and system.
     let processor: Double
     /// Bytes.
     let resident: Int
@@ -12,12 +12,12 @@ struct ProcessResources: Sendable {
     let threads: Int
     let openFiles: Int
     let mostFiles: UInt64
-    /// When it began, in seconds since 1970.
+    /// Start time in seconds since 1970.
     let started: Double
 
     init() {
         let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
-        // The fields behind the command's name, which may have blanks, from the state on: proc(5).
+        // The fields from the state on; the command name ahead of it may contain spaces: proc(5).
         let stat = Machine.text(ofFile: "/proc/self/stat") ?? ""
         let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
         func field(_ number: Int) -> Double { number - 3 < fields.count ? Double(fields[number - 3]) ?? 0 : 0 }
@@ -43,13 +43,13 @@ struct ProcessResources: Sendable {
     }
 
     func add(to out: inout Exposition) {
-        out.family("process_cpu_seconds_total", .counter, "Processor time, user and kernel.")
+        out.family("process_cpu_seconds_total", .counter, "Total user and system CPU time in seconds.")
         out.sample(number: processor)
-        out.single("process_resident_memory_bytes", .gauge, "Memory that is resident.", resident)
-        out.single("process_virtual_memory_bytes", .gauge, "Address space.", virtual)
-        out.single("process_open_fds", .gauge, "Open file descriptors.", openFiles)
-        out.single("process_max_fds", .gauge, "The most that there may be.", mostFiles)
-        out.family("process_start_time_seconds", .gauge, "When the process began, in seconds since 1970.")
+        out.single("process_resident_memory_bytes", .gauge, "Resident memory in bytes.", resident)
+        out.single("process_virtual_memory_bytes", .gauge, "Virtual memory in bytes.", virtual)
+        out.single("process_open_fds", .gauge, "Number of open file descriptors.", openFiles)
+        out.single("process_max_fds", .gauge, "Maximum number of open file descriptors.", mostFiles)
+        out.family("process_start_time_seconds", .gauge, "Start time of the process, in seconds since 1970.")
         out.sample(number: started)
     }
 }

@@ -1,5 +1,5 @@
-// HTTP1Driver: what stands between an engine and libmicrohttpd. Heads and bodies go in, answers are fetched when the
-// engine has them. When an answer is a stream, its connection leaves the library.
+// HTTP1Driver: connects an engine with libmicrohttpd. It passes heads and bodies to the engine, and fetches answers
+// when the engine has them. If an answer is a stream, its connection leaves the library.
 
 import CMicroHTTPD
 import Core
@@ -8,13 +8,13 @@ import EventLoop
 final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     private unowned let loop: ShardLoop<Shard>
     private let shard: Shard
-    /// It is among those of the loop that have something to do.
+    /// Whether it is in the loop's list of drivers with work to do.
     private var isListed = false
 
     init?(loop: ShardLoop<Shard>, shard: Shard) {
         self.loop = loop
         self.shard = shard
-        // Connections were counted when they were accepted, by a limit that may change.
+        // Connections are limited when they are accepted, by a limit that may change.
         super.init(limit: .max)
     }
 
@@ -24,7 +24,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.http1.add(due: self)
     }
 
-    /// It was taken from that list.
+    /// Runs it after its removal from that list.
     func runListed() {
         run()
         isListed = false
@@ -46,8 +46,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         if !isClean { head.isUnclear() }
         connection.stage = head.hasBody ? .uploading : .waiting
         shard.request(head, on: connection.id, now: loop.now)
-        // A refusal of what cannot be read in one way, or of a body that was not sent yet: the library throws away what
-        // comes, and ends the connection.
+        // Refuses an ambiguous request, or a body that has not been sent yet. The library discards further input and
+        // closes the connection.
         guard head.hasBody || head.isAmbiguous,
             let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now)
         else { return .goOn }
@@ -69,7 +69,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         shard.request(head, on: connection.id, now: loop.now)
         connection.stage = .uploading
         answerEarly(connection, atOnce: true)
-        // Also when there was nothing to say it has to be the last.
+        // The connection ends here even if there was no answer.
         Socket.shutdownWrite(connection.fd)
         connection.stage = .discarding
     }
@@ -102,8 +102,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.takeOver(connection)
     }
 
-    /// The request is not to come to its end. The library takes no answer before that, so it is written without it, and
-    /// the connection is over. Nothing of an answer has been written before, and nothing gets through behind it.
+    /// Answers a request that is not complete. The library accepts no answer before the end of a request, so it is
+    /// written directly, and the connection ends. Nothing has been written before it, and nothing can follow it.
     private func answerEarly(_ connection: MicroConnection, atOnce: Bool) {
         guard let answer = shard.answer(on: connection.id, atOnce: atOnce, now: loop.now) else { return }
         if answer.isStream { return loop.takeOver(connection) }
@@ -117,7 +117,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
                 bytes.append(contentsOf: buffer[..<count])
             }
         }
-        // A refusal is short: a socket that was never written to takes it whole, or its client is gone.
+        // A refusal is short: a socket that was never written to accepts all of it, unless its client has disconnected.
         _ = bytes.withUnsafeBytes { Socket.write(connection.fd, $0) }
         Socket.shutdownWrite(connection.fd)
         connection.stage = .discarding

@@ -1,29 +1,29 @@
-// HTTP1Drivers: the library's instances of one loop. Some of what the library does goes over all connections of an
-// instance: each has no more than `HTTP1Drivers.most`, so that nobody pays for more than that of others.
+// HTTP1Drivers: the library's instances of one loop. Some of the library's operations iterate over all connections of
+// an instance, so each instance has at most `HTTP1Drivers.most`.
 
 import Core
 import EventLoop
 
 /// Belongs to the thread of its loop.
 final class HTTP1Drivers<Shard: Engine> {
-    /// Connections of one instance. To go over those that each have something to do takes some milliseconds.
+    /// Maximum number of connections of one instance. If all are busy, one pass over them takes a few milliseconds.
     static var most: Int { 64 }
 
-    /// By place. None is given up: there are no more than the most connections at a time have needed.
+    /// By index. Instances are never removed; their number follows the peak number of connections.
     private(set) var drivers: [HTTP1Driver<Shard>] = []
-    /// Where there was room last.
+    /// The instance that last had room.
     private var place = 0
-    /// Those that have something to do.
+    /// Instances with work to do.
     private var due: [HTTP1Driver<Shard>] = []
 
     var isDue: Bool { !due.isEmpty }
-    /// New connections of a turn: one takes far longer than another one's next request.
+    /// Maximum number of new connections per turn: one takes far longer than a request on an existing connection.
     static var newcomers: Int { 16 }
-    /// So many have something to do that no more connections are to come meanwhile.
+    /// Whether so many instances have work that no new connections are adopted.
     var isBusy: Bool { due.count > 1 }
     var count: Int { drivers.reduce(0) { $0 + $1.count } }
 
-    /// One with room for a connection; nil when the process may have no more files.
+    /// An instance with room for a connection; nil if the process cannot open more files.
     func withRoom(_ loop: ShardLoop<Shard>, _ shard: Shard) -> HTTP1Driver<Shard>? {
         func hasRoom(_ driver: HTTP1Driver<Shard>) -> Bool { driver.count < HTTP1Drivers.most }
         if place < drivers.count, hasRoom(drivers[place]) { return drivers[place] }
@@ -44,13 +44,13 @@ final class HTTP1Drivers<Shard: Engine> {
         return driver
     }
 
-    /// The descriptor of one is readable.
+    /// The descriptor of an instance is readable.
     func wake(_ place: UInt32) { drivers[Int(place)].wake() }
 
     func add(due driver: HTTP1Driver<Shard>) { due.append(driver) }
 
-    /// Has those run that have something to do: one of them, and others until the turn is over, or this has taken as
-    /// long as it may: what the library itself does is no work of the engine's. The rest come first in the next turn.
+    /// Runs instances with work: at least one, and others until the turn is over or the time limit is reached (the
+    /// engine's budget does not include the library's own work). The rest come first in the next turn.
     func runDue(_ isTurnOver: () -> Bool) {
         let end = Clock.monotonic() + Limits.http1Quantum
         var listed: [HTTP1Driver<Shard>] = []

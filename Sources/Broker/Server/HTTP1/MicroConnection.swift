@@ -1,19 +1,19 @@
-// MicroConnection: one connection of libmicrohttpd's: what of its request is known, and what it is told.
+// MicroConnection: a connection of libmicrohttpd: the state of its request, and its answer.
 
 import CMicroHTTPD
 import Core
 
-/// One connection of the library's. The library owns its socket, and closes it after `MicroDaemon.closes`.
+/// A connection of the library. The library owns its socket, and closes it after `MicroDaemon.closes`.
 final class MicroConnection {
     enum Stage {
-        /// No request, or the head of one that is not complete.
+        /// No request, or an incomplete head.
         case idle
         case uploading
         /// The request is complete.
         case waiting
-        /// The answer is the library's to write.
+        /// The library writes the answer.
         case answering
-        /// It was answered without the library; what still comes is thrown away.
+        /// It was answered without the library; further input is discarded.
         case discarding
     }
 
@@ -21,18 +21,18 @@ final class MicroConnection {
     let id: ConnectionID
     unowned let daemon: MicroDaemon
     var handle: OpaquePointer?
-    /// The request's, as it came.
+    /// The request's target as received.
     var target = ""
-    /// Its bytes.
+    /// Its length in bytes.
     var targetCount = 0
     var isSuspended = false
-    /// Its socket is the library's no more.
+    /// The library no longer owns its socket.
     var isReleased = false
-    /// The library was left without an answer to the complete request, and so does not read on before it has one.
+    /// The library has asked for an answer to the complete request, so it does not read on before it has one.
     var isSettled = false
-    /// The head of its first request is complete. Until then it is known to have sent something.
+    /// The head of its first request is complete. Before that, it has sent at least one byte.
     var hasRequested = false
-    /// It is to end as soon as the library comes by.
+    /// It ends as soon as the library handles it.
     var isDropped = false
     var stage = Stage.idle
 
@@ -42,42 +42,42 @@ final class MicroConnection {
         self.daemon = daemon
     }
 
-    /// Has it wait for its answer. What the library expected of a connection that is suspended it still expects when
-    /// that is resumed: here more of the request, and it would take the client's end, which may have come meanwhile,
-    /// for a request cut off. So it first finds out that it waits for us alone: it asks again at once.
+    /// Suspends it until there is an answer. When a connection is resumed, the library still expects what it expected
+    /// before: here, more of the request. It would take an end of stream that has come meanwhile for a truncated
+    /// request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
         if isSettled { suspend() } else { isSettled = true }
     }
 
-    /// Has the library forget it for now: it is called back for it only after `MicroDaemon.resume`.
+    /// Suspends it: the library makes no callbacks for it until `MicroDaemon.resume`.
     func suspend() {
         isSuspended = true
         MHD_suspend_connection(handle)
     }
 
-    /// While the library is about to refuse a request for its head, this tells whose that is: only there the head is
-    /// complete, and has led neither to a callback nor to an answer.
+    /// Identifies the connection whose request the library is about to refuse because of its head: the head is
+    /// complete, but there was neither a callback nor an answer.
     var isRefused: Bool {
         stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
     }
 
-    /// The library takes a line feed for the end of a line, and a line that begins with a blank for more of the name
-    /// before it, where others read a value, or another request. Its parser has left the head as it came, but for what
-    /// ends its parts:
+    /// The library accepts a bare line feed as the end of a line, and takes a line that begins with a space as a
+    /// continuation of the field name, where other parsers see a value or another request. Its parser leaves the head
+    /// unchanged, except that it replaces delimiters with NULs:
     ///
     ///     GET /path HTTP/1.1 ␀␀ name ␀ value ␀␀ name ␀ value ␀␀ ␀␀
     ///
-    /// - Returns: whether each line of it ends with CR LF, begins with its own name, and has no NUL.
+    /// - Returns: whether each line ends with CR LF, begins with a field name and contains no NUL.
     func hasCleanLines(from method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> Bool {
         let head = UnsafeRawBufferPointer(start: method, count: fb_mhd_head(handle))
-        /// Behind the next NUL, nil if there is none.
+        /// The position after the next NUL; nil if there is none.
         func skip(_ start: Int) -> Int? {
             var place = start
             while place < head.count, head[place] != 0 { place += 1 }
             return place < head.count ? place + 1 : nil
         }
         func isNul(_ place: Int) -> Bool { place < head.count && head[place] == 0 }
-        // One blank behind the method, one behind the target.
+        // One space after the method and one after the target.
         let start = UnsafeRawPointer(version) - UnsafeRawPointer(method)
         guard start == strlen(method) + 1 + targetCount + 1, let first = skip(start), isNul(first) else { return false }
         var place = first + 1
@@ -90,9 +90,9 @@ final class MicroConnection {
         return place + 2 == head.count && isNul(place + 1)
     }
 
-    /// Goes over the fields of the request's head.
+    /// Iterates over the fields of the request's head.
     func forEachField(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
-        // Not by `withoutActuallyEscaping`, which puts the length of this file's whole path into the program.
+        // Not `withoutActuallyEscaping`, which makes the binary depend on the length of this file's path.
         var fields: [Field] = []
         withUnsafeMutablePointer(to: &fields) {
             _ = MHD_get_connection_values_n(handle, .HEADER_KIND, visitField, UnsafeMutableRawPointer($0))
@@ -100,17 +100,18 @@ final class MicroConnection {
         for field in fields { body(field.name, field.value) }
     }
 
-    /// Gives the library the answer.
-    /// - Returns: false when it has no memory for it.
+    /// Passes the answer to the library.
+    /// - Returns: false if the library is out of memory.
     func answer(_ answer: HTTP1Answer) -> Bool {
         stage = .answering
         let length = answer.length.map { UInt64($0) } ?? UInt64.max
         let context = Unmanaged.passUnretained(self).toOpaque()
         let response = MHD_create_response_from_callback(length, MicroDaemon.piece, readBody, context, nil)
         guard let response else { return false }
-        // First, as it makes the library forget which others there are.
+        // Must come first, because it makes the library forget which other headers there are.
         if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
-        // That of HEAD of a stream. Chunked, it would end the body that HEAD has not.
+        // The answer to HEAD of a stream. If it were chunked, the library would send the end of a body, which HEAD must
+        // not have.
         if answer.length == nil { fb_mhd_end_behind(response) }
         for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
         let done = MHD_queue_response(handle, UInt32(answer.status), response)
@@ -119,7 +120,7 @@ final class MicroConnection {
     }
 }
 
-/// A field of a head, in the library's memory.
+/// A header field in the library's memory.
 private struct Field {
     let name: UnsafeRawBufferPointer
     let value: UnsafeRawBufferPointer

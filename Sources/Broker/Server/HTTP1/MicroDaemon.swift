@@ -1,10 +1,10 @@
-// MicroDaemon: libmicrohttpd, which has the bytes of HTTP/1.1, driven from a loop of ours. It has neither a listening
-// socket nor a thread: connections are given to it, and `run` lets it read, call back, and write, when its descriptor
-// is readable or something here made it due.
+// MicroDaemon: an instance of libmicrohttpd, which parses and writes HTTP/1.1, driven by our own loop. It has neither a
+// listening socket nor a thread: connections are added to it, and `run` lets it read, call back and write when its
+// descriptor is readable or it is due.
 //
-// A connection that waits for its answer is suspended: the library forgets its socket until it is resumed, so somebody
-// else has to watch that for the client's end. Whenever it resumes one, the library goes over all that are suspended:
-// one whose answer is a stream, which may last, is released, socket and all.
+// A connection that waits for its answer is suspended: the library does not watch its socket until it is resumed, so
+// the loop must watch it for disconnection. Each resumption makes the library iterate over all suspended connections.
+// Therefore a connection whose answer is a stream, which may last, is released together with its socket.
 //
 //     idle ──head──▶ uploading ──end──▶ waiting ──answer──▶ answering ──▶ idle
 //       └────────────(no body)────────────▲ └─ suspended
@@ -15,23 +15,23 @@ import Core
 import EventLoop
 import Glibc
 
-/// Subclasses say what requests are for. Belongs to the thread that made it.
+/// Subclasses handle the requests. Belongs to the thread that made it.
 class MicroDaemon {
-    /// What a callback of the library's is told to do next.
+    /// How the library's callback continues.
     enum Verdict {
         case goOn
-        /// Until `resume`; there may be one more callback before.
+        /// Suspend until `resume`; there may be one more callback before.
         case suspend
-        /// `leaves` is called for it, once the library has nothing more to do with it.
+        /// Call `leaves` once the library's callback has returned.
         case release
-        /// The connection is over.
+        /// End the connection.
         case end
     }
 
-    /// Bytes that the library allots to a connection: for the head of a request, and then for a piece of the answer. It
-    /// clears all of them between requests, so they are not many more than a head may have.
+    /// Bytes that the library allocates for a connection: for the head of a request, and then for a piece of the
+    /// answer. It clears them between requests, so this is not much more than the maximum size of a head.
     static let memory = Limits.http1Memory
-    /// Bytes of a body of known length that are asked for at a time.
+    /// Bytes of a body of known length that are requested at a time.
     static let piece = 16 << 10
 
     private var daemon: OpaquePointer!
@@ -40,15 +40,15 @@ class MicroDaemon {
     private(set) var isDue = false {
         didSet { if isDue, !oldValue { becomesDue() } }
     }
-    /// What the loop is to poll, for reading.
+    /// The descriptor that the loop must poll for reading.
     private(set) var descriptor: Int32 = -1
-    /// A socket whose peer is gone: what the library has in the place of one that was released.
+    /// A socket whose peer is closed. It replaces a released socket in the library.
     private let dead: Int32
-    /// Those to call `leaves` for.
+    /// Connections for which `leaves` must be called.
     fileprivate var leaving: [MicroConnection] = []
 
-    /// Nil when the process may have no more files, or no memory.
-    /// - Parameter limit: connections that it may have.
+    /// Nil if the process cannot open more files or is out of memory.
+    /// - Parameter limit: maximum number of connections.
     init?(limit: Int) {
         guard let (dead, peer) = Socket.pair(buffer: 1) else { return nil }
         close(peer)
@@ -66,11 +66,11 @@ class MicroDaemon {
 
     var count: Int { connections.count }
 
-    /// Gives it a socket, which is the library's from here on, whatever comes of it.
+    /// Adds a socket, which the library owns from now on, even if this fails.
     func add(_ fd: Int32, id: ConnectionID) -> MicroConnection? {
         let connection = MicroConnection(fd: fd, id: id, daemon: self)
         adding = connection
-        // It keeps the address to count by, which is done already.
+        // The library uses the address only to count connections, which is done elsewhere.
         var address = sockaddr()
         address.sa_family = sa_family_t(AF_INET)
         let done = MHD_add_connection(daemon, fd, &address, socklen_t(MemoryLayout<sockaddr_in>.size))
@@ -80,13 +80,13 @@ class MicroDaemon {
     }
 
     fileprivate var adding: MicroConnection?
-    /// Whose request's first line came last.
+    /// The connection that last received a request line.
     fileprivate weak var latest: MicroConnection?
 
     /// The descriptor is readable.
     func wake() { isDue = true }
 
-    /// Has the library come by at a connection again.
+    /// Makes the library handle a connection again.
     func resume(_ connection: MicroConnection) {
         guard connection.isSuspended, let handle = connection.handle else { return }
         connection.isSuspended = false
@@ -94,7 +94,7 @@ class MicroDaemon {
         MHD_resume_connection(handle)
     }
 
-    /// Ends a connection; what was written is still sent.
+    /// Ends a connection; output already written is still sent.
     func drop(_ connection: MicroConnection) {
         guard !connection.isDropped, connection.handle != nil else { return }
         connection.isDropped = true
@@ -103,26 +103,26 @@ class MicroDaemon {
         resume(connection)
     }
 
-    /// Takes a client's socket from the library, which finds a dead one in its place, and forgets the connection. Not
-    /// to be called by what the library calls.
-    /// - Returns: another descriptor of the socket; nil when the process may have no more, and nothing was done.
+    /// Takes a client's socket from the library, which finds a dead one in its place and drops the connection. Must not
+    /// be called from the library's callbacks.
+    /// - Returns: another descriptor of the socket; nil if the process cannot open more, in which case nothing changes.
     func release(_ connection: MicroConnection) -> Int32? {
         guard connection.handle != nil, let copy = Socket.duplicate(connection.fd) else { return nil }
-        // Until then the library's poller watches the socket.
+        // The library's poller watches the socket until it is suspended.
         if !connection.isSuspended { connection.suspend() }
         Socket.replace(connection.fd, by: dead)
         abandon(connection)
         return copy
     }
 
-    /// Ends a connection, of which nothing more is told.
+    /// Ends a connection without further notifications.
     func abandon(_ connection: MicroConnection) {
         connection.isReleased = true
         drop(connection)
     }
 
-    /// Lets the library go over its connections once: each makes one step, and an answer takes a few. It calls back
-    /// from here, and from nowhere else.
+    /// Lets the library handle its connections once: each advances by one step, and an answer takes a few. Callbacks
+    /// are made only from here.
     func run() {
         isDue = false
         MHD_run(daemon)
@@ -133,7 +133,7 @@ class MicroDaemon {
         if MHD_get_timeout(daemon, &timeout) == .YES, timeout == 0 { isDue = true }
     }
 
-    /// Ends every connection, and the library's part. To be called once, and last.
+    /// Ends all connections and stops the library. Must be the last call, and only once.
     func stop() {
         for connection in connections.values { drop(connection) }
         MHD_run(daemon)
@@ -142,9 +142,9 @@ class MicroDaemon {
         close(dead)
     }
 
-    /// The library is about to refuse a request, and to write two heads of an answer.
+    /// The library is about to refuse a request, with an answer that has two heads.
     fileprivate func refuseLength() {
-        // The head has mostly come in one piece.
+        // Usually, the head has arrived in one piece.
         let one = latest.flatMap { $0.isRefused ? $0 : nil } ?? connections.values.first { $0.isRefused }
         if let one { refuseLength(of: one) }
     }
@@ -152,43 +152,43 @@ class MicroDaemon {
     fileprivate func insert(_ connection: MicroConnection) { connections[ObjectIdentifier(connection)] = connection }
     fileprivate func remove(_ connection: MicroConnection) { connections[ObjectIdentifier(connection)] = nil }
 
-    // What subclasses do
+    // Overridden by subclasses
 
-    /// The head of a request has come; `stage` becomes `uploading` or `waiting`.
-    /// - Parameter isClean: each line of the head is what everybody takes it for.
+    /// The head of a request is complete; `stage` becomes `uploading` or `waiting`.
+    /// - Parameter isClean: whether all parsers agree about the lines of the head.
     func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
 
-    /// The head of a request has come, of whose body nobody knows the length. What the library answers to it must not
-    /// reach the client; `stage` becomes `discarding`.
+    /// The head of a request is complete, but the length of its body is unknown. The library's answer must not reach
+    /// the client; `stage` becomes `discarding`.
     func refuseLength(of connection: MicroConnection) {}
 
-    /// More of its body has come.
+    /// A piece of the body has arrived.
     func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict { .end }
 
-    /// It is complete, and is to be answered now or when it is resumed.
+    /// The request is complete, and must be answered now or when it is resumed.
     func answer(_ connection: MicroConnection) -> Verdict { .end }
 
-    /// More of the answer's body is wanted.
+    /// The library requests more of the answer's body.
     func read(_ connection: MicroConnection, into buffer: UnsafeMutableRawBufferPointer) -> HTTP1Piece { .gone }
 
-    /// A request is over, as is its answer.
-    /// - Parameter isDone: the answer is written.
+    /// A request and its answer have ended.
+    /// - Parameter isDone: whether the answer was written completely.
     func over(_ connection: MicroConnection, isDone: Bool) {}
 
-    /// The connection is over; its socket is closed right after this.
+    /// The connection has ended; its socket is closed right after this.
     func closes(_ connection: MicroConnection) {}
 
-    /// There is something to do for `run`.
+    /// `run` has work to do.
     func becomesDue() {}
 
-    /// There is something for a connection that waits.
+    /// A waiting connection can continue.
     func proceed(_ connection: MicroConnection) {}
 
-    /// The verdict was `release`.
+    /// Called after the verdict `release`.
     func leaves(_ connection: MicroConnection) {}
 }
 
-// MARK: What the library calls
+// MARK: Callbacks of the library
 
 private func connection(_ handle: OpaquePointer?) -> MicroConnection {
     Unmanaged<MicroConnection>.fromOpaque(fb_mhd_context(handle)!).takeUnretainedValue()
@@ -215,7 +215,7 @@ private func noteConnection(
     }
 }
 
-/// Called with the target as it came, before the library takes it apart.
+/// Called with the target as received, before the library parses it.
 private func noteTarget(
     _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ handle: OpaquePointer?
 ) -> UnsafeMutableRawPointer? {
@@ -226,7 +226,7 @@ private func noteTarget(
     return nil
 }
 
-/// Called with what the library would log.
+/// Called for messages that the library would log.
 private func noteTrouble(_ context: UnsafeMutableRawPointer?, _ format: UnsafePointer<CChar>?, _ list: CVaListPointer?)
 {
     guard let format, fb_mhd_is_bad_length(format) != 0 else { return }
@@ -241,8 +241,8 @@ private func handleRequest(
 ) -> MHD_Result {
     let connection = connection(handle)
     if connection.isDropped {
-        // The library forgets for good, socket and all, a connection that is refused in the middle of a body. It will
-        // find the socket at its end.
+        // If a connection is refused in the middle of a body, the library leaks it together with its socket. Instead,
+        // it will find the socket at its end of stream.
         if count!.pointee == 0 { return .NO }
         count!.pointee = 0
         return .YES
@@ -280,8 +280,8 @@ func readBody(
     let connection = Unmanaged<MicroConnection>.fromOpaque(context!).takeUnretainedValue()
     let buffer = UnsafeMutableRawBufferPointer(start: buffer, count: most)
     if connection.isDropped {
-        // An error would make the library forget the connection for good, socket and all. It finds out when it writes,
-        // as the socket is shut down.
+        // After an error, the library would leak the connection together with its socket. Instead, its next write will
+        // fail, because the socket is shut down.
         _ = buffer.initializeMemory(as: UInt8.self, repeating: 0)
         return most
     }
@@ -289,7 +289,7 @@ func readBody(
     case .bytes(let count): return count
     case .end: return Int(FB_MHD_END_OF_STREAM)
     case .later, .gone:
-        // One that is gone is dropped right after this.
+        // A connection that is gone is dropped right after this.
         connection.suspend()
         return 0
     }

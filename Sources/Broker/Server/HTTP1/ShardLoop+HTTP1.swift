@@ -1,8 +1,8 @@
-// ShardLoop+HTTP1: connections of the HTTP listener until their first bytes tell the version, and those of HTTP/1.1,
-// whose sockets a library has until they have a stream.
+// ShardLoop+HTTP1: connections of the HTTP listener until their first bytes show the version, and HTTP/1.1 connections,
+// whose sockets belong to a library until they have a stream.
 //
 //     undecided ──"PRI "──▶ framed ◀───────────────────stream──┐
-//         └───anything else──▶ newcomer (until its turn)──▶ http1
+//         └───anything else──▶ newcomer (queued)──▶ http1
 
 import Core
 import EventLoop
@@ -15,7 +15,7 @@ extension ShardLoop {
         case .newcomer where ready.isDisjoint(with: .dead): return
         default: break
         }
-        // The library does not watch the socket of a connection that waits.
+        // The library does not watch the socket of a suspended connection.
         if !ready.isDisjoint(with: .dead) {
             unwatch(connection.pointee.fd)
             lose(id, error: Socket.error(connection.pointee.fd))
@@ -27,9 +27,9 @@ extension ShardLoop {
         }
     }
 
-    /// The library takes a read that is shorter than its buffer for all there is, and never sees an end that came with
-    /// the last bytes. This tells it again, until it has closed the connection. There is nothing more to be read than
-    /// what is there. Some at a time, in turn.
+    /// The library takes a read that is shorter than its buffer for all data, and never sees an end of stream that came
+    /// with the last bytes. This repeats the end of stream until the library has closed the connection. No more data
+    /// can arrive after the end. Handles a limited number of connections per call, round robin.
     func tellEnds() {
         let told = Array(ended.prefix(ShardLoop.endsAtATime))
         ended.removeFirst(told.count)
@@ -42,14 +42,14 @@ extension ShardLoop {
 
     private static var endsAtATime: Int { 1024 }
 
-    /// Looks at the first bytes, which stay where they are. HTTP/2's preface begins with a method that HTTP/1.1 keeps
-    /// free for it (RFC 9113, 11.6), and no other has its first four bytes.
+    /// Peeks at the first bytes. HTTP/2's preface begins with a method that HTTP/1.1 reserves for it (RFC 9113, 11.6),
+    /// and no other method has the same first four bytes.
     private func decide(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         let fd = connection.pointee.fd
         let preface: StaticString = "PRI "
         withUnsafeTemporaryAllocation(byteCount: preface.utf8CodeUnitCount, alignment: 1) { bytes in
             guard case .bytes(let count) = Socket.peek(fd, into: bytes) else {
-                // An end, or an error: reading tells which.
+                // An end of stream or an error: reading shows which.
                 return read(id, connection)
             }
             if let answer = CleartextAnswer.needsHTTP(bytes[0], isAdmin: false) {
@@ -57,7 +57,7 @@ extension ShardLoop {
             }
             for index in 0..<count where bytes[index] != preface.utf8Start[index] { return admitHTTP1(id, connection) }
             if count < bytes.count, !connection.pointee.paused {
-                // Not again for each byte; only for all of them, or the end.
+                // Wakes up only when all bytes are there, or at the end of stream.
                 connection.pointee.paused = true
                 return Socket.waitForBytes(Int32(bytes.count), on: fd)
             }
@@ -68,25 +68,25 @@ extension ShardLoop {
         }
     }
 
-    /// The client is at the wrong port: it is told so in its own protocol.
+    /// The client uses the wrong port: sends it an error in its own protocol.
     private func refuse(_ id: ConnectionID, _ fd: Int32, _ answer: [UInt8]) {
         guard connections.remove(id) != nil else { return }
         context.connections.remove()
-        // Nothing was written before, so the socket takes it whole.
+        // Nothing has been written yet, so the socket accepts all of it.
         _ = answer.withUnsafeBytes { Socket.write(fd, $0) }
         linger(fd)
-        shard.lost(id, reason: "it does not speak HTTP", now: now)
+        shard.lost(id, reason: "the client does not speak HTTP", now: now)
     }
 
-    /// Connections that come faster than they are served wait, in the order of their coming: otherwise they would pile
-    /// up in the library, each with its memory, where those that are gone already are not told from the others.
+    /// Queues connections that arrive faster than they are served. Otherwise they would pile up in the library, each
+    /// with its memory, and those already closed by their clients could not be distinguished from the others.
     private func admitHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.kind = .newcomer
         watch(connection.pointee.fd, id, [])
         newcomers.append(id)
     }
 
-    /// Newcomers have their turn: one of them, however busy the others keep the loop.
+    /// Adopts queued connections: at least one, however busy the loop is.
     func adoptNewcomers() {
         let most = HTTP1Drivers<Shard>.newcomers
         var left = most
@@ -104,11 +104,11 @@ extension ShardLoop {
         connection.pointee.paused = false
         connection.pointee.kind = .http1
         watch(fd, id, .end)
-        // There is nothing to ask a silent client for a keepalive by.
+        // HTTP/1.1 has no keepalive message to probe a silent client with.
         Socket.keepAlive(fd)
         shard.speaksHTTP1(on: id, now: now)
         guard let micro = driver.add(fd, id: id) else {
-            // Its socket is closed already, and perhaps `closes` was told.
+            // Its socket has been closed, and `closes` may have been called.
             guard connections.remove(id) != nil else { return }
             context.connections.remove()
             return shard.lost(id, reason: "HTTP/1.1 cannot be served now", now: now)
@@ -116,8 +116,8 @@ extension ShardLoop {
         connection.pointee.micro = micro
     }
 
-    /// The broker shuts down, and a connection is to be closed: the request that a client has sent is refused, where
-    /// nobody has read it, or the library has read its beginning.
+    /// Refuses the request of a connection that is closed during a drain, if the request has not been read, or the
+    /// library has read only its beginning.
     func answerUnread(_ connection: Connection) {
         switch connection.kind {
         case .undecided, .newcomer: break
@@ -132,15 +132,15 @@ extension ShardLoop {
             } else if connection.micro?.hasRequested != false {
                 return
             }
-            // Nothing that the client has not read was written before, so the socket takes it whole.
+            // The client has read everything written before, so the socket accepts all of it.
             _ = CleartextAnswer.http(first, .draining).withUnsafeBytes { Socket.write(fd, $0) }
         }
     }
 
-    /// The library closes a connection's socket right after this. What the client still sends would make the kernel
-    /// reset the connection, and take away what the client has not read: so the socket lingers, by another descriptor.
+    /// The library closes a connection's socket right after this. If the client sent more, the kernel would reset the
+    /// connection and discard what the client has not read. So the socket lingers under another descriptor.
     func closes(_ micro: MicroConnection) {
-        // Also a descriptor that is closed stays watched as long as its socket has another.
+        // A closed descriptor stays watched as long as its socket has another one.
         unwatch(micro.fd)
         var byte: UInt8 = 0
         let rest = withUnsafeMutableBytes(of: &byte) { Socket.peek(micro.fd, into: $0) }
@@ -154,7 +154,7 @@ extension ShardLoop {
         shard.lost(micro.id, reason: "closed", now: now)
     }
 
-    /// The answer of a connection is a stream, which the library has no part in.
+    /// The response of a connection is a stream, which the library does not handle.
     func takeOver(_ micro: MicroConnection) {
         let id = micro.id
         guard let connection = connections[id], connection.pointee.micro === micro else { return }
@@ -169,7 +169,7 @@ extension ShardLoop {
         } catch {
             return lose(id, error: error.code)
         }
-        // The library may have had the kernel wait for more.
+        // The library may have made the kernel delay output.
         Socket.noDelay(fd)
         shard.beginStream(on: id, behind: UnsafeRawBufferPointer(start: nil, count: 0), now: now)
     }
@@ -184,14 +184,14 @@ extension ShardLoop {
     }
 
     private func watch(_ fd: Int32, _ id: ConnectionID, _ interest: Interest) {
-        // It fails for a descriptor that is not watched, which is none of a connection.
+        // Fails for a descriptor that is not watched, which then is not one of a connection.
         do throws(SystemError) { try poller.modify(fd, token: Token.connection(id).rawValue, interest: interest) } catch
         {
         }
     }
 
     private func unwatch(_ fd: Int32) {
-        // It fails for one that is not watched any more.
+        // Fails for a descriptor that is no longer watched.
         do throws(SystemError) { try poller.remove(fd) } catch {}
     }
 }

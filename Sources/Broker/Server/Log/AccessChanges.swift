@@ -1,5 +1,5 @@
-// AccessChanges: what a reload changed about who may do what, as lines for the log: a line for each user, with every
-// pattern that was added to a permission or withdrawn. Pure. Passwords, tokens and keys are compared and never told.
+// AccessChanges: the access changes of a reload, as log lines: one for each user, with every pattern that was added to
+// a permission or withdrawn. Pure. Passwords, tokens and keys are compared but never logged.
 
 import Access
 import Core
@@ -38,7 +38,7 @@ enum AccessChanges {
         return fields.isEmpty ? [] : [("permissions without credentials changed", fields)]
     }
 
-    /// What may be done without credentials. Where nobody has any, that is everything.
+    /// What clients without credentials may do: everything if no credentials are configured.
     private static func unasked(_ settings: AccessSettings) -> PermissionSettings {
         if let anonymous = settings.anonymous { return anonymous }
         let all = settings.isOpen ? ["everything"] : []
@@ -101,6 +101,6 @@ enum AccessChanges {
         return fields
     }
 
-    /// A pattern has neither blank nor comma.
+    /// Patterns contain neither spaces nor commas.
     private static func listed(_ patterns: Set<String>) -> String { patterns.sorted().joined(separator: ",") }
 }

@@ -1,4 +1,4 @@
-// FailureTally: failures that anybody may cause as often as he likes, told once a second at most.
+// FailureTally: limits log lines for failures that any client can cause, to one per second.
 
 import Core
 import Glibc
@@ -8,13 +8,13 @@ struct FailureTally {
     private static let interval: UInt64 = 1_000_000_000
     private let level: LogRecord.Level
     private let message: String
-    /// Users, or topics where no user is named, that are counted separately between two lines, at most.
+    /// Maximum number of subjects that are counted separately between two lines: users, or topics if no user is named.
     private static let subjects = 64
     private static let subjectKeys = ["user", "topic"]
     private var untold = 0
-    /// Those of each user or topic, and what the last of them was; those that name none are one more.
+    /// Count, latest number and latest fields by subject. Failures without a subject have the empty one.
     private var ofSubject: [String: (count: Int, number: Int, fields: [LogField])] = [:]
-    /// The sum of the fields `messages`.
+    /// The sum of the `messages` fields.
     private var messages = 0
     private var lastTold: UInt64?
 
@@ -26,8 +26,8 @@ struct FailureTally {
     /// When the next line is due.
     var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
 
-    /// A line that stands for several has the fields of the last one of the user or topic with the most, and the number
-    /// of `messages` of all.
+    /// A line for several failures has the fields of the latest one of the most frequent user or topic, and the sum of
+    /// all `messages`.
     mutating func count(_ cause: String) { count([("cause", cause)]) }
 
     mutating func count(_ fields: [LogField]) {
@@ -44,10 +44,10 @@ struct FailureTally {
     }
 
     mutating func tell(now: UInt64, log: Log) {
-        // Another thread may have been told of a later time.
+        // Another thread may have passed a later time already.
         guard untold > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
         let most = ofSubject.values.max { ($0.count, $0.number) < ($1.count, $1.number) }
-        // With others' among them the line says how many are of the one that it names.
+        // If the line also covers other subjects, it states how many failures belong to the one it names.
         var own: [LogField] = []
         if let most, most.count < untold {
             own = [("same-" + (FailureTally.subject(of: most.fields)?.key ?? "user"), most.count)]
@@ -61,10 +61,10 @@ struct FailureTally {
     }
 }
 
-/// Records of the engine's that are frequent, from any thread: one line a second, in which `attempts` says for how many
-/// it stands, and the rest is as `FailureTally` has it.
+/// Frequent records of the engine, from any thread: one line per second and kind. `attempts` is the number of records
+/// that the line stands for; the rest is as in `FailureTally`.
 final class FrequentRecords: @unchecked Sendable {
-    /// Kinds of records that are told apart; what is more than these is written as it comes.
+    /// Kinds of records that are tallied; records of further kinds are written directly.
     static let kinds = 8
 
     private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
@@ -90,7 +90,7 @@ final class FrequentRecords: @unchecked Sendable {
         tallies[place].tally.tell(now: now, log: log)
     }
 
-    /// Writes what has waited for a second. To be called now and then.
+    /// Writes what has waited for a second. Must be called periodically.
     func tell(now: UInt64, log: Log) {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }

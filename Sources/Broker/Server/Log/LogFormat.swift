@@ -1,17 +1,17 @@
-// LogFormat: one record as one line of text or JSON. Pure, so that its tests are a table.
+// LogFormat: formats a record as a line of text or JSON. Pure, so a table can test it.
 
 import Bytes
 import Core
 import Glibc
 
-/// How log lines look.
+/// The format of log lines.
 public enum LogFormat: String, Sendable, CaseIterable {
     /// `2026-10-05T12:34:56.789012Z info listening protocol=rsocket address=127.0.0.1:7690`
     case text
     /// The same as an object: `{"time":"…","level":"info","message":"listening","protocol":"rsocket",…}`
     case json
 
-    /// The line for a record, with its line feed. It has no other control character in it, whatever the fields hold.
+    /// The line for a record, with its line feed. It contains no other control characters, whatever the fields hold.
     /// - Parameter wall: nanoseconds since 1970.
     func line(
         wall: Int64, level: LogRecord.Level, message: String, fields: [LogField]
@@ -30,7 +30,7 @@ public enum LogFormat: String, Sendable, CaseIterable {
             line +=
                 "{\"time\":\"\(timestamp(wall))\",\"level\":\"\(level.name)\",\"message\":\(JSONText.quoted(message))"
             for (key, value) in fields {
-                // A field cannot stand in for what every line has.
+                // A field must not replace one that every line has.
                 line += "," + JSONText.quoted(["time", "level", "message"].contains(key) ? key + "_" : key)
                 line += ":" + ((value as? String).map(JSONText.quoted) ?? "\(value)")
             }

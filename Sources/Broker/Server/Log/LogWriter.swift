@@ -1,17 +1,17 @@
-// LogWriter: a thread of its own between the broker and the log's descriptor, so that a reader who stops reading, or a
-// full disk, stops only the log. Lines that are lost are counted, and told as soon as lines go out again.
+// LogWriter: a separate thread between the broker and the log's descriptor, so that a stalled reader or a full disk
+// stops only the log. Lost lines are counted, and reported as soon as lines can be written again.
 
 import EventLoop
 import Glibc
 
 /// Writes lines to a file descriptor, in the background and in order.
 final class LogWriter: Sendable {
-    /// Bytes that may wait for the descriptor.
+    /// Maximum number of bytes that wait for the descriptor.
     static let limit = 256 << 10
 
     private let state: LogBuffer
 
-    /// - Parameter dropped: makes the line that tells how many were dropped, and the error of writing if that is why.
+    /// - Parameter dropped: makes the line that reports how many lines were dropped, and the write error if any.
     init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) throws(SystemError) {
         let state = LogBuffer()
         self.state = state
@@ -20,7 +20,7 @@ final class LogWriter: Sendable {
             while let (bytes, lost) = state.take() { state.note(lost: output.write(bytes, lost: lost)) }
             state.finish()
         }
-        // It may hang in a write for ever, so nobody joins it.
+        // It may hang in a write forever, so it is never joined.
         thread.detach()
     }
 
@@ -29,14 +29,14 @@ final class LogWriter: Sendable {
         state.append(line)
     }
 
-    /// Lines that did not go out and never will.
+    /// Lines that were lost.
     var lost: UInt64 { state.lost }
 
-    /// Waits until the buffer is half empty, at most until `deadline` on the monotonic clock.
+    /// Waits until the buffer is at most half full, or until `deadline` on the monotonic clock.
     func waitForRoom(until deadline: UInt64) { state.waitForRoom(until: deadline) }
 
-    /// Waits until everything is written, or `timeout` nanoseconds have passed; nothing is taken after that. The
-    /// descriptor may be closed when this returns true, and not before.
+    /// Accepts no more lines, and waits until everything is written or `timeout` nanoseconds have passed. The
+    /// descriptor may be closed only if this returned true.
     @discardableResult
     func close(timeout: UInt64) -> Bool {
         state.close()
@@ -44,15 +44,15 @@ final class LogWriter: Sendable {
     }
 }
 
-/// The descriptor. What a failed write has lost is told before the next lines that go out: a disk that was full has
-/// room again some day, and the log goes on there.
+/// The descriptor. Lines lost in failed writes are reported ahead of the next lines that are written, for example when
+/// a full disk has space again.
 private struct LogOutput {
     let descriptor: Int32
     let dropped: @Sendable (Int, SystemError?) -> String
-    /// Lines that failed writes have lost since the last line that went out, and why.
+    /// Lines lost in failed writes since the last successful one, and the error.
     private var failed = 0
     private var cause: SystemError?
-    /// The last write ended within a line.
+    /// The last write ended in the middle of a line.
     private var isTorn = false
 
     init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) {
@@ -60,8 +60,8 @@ private struct LogOutput {
         self.dropped = dropped
     }
 
-    /// - Parameter lost: how many lines after `lines` the buffer had no room for.
-    /// - Returns: how many lines are lost now, those of `lost` among them.
+    /// - Parameter lost: how many lines after `lines` did not fit into the buffer.
+    /// - Returns: how many lines are lost now, including `lost`.
     mutating func write(_ lines: [UInt8], lost: Int) -> Int {
         var bytes: [UInt8] = []
         if failed > 0 { bytes = Array(((isTorn ? "\n" : "") + dropped(failed, cause)).utf8) }
@@ -73,13 +73,13 @@ private struct LogOutput {
         if written >= begin { failed = 0 }
         if written > 0 { isTorn = bytes[written - 1] != UInt8(ascii: "\n") }
         if written == bytes.count { return lost }
-        // A line of which a part is missing is lost.
+        // A partially written line counts as lost.
         let missing = bytes[min(max(written, begin), end)..<end].count { $0 == UInt8(ascii: "\n") }
         failed += missing + lost
         return missing + lost
     }
 
-    /// How many of the bytes the descriptor took.
+    /// Returns how many of the bytes were written.
     private mutating func writeAll(_ bytes: [UInt8]) -> Int {
         bytes.withUnsafeBytes { bytes in
             var rest = bytes[...]
@@ -88,7 +88,7 @@ private struct LogOutput {
                 if count > 0 {
                     rest = rest.dropFirst(count)
                 } else if count < 0, errno == EAGAIN {
-                    // Whoever shares the descriptor made it non-blocking.
+                    // Another process that shares the descriptor has made it non-blocking.
                     var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                     poll(&request, 1, -1)
                 } else if count < 0, errno != EINTR {
@@ -101,8 +101,8 @@ private struct LogOutput {
     }
 }
 
-/// What waits to be written. A mutex is right here: a log line is rare, and pthread's is one that the thread sanitizer
-/// understands. Unchecked because the mutex guards every field.
+/// Lines that wait to be written. A mutex is sufficient because log lines are rare, and the thread sanitizer
+/// understands pthread mutexes. Unchecked because the mutex guards every field.
 private final class LogBuffer: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
@@ -137,7 +137,7 @@ private final class LogBuffer: @unchecked Sendable {
     func append(_ line: String) {
         locked {
             if closed { return }
-            // Once lines are lost, later ones wait for that to be told: the gap is where it says it is.
+            // Once lines are dropped, so are later ones until that is reported: the report is then where the gap is.
             if dropped > 0 || bytes.count + line.utf8.count > LogWriter.limit {
                 dropped += 1
                 return
@@ -151,7 +151,7 @@ private final class LogBuffer: @unchecked Sendable {
 
     func note(lost lines: Int) { locked { allLost += UInt64(lines) } }
 
-    /// Waits for bytes; nil when the buffer is closed and empty.
+    /// Waits for bytes; returns nil if the buffer is closed and empty.
     func take() -> (bytes: [UInt8], dropped: Int)? {
         locked {
             while bytes.isEmpty, dropped == 0, !closed { pthread_cond_wait(changed, mutex) }

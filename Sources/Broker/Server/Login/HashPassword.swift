@@ -1,24 +1,24 @@
-// HashPassword: `forebayd --hash-password`, which turns a password from the standard input into a hash for the
+// HashPassword: `forebayd --hash-password`, which reads a password from standard input and prints its hash for the
 // configuration.
 
 import Access
 import Glibc
 
 enum HashPassword {
-    /// Reads one line, prints its hash. Returns the exit code.
+    /// Reads a line and prints its hash. Returns the exit code.
     static func run() -> Int32 {
         guard let password = readPassword() else {
-            tell("forebayd: there is no password on the standard input\n")
+            tell("forebayd: no password on standard input\n")
             return 2
         }
         guard let hash = PasswordHash.make(of: password) else {
-            tell("forebayd: a password has 1 to \(PasswordHash.longestPassword) bytes, none of them 0\n")
+            tell("forebayd: a password must have 1 to \(PasswordHash.longestPassword) bytes and no NUL\n")
             return 2
         }
         return Broker.show(hash + "\n")
     }
 
-    /// The first line, without what ends it. At a terminal nothing of it is shown.
+    /// The first line, without its line ending. On a terminal, echo is turned off.
     private static func readPassword() -> [UInt8]? {
         var settings = termios()
         let isTerminal = tcgetattr(0, &settings) == 0

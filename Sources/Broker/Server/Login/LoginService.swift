@@ -1,7 +1,7 @@
-// LoginService: the threads that look at credentials, so that no thread which carries messages waits for the hash of a
-// password. Which thread looks is chosen by the address that the credentials come from, so whoever guesses from one
-// address keeps at most one of them busy. What is cheap – tokens, and passwords that were right a short while ago – is
-// looked at before any hash; passwords to be hashed wait in a queue that addresses share by turns.
+// LoginService: the threads that check credentials, so that no shard waits for the hash of a password. The client's
+// address chooses the thread, so guesses from one address keep at most one of them busy. Cheap checks (tokens, and
+// passwords that were correct recently) go ahead of any hash; passwords to be hashed wait in a queue that is fair to
+// addresses.
 //
 //     shard ──submit──▶ inbox of a worker ──cheap──────────────────────────▶ inbox of the shard
 //                                └──▶ LoginQueue, by address ──authenticate──▶──┘
@@ -13,19 +13,19 @@ import Glibc
 import Synchronization
 
 final class LoginService: Sendable {
-    /// Threads that look at credentials.
+    /// Number of threads that check credentials.
     static let workers = 2
-    /// Bytes of credentials on their way to one of them, and what each is counted beside its own; more are refused.
+    /// Maximum bytes of credentials on their way to one thread, and the overhead counted for each. More are refused.
     static let arrivals = 4 << 20
     static let overhead = 256
-    /// Of these, so many are looked at before a thread goes on with the hash of a password.
+    /// How many arrivals a thread handles before it continues with the hash of a password.
     static let arrivalsAtOnce = 64
-    /// Nanoseconds after which nobody waits for credentials to be looked at.
+    /// Nanoseconds after which a login that still waits is refused.
     static let patience: UInt64 = 10_000_000_000
 
     private let threads: [Worker]
 
-    /// Starts the threads. `stop` ends them.
+    /// Starts the threads; `stop` ends them.
     init(
         _ rules: AccessRules, inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>? = nil, log: Log
     ) throws(SystemError) {
@@ -44,8 +44,8 @@ final class LoginService: Sendable {
         self.threads = threads
     }
 
-    /// Hands in credentials; the answer comes to the shard's inbox, or beyond the last shard to the admin's. False: too
-    /// many wait already.
+    /// Submits credentials. The outcome goes to the shard's inbox, or to the admin's if `shard` is beyond the last one.
+    /// Returns false if too many are waiting.
     func submit(_ request: LoginRequest, from shard: Int, now: UInt64) -> Bool {
         threads[LoginService.worker(of: AddressBlock.of(request.address))].submit(request, from: shard, now: now)
     }
@@ -54,7 +54,7 @@ final class LoginService: Sendable {
         for worker in threads { worker.inbox.push(.rules(rules)) }
     }
 
-    /// Ends the threads and waits for that; what waits is not answered. To be called once.
+    /// Stops the threads and waits for their end; waiting logins get no answer. Must be called exactly once.
     func stop() {
         for worker in threads { worker.stop() }
     }
@@ -67,7 +67,7 @@ final class LoginService: Sendable {
     }
 }
 
-/// One of the threads, as the others see it.
+/// One of the threads, as seen by other threads.
 private final class Worker: Sendable {
     struct Job: Sendable {
         var request: LoginRequest
@@ -78,7 +78,7 @@ private final class Worker: Sendable {
     enum Item: Sendable {
         case job(Job)
         case rules(AccessRules)
-        /// Another thread found a password to be right.
+        /// Another thread found a correct password.
         case known(KnownLogin)
         case stop
     }
@@ -95,7 +95,7 @@ private final class Worker: Sendable {
         let others = all.enumerated().filter { $0.offset != index }.map(\.element)
         let waiting = Waiting()
         thread = try NamedThread.start("forebay-login-\(index)") {
-            // Messages go first.
+            // Messages have priority.
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 10)
             let bytes = secret.flatMap { word in withUnsafeBytes(of: word) { Array($0) } }
             var desk = Desk(
@@ -131,7 +131,7 @@ extension LoginRequest {
     fileprivate var weight: Int { size + LoginService.overhead }
 }
 
-/// Bytes of what is on its way to one thread, and whether it is to look at them.
+/// The bytes on their way to one thread, and whether the thread has been stopped.
 private final class Waiting: Sendable {
     private let bytes = Atomic<Int>(0)
     private let stopped = Atomic<Bool>(false)
@@ -142,7 +142,7 @@ private final class Waiting: Sendable {
         return false
     }
 
-    /// Nobody waits for them any more: not each of a full queue is looked at before the thread ends.
+    /// Lets the thread end without working through a full queue.
     func stop() { stopped.store(true, ordering: .releasing) }
 
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
@@ -150,7 +150,7 @@ private final class Waiting: Sendable {
     func remove(_ weight: Int) { bytes.wrappingSubtract(weight, ordering: .relaxed) }
 }
 
-/// What one of the threads has to itself.
+/// The private state of one thread.
 private struct Desk: ~Copyable {
     private var authenticator: Authenticator
     private let inbox: Inbox<Worker.Item>
@@ -174,7 +174,7 @@ private struct Desk: ~Copyable {
         self.log = log
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is stopped.
     mutating func run() {
         var arrivals: [Worker.Item] = []
         var next = 0
@@ -204,7 +204,7 @@ private struct Desk: ~Copyable {
         }
     }
 
-    /// Answers at once, or has it wait.
+    /// Answers at once or queues the login.
     private mutating func receive(_ job: Worker.Job) {
         waiting.remove(job.request.weight)
         let now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
@@ -243,9 +243,9 @@ private struct Desk: ~Copyable {
 }
 
 extension Slowed {
-    /// For the log: the name of a user who is there is no secret, but any other may be a password that was typed in the
-    /// wrong place.
+    /// For the log. The name of an existing user is no secret, but any other name may be a password typed into the
+    /// wrong field.
     fileprivate var fields: [LogField] {
-        [("address", address)] + (user.map { [("user", $0)] } ?? []) + [("reason", "too many failed")]
+        [("address", address)] + (user.map { [("user", $0)] } ?? []) + [("reason", "too many failures")]
     }
 }

@@ -1,4 +1,4 @@
-// AccessOptions: users, permissions and the keys of tokens, as the configuration has them.
+// AccessOptions: users, permissions and JWT keys in the configuration.
 //
 //     users:                       anonymous:                  jwt:
 //       - name: alice                subscribe: [public.>]       audience: forebay
@@ -11,25 +11,25 @@ import Configuration
 import Core
 import EventLoop
 
-/// As it was given. No hash, token or key of it is told.
+/// The access settings as they were written. Hashes, tokens and keys are never shown.
 public struct AccessOptions: Equatable, Sendable {
     public var users: [UserSettings] = []
-    /// None or one.
+    /// At most one.
     public var anonymous: [PermissionSettings] = []
-    /// None or one.
+    /// At most one.
     public var jwt: [JWTOptions] = []
-    /// Without users, too, clients of other machines are served.
+    /// Remote clients are served even if there are no users.
     public var allowsAnonymous = false
 
     public init() {}
 }
 
-/// Whose JWTs count.
+/// Which JWTs are accepted.
 public struct JWTOptions: Equatable, Sendable {
     public struct Key: Equatable, Sendable {
         public var id: String
         public var algorithm: JWTAlgorithm
-        /// A public key as PEM, or for HS256 a secret.
+        /// A public key in PEM format, or a secret for HS256.
         public var file: String
     }
 
@@ -39,8 +39,8 @@ public struct JWTOptions: Equatable, Sendable {
 }
 
 extension AccessOptions {
-    /// Everything checked, the files of keys read.
-    /// - Parameter path: the configuration file, beside which files lie that are named by a relative path.
+    /// Validates everything, and reads the key files.
+    /// - Parameter path: the configuration file. Relative paths are relative to its folder.
     func rules(beside path: String?) throws(AccessError) -> AccessRules {
         var settings = AccessSettings()
         settings.users = users
@@ -66,7 +66,7 @@ extension AccessOptions {
             throw AccessError(place, "\(shown(name)) \(error.words)")
         }
         guard let bytes = Machine.bytes(ofFile: name, limit: longestKey), !bytes.isEmpty else {
-            throw AccessError(place, "\(shown(name)) is empty, or has more than \(longestKey >> 10) KiB")
+            throw AccessError(place, "\(shown(name)) is empty or larger than \(longestKey >> 10) KiB")
         }
         return bytes
     }
@@ -125,13 +125,13 @@ extension Setting {
                     algorithm: try fields.needed("algorithm") { text throws(ValueFault) in
                         if let algorithm = JWTAlgorithm(rawValue: text) { return algorithm }
                         let known = JWTAlgorithm.allCases.map(\.rawValue).joined(separator: ", ")
-                        throw ValueFault("is none of \(known)")
+                        throw ValueFault("is not one of \(known)")
                     }, file: try fields.needed("file", plain))
             } ?? []
         return jwt
     }
 
-    /// Any text. What is wrong with it is told later, without the text: it may be a secret.
+    /// Accepts any text. Errors are reported later without the text, which may be a secret.
     private static func plain(_ text: String) throws(ValueFault) -> String { text }
 
     private static func pattern(_ text: String) throws(ValueFault) -> String {

@@ -1,10 +1,10 @@
-// BrokerManual: forebayd's manual pages and its completions, from the table of settings.
+// BrokerManual: forebayd's manual pages and shell completions, generated from the table of settings.
 
 import Core
 import Manual
 
 enum BrokerManual {
-    /// What `--manual` prints.
+    /// The arguments of `--manual`.
     enum Part: String, CaseIterable {
         case program
         case file
@@ -19,14 +19,14 @@ enum BrokerManual {
 
     static func completion(_ shell: String) throws(UsageError) -> String {
         guard let shell = Shell(rawValue: shell) else {
-            throw UsageError("--completion \(shell) is none of \(list(Shell.allCases.map(\.rawValue)))")
+            throw UsageError("--completion \(shell) is not one of \(list(Shell.allCases.map(\.rawValue)))")
         }
         return program.completion(for: shell)
     }
 
     static func manual(_ part: String) throws(UsageError) -> String {
         guard let part = Part(rawValue: part) else {
-            throw UsageError("--manual \(part) is none of \(list(Part.allCases.map(\.rawValue)))")
+            throw UsageError("--manual \(part) is not one of \(list(Part.allCases.map(\.rawValue)))")
         }
         return part.text
     }
@@ -179,7 +179,7 @@ enum BrokerManual {
         return option
     }
 
-    /// What it sets, and its default.
+    /// The setting's description and default.
     private static func about(_ setting: Setting) -> String {
         let standard = setting.isSecret ? "" : setting.line(Options())
         return setting.about + (standard.isEmpty ? "" : " (default \(standard))")

@@ -1,17 +1,17 @@
-// ConfigurationFile: finds and reads the configuration file, and looks at the files that it names.
+// ConfigurationFile: finds and reads the configuration file, and checks the files that it names.
 
 import Configuration
 import EventLoop
 import Glibc
 
 enum ConfigurationFile {
-    /// Read when no other is named, if it is there.
+    /// The default file, read if it exists.
     static let standard = "/etc/forebay/forebayd.yaml"
-    /// Names the file as -c does.
+    /// The variable that names the file, like -c.
     static let variable = "FOREBAY_CONFIG"
 
-    /// What the command line, the environment and the file together say. Reads the file anew each time.
-    /// - Parameter former: the file that was read before, which must not have gone since.
+    /// Merges the command line, the environment and the file, which is read again each time.
+    /// - Parameter former: the file that was read before, which must still exist.
     static func load(_ invocation: Invocation, former: String? = nil) throws(UsageError) -> (Loaded, path: String?) {
         let environment = Machine.environment(prefix: "FOREBAY_")
         let named = invocation.file ?? environment.first { $0.name == variable && !$0.value.isEmpty }?.value ?? former
@@ -30,7 +30,7 @@ enum ConfigurationFile {
         var bytes: [UInt8] = []
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 1)
         defer { piece.deallocate() }
-        // One more than is allowed, for the parser to refuse.
+        // Reads beyond the limit, so that the parser rejects the file.
         while bytes.count <= Document.longest {
             let count = Glibc.read(fd, piece.baseAddress!, piece.count)
             if count < 0, errno == EINTR { continue }
@@ -43,7 +43,7 @@ enum ConfigurationFile {
         return ConfigurationText(path: path, bytes: bytes)
     }
 
-    /// Throws unless the file is there and readable, and is no folder.
+    /// Throws unless the file exists, is readable and is not a folder.
     static func check(_ path: String) throws(ValueFault) {
         let fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         if fd < 0 { throw ValueFault("cannot be read: \(SystemError.text(of: errno))") }

@@ -1,11 +1,11 @@
-// Explaining: why a broker did not start, as a sentence that says what to do, with settings as they were written.
+// Explaining: turns a start error into a sentence that says what to do and quotes settings as they were written.
 
 import Core
 import EventLoop
 import Glibc
 
 extension StartError {
-    /// The key of the listener that is at fault.
+    /// The key of the listener that failed.
     var key: String? { isAdmin ? "admin" : listener.map { $0 == .http ? "http" : "listen" } }
 }
 
@@ -20,7 +20,7 @@ extension Options {
 }
 
 extension Broker {
-    /// It is what was written that is wrong, and not what the machine has.
+    /// Whether the cause is the configuration and not the machine.
     static func isUsage(_ error: StartError, _ options: Options) -> Bool {
         error.isConfiguration || rival(error, options) != nil
     }
@@ -35,27 +35,27 @@ extension Broker {
         }
         if error.isConfiguration {
             let open = loaded.written("allow-anonymous", "true", like: key)
-            return "\(loaded.subject(key)): \(error.cause); configure some, listen on 127.0.0.1, or write \(open)"
+            return "\(loaded.subject(key)): \(error.cause); configure users, listen on 127.0.0.1, or set \(open)"
         }
         if let rival = rival(error, options) {
             return
-                "\(loaded.subject(rival)) and \(loaded.subject(key)) both want port \(port): give them different ones"
+                "\(loaded.subject(rival)) and \(loaded.subject(key)) both use port \(port): choose different ports"
         }
         switch error.cause.code {
         case EADDRINUSE:
             let off = error.isAdmin ? ", or turn it off with \(loaded.written(key, "off"))" : ""
             return
-                "port \(port) for \(title) is taken: stop the other process or choose \(choose(endpoint.host, 0))\(off)"
+                "port \(port) for \(title) is in use: stop the other process or set \(choose(endpoint.host, 0))\(off)"
         case EADDRNOTAVAIL:
-            return "this machine has no address \(endpoint.host): choose \(choose("127.0.0.1", port))"
+            return "this machine has no address \(endpoint.host): set \(choose("127.0.0.1", port))"
         case EACCES where port > 0 && port < 1024:
             let unprivileged = (error.listener?.defaultEndpoint ?? Options.defaultAdmin).port
-            return "port \(port) needs privileges: choose \(choose(endpoint.host, unprivileged))"
+            return "port \(port) requires privileges: set \(choose(endpoint.host, unprivileged))"
         default: return "\(loaded.subject(key)): \(error.cause)"
         }
     }
 
-    /// Another listener that was bound first, and has the port.
+    /// Another listener of this broker that was bound first and uses the port.
     private static func rival(_ error: StartError, _ options: Options) -> String? {
         guard error.cause.code == EADDRINUSE, let key = error.key, let endpoint = options[listener: key],
             endpoint.port > 0
@@ -67,7 +67,7 @@ extension Broker {
 }
 
 extension Endpoint {
-    /// The machine has room for one of the two: they want one port, at one address, or at one and at all of its kind.
+    /// Whether only one of the two can be bound: they have the same port, and the same or a wildcard address.
     fileprivate func excludes(_ other: Endpoint) -> Bool {
         guard port == other.port else { return false }
         if host == other.host { return true }

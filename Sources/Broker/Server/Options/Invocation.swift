@@ -1,12 +1,11 @@
-// Invocation: forebayd's command line, read with getopt_long.
+// Invocation: forebayd's command line, parsed with getopt_long.
 
 import Synchronization
 
-/// getopt keeps its place in global variables.
+/// getopt keeps its state in global variables.
 private let getopt = Mutex<Void>(())
 
-/// A command line, environment or file that cannot be obeyed. Each fault is a sentence that tells what to write
-/// instead.
+/// Errors in the command line, environment or file. Each is a sentence that says what to write instead.
 public struct UsageError: Error, Equatable, CustomStringConvertible, Sendable {
     public var faults: [String]
     public var description: String { faults.joined(separator: "\n") }
@@ -15,33 +14,33 @@ public struct UsageError: Error, Equatable, CustomStringConvertible, Sendable {
     init(_ faults: [String]) { self.faults = faults }
 }
 
-/// What forebayd was told to do.
+/// A parsed command line.
 struct Invocation: Equatable, Sendable {
     enum Action: Equatable, Sendable {
         case run
-        /// Check everything, and start nothing.
+        /// Check the configuration and exit.
         case check
-        /// Tell what is in force, and start nothing.
+        /// Print the settings in effect and exit.
         case printConfig
-        /// Print what is made from the table of settings.
+        /// Print a text generated from the table of settings.
         case print(String)
-        /// Make the hash of a password from the standard input.
+        /// Hash a password from standard input.
         case hashPassword
         case help
         case version
     }
 
     var action = Action.run
-    /// The file to read, which has to be there.
+    /// The configuration file, which must exist.
     var file: String?
-    /// Settings in the order of the line. One of a list may be there several times.
+    /// Settings in the order of the command line. A list may occur several times.
     var settings: [(name: String, value: String)] = []
 
     static func == (a: Invocation, b: Invocation) -> Bool {
         a.action == b.action && a.file == b.file && a.settings.elementsEqual(b.settings, by: ==)
     }
 
-    /// Reads a command line, `arguments[0]` being the command's own name.
+    /// Parses a command line; `arguments[0]` is the name of the command.
     static func parse(_ arguments: [String]) throws(UsageError) -> Invocation {
         try getopt.withLock { _ throws(UsageError) in try read(arguments) }
     }
@@ -67,7 +66,7 @@ struct Invocation: Equatable, Sendable {
             case "print-config": invocation.action = .printConfig
             case "hash-password": invocation.action = .hashPassword
             case "config":
-                if invocation.file != nil { throw UsageError("--config is given twice: give it once") }
+                if invocation.file != nil { throw UsageError("--config is given twice; give it once") }
                 invocation.file = value
             default: try invocation.add(name, value)
             }
@@ -81,7 +80,7 @@ struct Invocation: Equatable, Sendable {
             return
         }
         if let former = settings.first(where: { $0.name == name }) {
-            throw UsageError("--\(name) is given twice, \(former.value) and \(value): give it once")
+            throw UsageError("--\(name) is given twice, \(former.value) and \(value); give it once")
         }
         settings.append((name, value))
     }

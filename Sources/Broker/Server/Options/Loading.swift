@@ -1,5 +1,5 @@
-// Loading: settings from the file, the environment and the command line, each over the one before, and where each of
-// them came from. Pure, so that tests are tables; ConfigurationFile.swift reads the file.
+// Loading: merges settings from the file, the environment and the command line, in ascending precedence, and records
+// the origin of each. Pure, so tables can test it; ConfigurationFile.swift reads the file.
 
 import Access
 import Configuration
@@ -24,17 +24,17 @@ enum Origin: Equatable, Sendable {
 /// Options and their origins.
 struct Loaded: Equatable, Sendable {
     var options = Options()
-    /// By the setting's name; what is not there is the default.
+    /// By the setting's name. Settings without an entry have their default.
     var origins: [String: Origin] = [:]
-    /// What is suspicious and no fault, each as a sentence.
+    /// Suspicious settings that are not errors, each as a sentence.
     var warnings: [String] = []
-    /// Lines of the file at which the elements of lists begin, by the key: `users`, `jwt.keys`.
+    /// The first line of each element of a list in the file, by key: `users`, `jwt.keys`.
     var lines: [String: [Int]] = [:]
 
     func origin(_ setting: Setting) -> Origin { origins[setting.name] ?? .standard }
 
-    /// A setting as whoever set it wrote it: "--listen off", "FOREBAY_LISTEN=off", "listen: off (forebayd.yaml:3)". A
-    /// default is told as it would be written where other settings are.
+    /// A setting as it was written: "--listen off", "FOREBAY_LISTEN=off", "listen: off (forebayd.yaml:3)". A default is
+    /// shown as if it had been written in the file, or as an option if there is no file.
     func subject(_ name: String) -> String {
         guard let setting = Setting.named(name) else { return name }
         let value = setting.line(options)
@@ -46,7 +46,7 @@ struct Loaded: Equatable, Sendable {
         }
     }
 
-    /// How a value is written for a setting, in the place where `other`, or else the setting itself, was set.
+    /// How to write a value for a setting, in the place where `other`, or else the setting itself, was set.
     func written(_ name: String, _ value: String, like other: String? = nil) -> String {
         guard let setting = Setting.named(name), let place = Setting.named(other ?? name) else { return name }
         return switch origin(place) {
@@ -57,7 +57,7 @@ struct Loaded: Equatable, Sendable {
         }
     }
 
-    /// Something was set in a file.
+    /// Whether any setting comes from a file.
     private var hasFile: Bool {
         origins.values.contains { origin in
             if case .file = origin { return true }
@@ -65,7 +65,7 @@ struct Loaded: Equatable, Sendable {
         }
     }
 
-    /// What is wrong about who may do what, with the line of the file where it is known.
+    /// An error in the access settings, with the line in the file if it is known.
     func place(of error: AccessError) -> String {
         let path = origins[String(error.place.prefix { $0 != "[" && $0 != "." })]
         let parts = error.place.split(separator: "[", maxSplits: 1)
@@ -78,28 +78,28 @@ struct Loaded: Equatable, Sendable {
     }
 }
 
-/// A configuration file that was read.
+/// The content of a configuration file.
 struct ConfigurationText: Equatable, Sendable {
     var path: String
     var bytes: [UInt8]
 }
 
-/// Puts settings together. Every fault is kept, so that all of them can be told at once.
+/// Merges settings. Collects all errors, so that they can be reported together.
 struct Loader {
-    /// Faults that are told; more are the same one again.
+    /// Maximum number of errors that are reported.
     static let mostFaults = 20
     static let prefix = "FOREBAY_"
 
     private(set) var loaded = Loaded()
     private var faults: [String] = []
     private let table: [Setting]
-    /// Whether a file can be read; throws what is the matter with it.
+    /// Throws the reason if a file cannot be read.
     private let checkFile: (String) throws(ValueFault) -> Void
 
-    /// Everything together.
+    /// Merges all sources.
     /// - Parameters:
-    ///   - environment: variables, of which those that begin with FOREBAY_ count; an empty one is as good as none.
-    ///   - checkFile: throws what is the matter with a file that a setting names.
+    ///   - environment: variables. Only those that begin with FOREBAY_ and are not empty count.
+    ///   - checkFile: throws the reason if a file that a setting names cannot be read.
     static func load(
         _ text: ConfigurationText?, environment: [(name: String, value: String)],
         settings: [(name: String, value: String)], table: [Setting] = Setting.all,
@@ -130,7 +130,7 @@ struct Loader {
         do throws(Fault) {
             guard let root = try Document.parse(text.bytes) else { return }
             guard case .mapping(let entries) = root.content else {
-                throw Fault(root.place, "this is no list of settings; write KEY: VALUE, one a line")
+                throw Fault(root.place, "this is not a list of settings; write KEY: VALUE, one per line")
             }
             for entry in entries { take(entry, of: text.path) }
         } catch {
@@ -142,7 +142,7 @@ struct Loader {
         do throws(Fault) {
             guard let setting = table.first(where: { $0.name == entry.key }) else {
                 let meant = suggestion(for: entry.key, among: table.map(\.name))
-                throw Fault(entry.place, "\(shown(entry.key)) is no key\(meant)")
+                throw Fault(entry.place, "\(shown(entry.key)) is not a known key\(meant)")
             }
             try read(setting, entry.value, folder: path)
             loaded.origins[setting.name] = .file(path: path, line: entry.place.line)
@@ -169,7 +169,7 @@ struct Loader {
             for element in try node.list(of: setting.name, most: most) {
                 texts.append(try element.text(of: setting.name))
                 do throws(ValueFault) {
-                    // One by one, for the place of the one that is wrong.
+                    // Checked one by one, to report the place of the invalid one.
                     var scratch = loaded.options
                     try read([texts.last!], &scratch)
                 } catch {
@@ -184,7 +184,7 @@ struct Loader {
         }
     }
 
-    /// Where the elements of a list begin, and those of lists in it.
+    /// Notes the lines of the elements of a list, and of nested lists.
     private mutating func note(_ node: Node, _ name: String) {
         guard let elements = try? node.list(of: name, most: .max) else { return }
         loaded.lines[name, default: []] += elements.map(\.place.line)
@@ -198,7 +198,7 @@ struct Loader {
         }
     }
 
-    /// A relative path in a file is one from the file's folder.
+    /// Resolves a relative path in a file against the file's folder.
     static func beside(_ file: String, _ path: String) -> String {
         guard !path.hasPrefix("/"), let slash = file.lastIndex(of: "/") else { return path }
         return file[...slash] + path
@@ -213,7 +213,7 @@ struct Loader {
                 continue
             }
             if setting.isRecords {
-                loaded.warnings.append("\(name) is not looked at: write \(setting.name) into the configuration file")
+                loaded.warnings.append("\(name) is ignored: set \(setting.name) in the configuration file")
                 continue
             }
             var texts = [value]
@@ -222,15 +222,15 @@ struct Loader {
         }
     }
 
-    /// Others have variables that begin so: `forebay` has, and those that tell of services do. So a name that is near
-    /// to a known one is suspicious, and no more than that.
+    /// Other programs use variables with this prefix, such as `forebay` and orchestrators that announce services. So
+    /// an unknown name is no error. It produces a warning if it resembles a known one.
     private mutating func warnOfVariable(_ name: String) {
         if name == ConfigurationFile.variable { return }
         let word = name.dropFirst(Loader.prefix.count).lowercased().split(separator: "_").joined(separator: "-")
         guard let meant = nearest(to: word, among: table.map(\.name)),
             let setting = table.first(where: { $0.name == meant })
         else { return }
-        loaded.warnings.append("\(name) is no variable of forebayd; did you mean \(setting.variable)?")
+        loaded.warnings.append("unknown variable \(name); did you mean \(setting.variable)?")
     }
 
     private mutating func take(options: [(name: String, value: String)]) {
@@ -245,7 +245,7 @@ struct Loader {
     private mutating func take(_ setting: Setting, _ texts: [String], from origin: Origin, subject: String) {
         do throws(ValueFault) {
             if case .list(let most) = setting.shape, texts.count > most {
-                throw ValueFault("has \(texts.count) elements: write at most \(most)")
+                throw ValueFault("has \(texts.count) elements; write at most \(most)")
             }
             try set(setting, texts)
             loaded.origins[setting.name] = origin
@@ -264,7 +264,7 @@ struct Loader {
         }
     }
 
-    /// A value as a message may show it.
+    /// A value made safe for a message.
     private static func told(_ setting: Setting, _ value: String) -> String {
         setting.isSecret ? "(not shown)" : shown(value)
     }

@@ -1,14 +1,14 @@
-// OptionScanner: getopt_long as a sequence of (name, value).
+// OptionScanner: wraps getopt_long as a sequence of (name, value).
 
 @preconcurrency import CLinux
 import Configuration
 @preconcurrency import Glibc
 
-/// Goes through a command line once. Every failure is a sentence.
+/// Scans a command line once. Every error is a sentence.
 struct OptionScanner: ~Copyable {
     private enum Operand: Int32 { case none, needed, optional }
 
-    /// Every setting that is not a list of records, and what stands for no setting.
+    /// Every setting that is not a list of records, and the options that are not settings.
     private static let table: [(name: String, letter: Character?, operand: Operand)] =
         Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
             ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none),
@@ -16,13 +16,13 @@ struct OptionScanner: ~Copyable {
             ("version", "V", .none),
             ("help", "h", .none),
         ]
-    /// Long options come back as this plus their place in the table, out of the way of letters.
+    /// Value of the first long option. The others follow in the order of the table, above all letters.
     private static let base: Int32 = 1000
 
     private let count: Int
     private let words: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>
     private let longOptions: UnsafeMutablePointer<option>
-    /// A colon first: a missing value is told apart, and getopt prints nothing itself.
+    /// Begins with a colon, so that getopt reports a missing value as such and prints nothing.
     private let shortOptions: String
 
     init(_ arguments: [String]) {
@@ -40,7 +40,7 @@ struct OptionScanner: ~Copyable {
         }
         (longOptions + OptionScanner.table.count).initialize(to: option())
         shortOptions = letters
-        optind = 0  // glibc: begin anew
+        optind = 0  // glibc: start over
     }
 
     deinit {
@@ -50,17 +50,17 @@ struct OptionScanner: ~Copyable {
         longOptions.deallocate()
     }
 
-    /// The next option by its long name, and its value ("" if it takes none, "true" if it may do without); nil at the
+    /// The next option's long name and value ("" if it takes none, "true" if an optional value is missing); nil at the
     /// end.
     mutating func next() throws(UsageError) -> (name: String, value: String)? {
         let found = getopt_long(Int32(count), words, shortOptions, longOptions, nil)
         if found == -1 {
             if optind < count {
-                throw UsageError("there is no argument \"\(word(Int(optind)))\": forebayd takes options only")
+                throw UsageError("unexpected argument \"\(word(Int(optind)))\": forebayd takes only options")
             }
             return nil
         }
-        // getopt has moved past the word, unless it stopped inside one of several letters.
+        // getopt has moved past the word, unless it stopped within a group of letters.
         if found == Int32(UInt8(ascii: "?")) {
             if optopt >= OptionScanner.base { throw UsageError("\(lastWord) takes no value") }
             throw UsageError("unknown option \(unknown)\(meant)")
@@ -80,7 +80,7 @@ struct OptionScanner: ~Copyable {
         optopt == 0 ? lastWord : "-\(Character(Unicode.Scalar(UInt8(truncatingIfNeeded: optopt))))"
     }
 
-    /// The option that a long one was probably meant to be, as the end of a sentence.
+    /// The long option that was probably meant, as the end of a sentence.
     private var meant: String {
         guard optopt == 0, lastWord.hasPrefix("--") else { return "" }
         let name = String(lastWord.dropFirst(2).prefix { $0 != "=" })

@@ -1,30 +1,30 @@
-// Options: what forebayd runs with, whatever said so. The table in Settings.swift tells how each field is set.
+// Options: the settings that forebayd runs with, from any source. The table in Settings.swift defines how each is set.
 
 import Core
 import EventLoop
 import HTTP2
 
 public struct Options: Equatable, Sendable {
-    /// Where RSocket clients connect, and where HTTP clients do; nil turns the listener off.
+    /// Addresses for RSocket and HTTP clients; nil turns the listener off.
     public var listen: Endpoint? = WireProtocol.rsocket.defaultEndpoint
     public var http: Endpoint? = WireProtocol.http.defaultEndpoint
-    /// Where the admin listener is; nil turns it off.
+    /// Address of the admin listener; nil turns it off.
     public var admin: Endpoint? = Options.defaultAdmin
-    /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.
+    /// Host names that HTTP and the admin listener accept, besides addresses and localhost.
     public var hostNames = HostPolicy.Names.listed([])
     /// Certificate and key of the listeners.
     public var tls = TLSOptions()
-    /// Event-loop threads; nil for one per CPU.
+    /// Number of event-loop threads; nil is one per CPU.
     public var threads: Int?
-    /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
+    /// Bytes of all logs and queues; nil is a quarter of the memory of the cgroup or machine.
     public var memory: Int?
-    /// Who may do what.
+    /// Users and permissions.
     public var access = AccessOptions()
-    /// Nanoseconds that a drain may take.
+    /// Maximum nanoseconds for draining.
     public var drainTime: UInt64 = 10 * Setting.second
     public var logLevel = LogRecord.Level.info
     public var logFormat = LogFormat.text
-    /// All but `memory`, which depends on the machine.
+    /// All limits except `memory`, which depends on the machine.
     public var limits = Limits()
 
     public static let defaultAdmin = Endpoint(host: "127.0.0.1", port: 7692)
@@ -37,30 +37,30 @@ public struct Options: Equatable, Sendable {
 
     public init() {}
 
-    /// What does not go together, each as a sentence. `subject` says a setting as whoever set it wrote it:
+    /// Settings that contradict each other, each as a sentence. `subject` returns a setting as it was written:
     /// "--listen off".
     func faults(_ subject: (String) -> String) -> [String] {
         var faults: [String] = []
         if listen == nil, http == nil {
             faults.append(
-                "\(subject("listen")) and \(subject("http")) leave nothing to listen on: give one of them an address")
+                "\(subject("listen")) and \(subject("http")) leave nothing to listen on: set one of them to an address")
         }
         for (one, other) in [("listen", "http"), ("listen", "admin"), ("http", "admin")] {
             guard let a = self[listener: one], let b = self[listener: other], a.overlaps(b) else { continue }
-            faults.append("\(subject(one)) and \(subject(other)) are the same: give them different ports")
+            faults.append("\(subject(one)) and \(subject(other)) are the same: choose different ports")
         }
         faults += tls.faults(subject)
         if limits.payload > limits.reassembly {
             faults.append(
-                "\(subject("max-payload")) is more than \(subject("max-unfinished")): a message in fragments would "
-                    + "never be complete")
+                "\(subject("max-payload")) is more than \(subject("max-unfinished")): a fragmented message could "
+                    + "never be completed")
         }
         return faults
     }
 }
 
 extension Endpoint {
-    /// One of them alone can be listened on.
+    /// Whether only one of them can be bound.
     fileprivate func overlaps(_ other: Endpoint) -> Bool {
         guard port != 0, port == other.port, host.contains(":") == other.host.contains(":") else { return false }
         return host == other.host || [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }

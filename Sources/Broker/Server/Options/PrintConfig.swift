@@ -1,10 +1,10 @@
-// PrintConfig: what --print-config prints – everything that is in force, as a file that says the same, with where each
-// value came from. Nothing secret is in it.
+// PrintConfig: the output of --print-config: all settings in effect, in the format of the file, with the origin of each
+// value. It contains no secrets.
 
 import Configuration
 
 extension Loaded {
-    /// - Parameter effective: by setting, what it comes to on this machine.
+    /// - Parameter effective: values that are derived from this machine, by setting.
     func printed(effective: [String: String] = [:], table: [Setting] = Setting.all) -> String {
         var lines: [String] = []
         for group in Setting.Group.allCases {
@@ -37,7 +37,7 @@ extension Loaded {
     }
 }
 
-/// A text as YAML has it: in quotes if it could be taken for something else.
+/// A text in YAML, quoted if it could be misinterpreted.
 func quoted(_ text: String) -> String {
     let isPlain: (UInt8) -> Bool = { byte in
         switch byte {

@@ -1,13 +1,12 @@
-// Setting: one thing that can be set, described once. From the table of settings (Settings.swift) come the keys of the
-// file, the variables of the environment, the options of the command line, what -h and --print-config print, and what
-// a reload does.
+// Setting: one setting, described once. The table of settings (Settings.swift) defines the keys of the file, the
+// environment variables, the command-line options, the output of -h and --print-config, and what a reload does.
 
 import Bytes
 import Configuration
 import Core
 
 struct Setting: Sendable {
-    /// Under which heading it is told.
+    /// The heading under which it is listed.
     enum Group: String, CaseIterable, Sendable {
         case listeners = "Listeners"
         case tls = "TLS"
@@ -19,53 +18,53 @@ struct Setting: Sendable {
         case times = "Times"
     }
 
-    /// How it is written.
+    /// How the setting is written.
     enum Shape: Equatable, Sendable {
         /// `name: VALUE` in the file, `--name VALUE`.
         case value
-        /// `name: true` in the file, `--name` alone.
+        /// `name: true` in the file, `--name` without a value.
         case truth
-        /// A list in the file, commas in the environment, an option given several times; at most so many.
+        /// A list of at most `most` elements: a YAML list, comma-separated in a variable, or a repeated option.
         case list(most: Int)
-        /// A list of mappings, in the file alone.
+        /// A list of mappings, only in the file.
         case records
     }
 
-    /// What reads it. Texts come from any source, a node from the file only.
+    /// How the value is parsed. Text comes from any source, a node only from the file.
     enum Reading: Sendable {
         case text(@Sendable (String, inout Options) throws(ValueFault) -> Void)
         case texts(@Sendable ([String], inout Options) throws(ValueFault) -> Void)
         case node(@Sendable (Node, inout Options) throws(Fault) -> Void)
     }
 
-    /// The key in the file. The option is this behind `--`, the variable is this in capitals behind `FOREBAY_`.
+    /// The key in the file. The option has the prefix `--`; the variable is in capitals with the prefix `FOREBAY_`.
     let name: String
-    /// What stands for the value in the help: SIZE, HOST:PORT.
+    /// The placeholder for the value in the help: SIZE, HOST:PORT.
     let placeholder: String
     let shape: Shape
-    /// What it sets, as a phrase without a full stop.
+    /// The description, a phrase without a full stop.
     let about: String
     let reading: Reading
-    /// How a file would say what options hold: one text, those of a list, or the lines of all records.
+    /// The value as written in a file: one text, the elements of a list, or the lines of all records.
     let texts: @Sendable (Options) -> [String]
     let isSame: @Sendable (Options, Options) -> Bool
-    /// Takes the setting of the first over into the second.
+    /// Copies the setting from the first to the second.
     let copy: @Sendable (Options, inout Options) -> Void
     var group = Group.process
-    /// SIGHUP brings it into force.
+    /// SIGHUP applies a changed value.
     var isReloadable = false
-    /// Its value is never told.
+    /// The value is never shown.
     var isSecret = false
-    /// The name of a file that has to be there and to be readable; relative to the folder of the file it is named in.
+    /// The name of a readable file, relative to the folder of the configuration file that contains it.
     var isPath = false
-    /// All that it may be, where that is one of a few words.
+    /// The possible values, if they are a few words.
     var words: [String] = []
 
     var option: String { "--\(name)" }
     var variable: String { "FOREBAY_" + name.uppercased().split(separator: "-").joined(separator: "_") }
     var isRecords: Bool { shape == .records }
 
-    /// What it holds, on one line; never that of a secret.
+    /// The value on one line; never that of a secret.
     func line(_ options: Options) -> String {
         if isSecret { return "(not shown)" }
         let texts = texts(options)
@@ -77,12 +76,12 @@ struct Setting: Sendable {
     }
 }
 
-// Kinds of settings. Each takes the place among the options that it sets.
+// Kinds of settings. Each takes the key path of the option that it sets.
 
 typealias OptionsPath<V> = WritableKeyPath<Options, V> & Sendable
 
 extension Setting {
-    /// Any single value: how it is read, and written as a file would.
+    /// Any single value, with functions that parse and format it.
     static func value<V: Equatable & Sendable>(
         _ name: String, _ placeholder: String, _ path: OptionsPath<V>, _ about: String, shape: Shape = .value,
         read: @escaping @Sendable (String) throws(ValueFault) -> V, write: @escaping @Sendable (V) -> String
@@ -105,7 +104,7 @@ extension Setting {
         }
     }
 
-    /// A number that follows from the machine when it is `auto`.
+    /// A number; `auto` derives it from the machine.
     static func number(
         _ name: String, orAuto path: OptionsPath<Int?>, in range: ClosedRange<Int>, _ about: String
     ) -> Setting {
@@ -137,7 +136,7 @@ extension Setting {
         }
     }
 
-    /// Of which 0 is written `off`.
+    /// A number; 0 is written `off`.
     static func number(
         _ name: String, orOff path: OptionsPath<Int>, in range: ClosedRange<Int>, _ about: String
     ) -> Setting {
@@ -169,7 +168,7 @@ extension Setting {
         }
     }
 
-    /// Nanoseconds, of which 0 is written `off`.
+    /// Nanoseconds; 0 is written `off`.
     static func time(
         _ name: String, orOff path: OptionsPath<UInt64>, in range: ClosedRange<UInt64>, _ about: String
     ) -> Setting {
@@ -196,7 +195,7 @@ extension Setting {
     ) -> Setting {
         var setting = value(name, placeholder, path, about) { text throws(ValueFault) in
             if let found = words.first(where: { $0.word == text }) { return found.value }
-            throw ValueFault("is none of \(words.map(\.word).joined(separator: ", "))")
+            throw ValueFault("is not one of \(words.map(\.word).joined(separator: ", "))")
         } write: { value in
             words.first { $0.value == value }?.word ?? ""
         }
@@ -204,7 +203,7 @@ extension Setting {
         return setting
     }
 
-    /// Any text that is not empty.
+    /// Any nonempty text.
     static func text(
         _ name: String, _ placeholder: String, _ path: OptionsPath<String?>, _ about: String
     ) -> Setting {
@@ -216,14 +215,14 @@ extension Setting {
         }
     }
 
-    /// The name of a file that has to be there and to be readable.
+    /// The name of a readable file.
     static func file(_ name: String, _ path: OptionsPath<String?>, _ about: String) -> Setting {
         var setting = text(name, "FILE", path, about)
         setting.isPath = true
         return setting
     }
 
-    /// A list of values, of which a source has all or none.
+    /// A list of values. A source replaces the whole list.
     static func list<V: Equatable & Sendable>(
         _ name: String, _ placeholder: String, _ path: OptionsPath<V>, most: Int, _ about: String,
         read: @escaping @Sendable ([String]) throws(ValueFault) -> V, write: @escaping @Sendable (V) -> [String]
@@ -236,8 +235,8 @@ extension Setting {
             copy: { $1[keyPath: path] = $0[keyPath: path] })
     }
 
-    /// A list of at most `most` records in the file. `read` asks the fields for their keys (those it has not asked for
-    /// are refused), `write` says a record as lines of YAML without its dash, and without anything secret.
+    /// A list of at most `most` records in the file. `read` requests keys from the fields (other keys are rejected);
+    /// `write` formats a record as lines of YAML, without the dash and without secrets.
     static func records<R: Equatable & Sendable>(
         _ name: String, _ path: OptionsPath<[R]>, most: Int, _ about: String,
         read: @escaping @Sendable (inout Fields) throws(Fault) -> R, write: @escaping @Sendable (R) -> [String]
@@ -256,14 +255,14 @@ extension Setting {
             copy: { $1[keyPath: path] = $0[keyPath: path] })
     }
 
-    /// The same setting, which SIGHUP brings into force.
+    /// The same setting, applied by SIGHUP.
     var reloadable: Setting {
         var copy = self
         copy.isReloadable = true
         return copy
     }
 
-    /// The same setting, whose value is never told.
+    /// The same setting, with a value that is never shown.
     var secret: Setting {
         var copy = self
         copy.isSecret = true

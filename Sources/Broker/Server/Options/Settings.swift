@@ -1,17 +1,16 @@
 // The table of settings.
 //
-// To add one: give `Options` (or its `limits`) a field whose default is the setting's, and write one line below with a
-// phrase that says what it sets. It is then a key of the file, a variable, an option, a line of -h and of
-// --print-config. `.reloadable` if `Server.reload` brings a changed value into force; everything else is told to need a
-// restart. `.secret` if its value must never be told. What a setting only names, such as a file's contents, is read in
-// `Server.Configuration.init`; what depends on several settings at once is checked in `Options.faults`. Add a row to
-// Docs/configuration.md, lines to Packaging/forebayd.yaml and a sample to ConfigurationTests: tests compare them with
-// this table.
+// To add one: give `Options` (or its `limits`) a field with the setting's default, and write one line below with a
+// phrase that describes it. It is then a key of the file, a variable, an option, and a line of -h and --print-config.
+// Add `.reloadable` if `Server.reload` applies a changed value; all others are reported to need a restart. Add
+// `.secret` if its value must never be shown. Files that a setting names are read in `Server.Configuration.init`;
+// constraints between settings are checked in `Options.faults`. Add a row to Docs/configuration.md, lines to
+// Packaging/forebayd.yaml and a sample to ConfigurationTests: tests compare them with this table.
 //
-// A list of records is one line too, with what reads and writes a record; `topics` shows how. In what reads it,
-// `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)` each take what turns a text
-// into a value; a key that was not asked for is refused with the nearest one that was, all with line and column.
-// `fields.fault(key, sentence)` is for what is wrong between keys. Bound every list.
+// A list of records is one line too, with functions that read and write a record; `topics` is an example. The reading
+// function calls `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)`, each with a
+// function that parses the value. Keys that it does not request are rejected with a suggestion. All errors have line
+// and column. `fields.fault(key, sentence)` makes an error for a conflict between keys. Bound every list.
 
 import Configuration
 import Core
@@ -19,7 +18,7 @@ import EventLoop
 import HTTP2
 
 extension Setting {
-    /// Every setting, in the order in which they are told.
+    /// All settings, in the order in which they are listed.
     static let all: [Setting] =
         within(.listeners, listeners) + within(.tls, tls) + within(.access, access) + within(.process, process)
         + within(.log, log) + within(.topics, topics)
@@ -210,7 +209,7 @@ extension Setting {
     static let year: UInt64 = 365 * day
 }
 
-// What reads and writes single settings.
+// Parsing and formatting of single settings.
 
 extension Setting {
     /// An address to listen on, or `off`.
@@ -220,7 +219,7 @@ extension Setting {
             do throws(SystemError) {
                 return try Endpoint(parsing: text)
             } catch {
-                throw ValueFault("is no address: \(error.cause), or off")
+                throw ValueFault("is not an address: \(error.cause), or off")
             }
         } write: {
             $0?.description ?? "off"
@@ -229,7 +228,7 @@ extension Setting {
 
     private static func readOrigins(_ texts: [String]) throws(ValueFault) -> CORSPolicy.Origins {
         for text in texts where text != "*" && !CORSPolicy.isOrigin(text) {
-            throw ValueFault("is no origin: write it as browsers do, for example https://example.org, or *")
+            throw ValueFault("is not an origin: write it as browsers do, for example https://example.org, or *")
         }
         return texts.contains("*") ? .any : texts.isEmpty ? .none : .listed(texts)
     }
@@ -245,7 +244,7 @@ extension Setting {
     private static func readHostNames(_ texts: [String]) throws(ValueFault) -> HostPolicy.Names {
         let names = texts.map { $0.lowercased() }
         for name in names where name != "*" && !HostPolicy.isName(name) {
-            throw ValueFault("is no host's name: write it without port, for example broker.example.org, or *")
+            throw ValueFault("is not a host name: write it without a port, for example broker.example.org, or *")
         }
         return names.contains("*") ? .any : .listed(names)
     }

@@ -1,41 +1,41 @@
-// TLSOptions: the settings that begin with "tls-", and what they come to together.
+// TLSOptions: the settings that begin with "tls-", and what they amount to together.
 
 import Configuration
 import Core
 import EventLoop
 import TLS
 
-/// As they were set.
+/// The TLS settings as they were written.
 public struct TLSOptions: Equatable, Sendable {
     public var certificate: String?
     public var key: String?
     public var clientAuthority: String?
-    /// Nil is `required` with authorities of clients, and `off` without.
+    /// Nil means `required` if there are client authorities, otherwise `off`.
     public var verification: ClientVerification?
-    /// Listeners that speak no TLS nevertheless, by the names of `Listener.names`.
+    /// Listeners without TLS, by the names in `Listener.names`.
     public var cleartext: [String] = []
     public var usesKernel = false
 
     public init() {}
 
-    /// What does not go together, each as a sentence.
+    /// Settings that contradict each other, each as a sentence.
     func faults(_ subject: (String) -> String) -> [String] {
         if certificate == nil, key != nil {
-            return ["\(subject("tls-key")) needs the key's certificate: set tls-cert too"]
+            return ["\(subject("tls-key")) needs the key's certificate: also set tls-cert"]
         }
         if certificate != nil, key == nil {
-            return ["\(subject("tls-cert")) needs the certificate's key: set tls-key too"]
+            return ["\(subject("tls-cert")) needs the certificate's key: also set tls-key"]
         }
         if certificate == nil, clientAuthority != nil {
-            return ["\(subject("tls-client-ca")) is for TLS, and there is none: set tls-cert and tls-key too"]
+            return ["\(subject("tls-client-ca")) requires TLS: also set tls-cert and tls-key"]
         }
         if let verification, verification != .off, clientAuthority == nil {
-            return ["\(subject("tls-verify-client")) needs to know whose certificates are good: set tls-client-ca too"]
+            return ["\(subject("tls-verify-client")) needs authorities to verify against: also set tls-client-ca"]
         }
         return []
     }
 
-    /// What they come to, of those that have no faults; nil without a certificate: no listener speaks TLS then.
+    /// The effective settings, if there are no faults; nil without a certificate, because then no listener uses TLS.
     var settings: TLSServerSettings? {
         guard let certificate, let key else { return nil }
         let verification = verification ?? (clientAuthority == nil ? .off : .required)
@@ -46,7 +46,7 @@ public struct TLSOptions: Equatable, Sendable {
 }
 
 extension Setting {
-    /// Files are read again at each reload, but which they are is for a restart.
+    /// A reload reads the files again, but other file names require a restart.
     static let tls: [Setting] = [
         .file("tls-cert", \.tls.certificate, "certificate chain in PEM; enables TLS"),
         .file("tls-key", \.tls.key, "private key of the certificate, in PEM"),
@@ -63,7 +63,7 @@ extension Setting {
 
     private static func readListeners(_ texts: [String]) throws(ValueFault) -> [String] {
         for text in texts where !Listener.names.contains(text) {
-            throw ValueFault("is no listener: they are \(Listener.names.joined(separator: ", "))")
+            throw ValueFault("is not a listener: use \(Listener.names.joined(separator: ", "))")
         }
         return texts
     }

@@ -1,4 +1,4 @@
-// Usage: what forebayd -h prints, from the table of settings.
+// Usage: the output of forebayd -h, generated from the table of settings.
 
 /// The version that `forebayd -V` prints.
 public let forebayVersion = "0.1.0"
@@ -56,7 +56,7 @@ private func usage(of group: Setting.Group) -> String {
     return "\n\(group.rawValue):\n" + settings.map(usage(of:)).joined()
 }
 
-/// The option, and what it sets beside it; below it where there is no room.
+/// The option with its description to the right, or below if the option is too long.
 private func usage(of setting: Setting) -> String {
     let option = "  \(setting.option)\(setting.placeholder.isEmpty ? "" : " ")\(setting.placeholder)"
     let standard = setting.line(Options())
@@ -75,7 +75,7 @@ private func usage(of setting: Setting) -> String {
     return result + "\n"
 }
 
-/// Words in lines of at most `width` columns, if no word is longer.
+/// Wraps text to lines of at most `width` columns, except for longer words.
 private func wrapped(_ text: String, width: Int) -> [String] {
     var lines = [""]
     for word in text.split(separator: " ") {

@@ -1,15 +1,15 @@
-// Pulse: whether every thread of the broker gets round to its inbox.
+// Pulse: checks that every thread of the broker still handles its inbox.
 
 import Synchronization
 
-/// One question at a time: it is pushed into every inbox, and counted down as the threads come upon it.
+/// One probe at a time: it is pushed into every inbox and counted down as the threads handle it.
 final class Pulse: Sendable {
     private let unanswered = Atomic<Int>(0)
 
-    /// Everybody has answered what was asked last.
+    /// Every thread has answered the last probe.
     var isSteady: Bool { unanswered.load(ordering: .acquiring) == 0 }
 
-    /// Begins a question that `count` threads are to answer; only when `isSteady`.
+    /// Starts a probe that `count` threads must answer. Requires `isSteady`.
     func ask(_ count: Int) {
         precondition(isSteady)
         unanswered.store(count, ordering: .releasing)

@@ -1,5 +1,5 @@
-// ServiceManager: what systemd, or whoever else started the broker and set NOTIFY_SOCKET, is told of its life
-// (sd_notify(3)), and the keepalive that a watchdog wants:
+// ServiceManager: reports the broker's state to systemd, or to any other service manager that sets NOTIFY_SOCKET
+// (sd_notify(3)), and sends the keepalives that a watchdog expects:
 //
 //     starting ──ready──▶ running ──stopping──▶ draining
 //                          │    ▲
@@ -9,11 +9,11 @@ import CLinux
 import EventLoop
 import Glibc
 
-/// Belongs to the main thread. Does nothing when nobody wants to be told.
+/// Belongs to the main thread. Does nothing without NOTIFY_SOCKET.
 struct ServiceManager: ~Copyable {
     private let address: String?
-    /// How often a keepalive is due; nil if never. A quarter of what the watchdog allows, so that an answer may take
-    /// some time, and yet comes before the next question.
+    /// Interval of keepalives; nil if there is no watchdog. A quarter of the watchdog's timeout, so that threads have
+    /// time to answer before the next probe.
     private let interval: UInt64?
     private var due: UInt64
     private let log: Log
@@ -22,7 +22,7 @@ struct ServiceManager: ~Copyable {
     /// Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
     ///
     /// - Parameters:
-    ///   - process: this one.
+    ///   - process: the id of this process.
     ///   - variable: the value of an environment variable.
     init(log: Log, process: Int32 = getpid(), now: UInt64 = Clock.monotonic(), variable: (String) -> String?) {
         self.log = log
@@ -38,35 +38,35 @@ struct ServiceManager: ~Copyable {
     static func interval(process: Int32, _ variable: (String) -> String?) -> UInt64? {
         guard let text = variable("WATCHDOG_USEC"), let allowed = UInt64(text), allowed > 0 else { return nil }
         if let pid = variable("WATCHDOG_PID"), Int32(pid) != process { return nil }
-        // In nanoseconds; a year is as good as any longer time.
+        // In nanoseconds, at most a year to avoid overflow.
         return max(min(allowed, 31_536_000_000_000) * 1000 / 4, 1_000_000)
     }
 
-    /// Nanoseconds until `beat` is to be called; nil for never.
+    /// Nanoseconds until `beat` is due; nil if never.
     func timeout(now: UInt64 = Clock.monotonic()) -> UInt64? {
         interval.map { _ in due > now ? due - now : 0 }
     }
 
-    /// Tells that the broker lives, if that is due and `lives` says so. Otherwise the watchdog's time runs on.
+    /// Sends a keepalive if one is due and `lives` returns true. Otherwise the watchdog's timeout keeps running.
     mutating func beat(now: UInt64 = Clock.monotonic(), lives: () -> Bool) {
         guard let interval, due <= now else { return }
         due = now + interval
         if lives() {
             send("WATCHDOG=1")
         } else {
-            log.write(.warning, "a thread does not answer", [("waited-ms", interval / 1_000_000)])
+            log.write(.warning, "thread does not respond", [("waited-ms", interval / 1_000_000)])
         }
     }
 
-    /// It serves, for the first time or again.
+    /// The broker serves, after its start or a reload.
     mutating func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
 
-    /// It takes up its configuration anew; `ready` follows.
+    /// The broker reloads its configuration; `ready` follows.
     mutating func reloading(now: UInt64 = Clock.monotonic()) {
         send("RELOADING=1\nMONOTONIC_USEC=\(now / 1000)\nSTATUS=Reloading the configuration")
     }
 
-    /// It is about to end, which may take `time` nanoseconds.
+    /// The broker is stopping, which may take `time` nanoseconds.
     mutating func stopping(_ status: String, within time: UInt64) {
         send("STOPPING=1\nEXTEND_TIMEOUT_USEC=\(time / 1000)\nSTATUS=\(status)")
     }
@@ -78,7 +78,7 @@ struct ServiceManager: ~Copyable {
         if result < 0, !hasFailed {
             hasFailed = true
             log.write(
-                .warning, "cannot tell the service manager",
+                .warning, "cannot notify the service manager",
                 [("NOTIFY_SOCKET", address), ("cause", SystemError.text(of: -result))])
         }
     }

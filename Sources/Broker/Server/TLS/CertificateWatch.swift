@@ -1,46 +1,46 @@
-// CertificateWatch: certificates end while brokers run on, so what is left of one is looked at once a day.
+// CertificateWatch: checks once a day whether a certificate has expired or is about to.
 
 import Core
 import Glibc
 import TLS
 
 struct CertificateWatch {
-    /// Seconds before its end from which on a certificate is warned of.
+    /// Seconds before expiry at which warnings begin.
     static let notice: Int64 = 14 * 86_400
-    /// Nanoseconds between two looks.
+    /// Nanoseconds between two checks.
     static let interval: UInt64 = 86_400 * 1_000_000_000
 
     private var due: UInt64
 
-    /// - Parameter now: on the monotonic clock, as everywhere here. It has been looked at then.
+    /// - Parameter now: the time of the first check, on the monotonic clock like all times here.
     init(now: UInt64) { due = now + CertificateWatch.interval }
 
-    /// Nanoseconds until `look` is to be called.
+    /// Nanoseconds until `look` is due.
     func timeout(now: UInt64) -> UInt64 { due > now ? due - now : 0 }
 
-    /// Whether it is time for a look, which is taken then.
+    /// Returns true if a check is due, and schedules the next one.
     mutating func look(now: UInt64) -> Bool {
         guard due <= now else { return false }
         due = now + CertificateWatch.interval
         return true
     }
 
-    /// Whose it is, and from when to when it is good.
+    /// Subject and validity period, as log fields.
     static func facts(_ validity: TLSValidity) -> [LogField] {
         [("subject", validity.subject), ("from", date(validity.begins)), ("until", date(validity.ends))]
     }
 
     static func hasEnded(_ validity: TLSValidity, wall: Int64) -> Bool { wall / 1_000_000_000 > validity.ends }
 
-    /// What is wrong with it, or soon will be, as a sentence without a full stop.
+    /// What is wrong with the certificate, or soon will be, as a sentence without a full stop.
     /// - Parameter wall: nanoseconds since 1970.
     static func fault(_ validity: TLSValidity, wall: Int64) -> String? {
         let now = wall / 1_000_000_000
-        if now < validity.begins { return "it is not good yet: no client that looks takes it" }
-        if now > validity.ends { return "it has ended: no client that looks takes it" }
+        if now < validity.begins { return "it is not valid yet: clients that verify it will refuse it" }
+        if now > validity.ends { return "it has expired: clients that verify it will refuse it" }
         guard validity.ends - now <= notice else { return nil }
         let days = (validity.ends - now) / 86_400
-        return "it ends in \(days == 0 ? "less than a day" : days == 1 ? "1 day" : "\(days) days")"
+        return "it expires in \(days == 0 ? "less than a day" : days == 1 ? "1 day" : "\(days) days")"
     }
 
     /// "2027-01-31T12:00:00Z"

@@ -1,9 +1,9 @@
-// Relay: what stands between a client that speaks HTTP/1.1 over TLS and the library that has HTTP/1.1 and knows nothing
-// of TLS. The library gets a socket of its own, whose other end is here.
+// Relay: connects a client that speaks HTTP/1.1 over TLS with the HTTP/1.1 library, which knows nothing of TLS. The
+// library gets one end of a socket pair, and the relay holds the other.
 //
 //     client ═outer, TLS═ Relay ─inner, cleartext─ library
 //
-// It holds one record each way at most: what is beyond that stays with the sender.
+// It buffers at most one record in each direction; everything else stays with the sender.
 
 import EventLoop
 import Glibc
@@ -13,9 +13,9 @@ import TLS
 final class Relay {
     enum Step {
         case goesOn
-        /// The library has ended, and all it said is on its way: `outer` is the caller's again.
+        /// The library has closed its end, and all its output has been sent. The caller owns `outer` again.
         case over
-        /// The client is gone.
+        /// The client has disconnected.
         case dead
     }
 
@@ -24,14 +24,14 @@ final class Relay {
     let inner: Int32
     /// The poller watches `inner`.
     var isInnerWatched = false
-    /// What the client sent, and the library has not taken.
+    /// Bytes from the client that the library has not accepted yet.
     private var incoming: [UInt8] = []
     private var hasHeard = false
     private(set) var outerEnded = false
     private var innerEnded = false
     private var quietSince: UInt64
 
-    /// Records that go one way before others have their turn.
+    /// Maximum number of records in one direction per call, so that other connections are served.
     private static let rounds = 8
 
     init(_ tls: TLSStream, outer: Int32, inner: Int32, now: UInt64) {
@@ -55,9 +55,9 @@ final class Relay {
         return interest
     }
 
-    /// The library has ended, and the client has taken nothing for `limit` nanoseconds.
+    /// The library has closed its end, and the client has read nothing for `limit` nanoseconds.
     func isStuck(_ now: UInt64, _ limit: UInt64) -> Bool {
-        // Behind what is held the library's end cannot be read.
+        // While output is held, the library's end of stream cannot be read.
         tls.isHeld && now >= quietSince && now - quietSince >= limit && Socket.hasHungUp(inner)
     }
 
@@ -68,7 +68,7 @@ final class Relay {
 
     func closeInner() { Glibc.close(inner) }
 
-    /// What the library wrote and the client has not got. The library writes nothing more.
+    /// Output of the library that has not been sent to the client. The library writes nothing more.
     func rest(scratch: UnsafeMutableRawBufferPointer) -> [UInt8] {
         var bytes: [UInt8] = []
         while case .bytes(let count) = Socket.read(inner, into: scratch) {
@@ -77,8 +77,8 @@ final class Relay {
         return bytes
     }
 
-    /// Carries what there is, both ways.
-    /// - Parameter scratch: `TLSStream.record` bytes at least, whose content is lost.
+    /// Transfers available bytes in both directions.
+    /// - Parameter scratch: at least `TLSStream.record` bytes, which are overwritten.
     func advance(scratch: UnsafeMutableRawBufferPointer, now: UInt64) -> Step {
         let record = UnsafeMutableRawBufferPointer(rebasing: scratch[..<TLSStream.record])
         for _ in 0..<Relay.rounds {
@@ -100,7 +100,7 @@ final class Relay {
         return innerEnded && !tls.isHeld ? .over : .goesOn
     }
 
-    /// From the client to the library. True when there may be more, nil when the client is gone.
+    /// From the client to the library. Returns true if there may be more, nil if the client has disconnected.
     private func carryIn(_ record: UnsafeMutableRawBufferPointer) -> Bool? {
         if !incoming.isEmpty {
             let taken = incoming.withUnsafeBytes { put($0) }
@@ -125,7 +125,7 @@ final class Relay {
         }
     }
 
-    /// The client speaks RSocket, and is told so: to it the library seems to have ended.
+    /// The client speaks RSocket. It is sent an error, and the connection ends as if the library had closed it.
     private func refuse() -> Bool? {
         innerEnded = true
         let answer = CleartextAnswer.httpPort.withUnsafeBytes { tls.write(record: $0) }
@@ -133,7 +133,7 @@ final class Relay {
         return false
     }
 
-    /// Bytes that the library takes. One that is gone takes all: nobody waits for them.
+    /// Returns how many bytes the library accepted: all if it has closed its end, because they are discarded.
     private func put(_ bytes: UnsafeRawBufferPointer) -> Int {
         switch Socket.write(inner, bytes) {
         case .bytes(let count): count
@@ -142,7 +142,7 @@ final class Relay {
         }
     }
 
-    /// From the library to the client. True when there may be more, nil when the client is gone.
+    /// From the library to the client. Returns true if there may be more, nil if the client has disconnected.
     private func carryOut(_ record: UnsafeMutableRawBufferPointer, now: UInt64) -> Bool? {
         if tls.isHeld {
             switch tls.flush() {

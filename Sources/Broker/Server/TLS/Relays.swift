@@ -1,4 +1,4 @@
-// Relays: the relays of one loop, by number, and what its poller watches for them.
+// Relays: the relays of one loop, by number, and their registration with its poller.
 
 import EventLoop
 import TLS
@@ -10,8 +10,8 @@ struct Relays {
 
     var count: Int { relays.count }
 
-    /// Puts a relay between a client and the library, which gets the other end of `inner`.
-    /// - Parameter outer: the client's socket, which `poller` watches; it is the relay's from here on, as is `inner`.
+    /// Adds a relay between a client and the library, which has the other end of `inner`.
+    /// - Parameter outer: the client's socket, which `poller` watches. The relay owns it and `inner` from now on.
     /// - Returns: its number.
     @discardableResult mutating func add(
         _ tls: TLSStream, outer: Int32, inner: Int32, now: UInt64, _ poller: borrowing Poller
@@ -23,12 +23,12 @@ struct Relays {
         return last
     }
 
-    /// Takes a relay out, whose sockets are the caller's; nil when it is gone.
+    /// Removes a relay; the caller owns its sockets. Nil if there is no such relay.
     mutating func remove(_ number: UInt32) -> Relay? { relays.removeValue(forKey: number) }
 
-    /// A relay's sockets are ready for something.
-    /// - Parameter scratch: `TLSStream.record` bytes at least, whose content is lost.
-    /// - Returns: the client's socket, once the library has ended and all it said is on its way.
+    /// Handles the readiness of a relay's sockets.
+    /// - Parameter scratch: at least `TLSStream.record` bytes, which are overwritten.
+    /// - Returns: the client's socket, once the library has closed its end and all its output has been sent.
     mutating func advance(
         _ number: UInt32, isDead: Bool, scratch: UnsafeMutableRawBufferPointer, now: UInt64,
         _ poller: borrowing Poller
@@ -47,7 +47,7 @@ struct Relays {
         return nil
     }
 
-    /// Ends relays whose client leaves the last of its answers unread for `limit` nanoseconds.
+    /// Closes relays whose client has left the end of its last response unread for `limit` nanoseconds.
     mutating func expire(now: UInt64, limit: UInt64) {
         for (number, relay) in relays where relay.isStuck(now, limit) {
             relays[number] = nil
@@ -60,8 +60,8 @@ struct Relays {
         relays.removeAll()
     }
 
-    /// The client's socket is always watched, for its death at least. The library's end is told again and again, and so
-    /// it is watched only while something is wanted of it.
+    /// The client's socket is always watched, at least for disconnection. The poller reports the library's end of
+    /// stream repeatedly, so that socket is watched only while it is needed.
     private mutating func watch(_ relay: Relay, _ number: UInt32, _ poller: borrowing Poller) {
         do throws(SystemError) {
             try poller.modify(relay.outer, token: Token.relay(number).rawValue, interest: relay.outerInterest)
@@ -75,7 +75,7 @@ struct Relays {
             }
             relay.isInnerWatched = !wanted.isEmpty
         } catch {
-            // No memory for one more watch: nobody would hear of this one any more.
+            // Without memory for the watch, events of this relay would be missed.
             relays[number] = nil
             relay.close()
         }

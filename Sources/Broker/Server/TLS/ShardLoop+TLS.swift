@@ -1,4 +1,4 @@
-// ShardLoop+TLS: connections of a listener that speaks TLS, until their handshake is done; and those of HTTP/1.1, whose
+// ShardLoop+TLS: connections of a TLS listener until their handshake is complete, and HTTP/1.1 over TLS, where the
 // library gets a socket of its own.
 //
 //     handshaking ──"h2", or RSocket──▶ framed, by a TLSStream
@@ -11,7 +11,7 @@ import Glibc
 import TLS
 
 extension ShardLoop {
-    /// Goes on with a handshake, unless this turn has spent enough on them: then it comes up again.
+    /// Continues a handshake, unless this turn has spent its time for handshakes: then the poller reports it again.
     func shakeHands(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ wireProtocol: WireProtocol) {
         guard handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
         let began = Clock.monotonic()
@@ -30,19 +30,19 @@ extension ShardLoop {
         watch(id, connection.pointee)
     }
 
-    /// The connection is over before it began.
+    /// Closes a connection whose handshake failed.
     func refuseHandshake(_ id: ConnectionID, _ reason: String) {
         guard let connection = connections.remove(id) else { return }
         context.connections.remove()
         handshakeFailed(id, connection, reason)
     }
 
-    /// A connection that is not in the table any more was not secured.
+    /// Reports the failed handshake of a connection that has been removed from the table.
     func handshakeFailed(_ id: ConnectionID, _ connection: Connection, _ reason: String) {
         let peer = Socket.peerAddress(connection.fd)?.description ?? "?"
         failedHandshakes.count("\(reason) (\(peer))")
         shard.notSecured(id, reason: reason, now: now)
-        // The peer is to read why.
+        // Lets the peer read the reason.
         linger(connection.fd)
     }
 
@@ -52,19 +52,19 @@ extension ShardLoop {
     ) {
         if context.log.isEnabled(.debug) {
             let peer = Socket.peerAddress(connection.pointee.fd)?.description ?? "?"
-            context.log.write(.debug, "TLS agreed on", tls.facts(peer: peer))
+            context.log.write(.debug, "TLS handshake completed", tls.facts(peer: peer))
         }
         let memory = context.memory
         tls.gauge = TLSGauge(hold: { memory.hold($0) }, isFull: { memory.isHoldingMuch })
         shard.secured(id, certificate: tls.certificate, now: now)
         connection.pointee.blocked = false
         connection.pointee.kind = .framed
-        // HTTP/2 is agreed on over TLS, and not begun without that (RFC 9113, 3.2).
+        // Over TLS, HTTP/2 must be negotiated by ALPN (RFC 9113, 3.2).
         if wireProtocol == .http, tls.agreed != "h2" { return relay(id, connection, tls) }
         watch(id, connection.pointee)
     }
 
-    /// Reads what the poller does not know of, after everybody else's.
+    /// Reads bytes that TLS has buffered, which the poller does not report, after all other sockets.
     func readUnread() {
         var due: [ConnectionID] = []
         swap(&due, &unread)
@@ -82,7 +82,7 @@ extension ShardLoop {
 
     // MARK: HTTP/1.1
 
-    /// Puts a relay between the client and the library, which gets one end of a pair of sockets.
+    /// Inserts a relay between the client and the library, which gets one end of a socket pair.
     private func relay(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream) {
         let fd = connection.pointee.fd
         guard relays.count < Limits.securedHTTP1 else { return refuseRelay(id, tls) }
@@ -103,13 +103,13 @@ extension ShardLoop {
         }
         connection.pointee.fd = theirs
         connection.pointee.tls = nil
-        // There is nothing to ask a silent client for a keepalive by.
+        // HTTP/1.1 has no keepalive message to probe a silent client with.
         Socket.keepAlive(fd)
         adoptHTTP1(id, connection)
         connections[id]?.pointee.relay = relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)
     }
 
-    /// There are as many as may be.
+    /// Refuses a connection because the maximum number of relays is reached.
     private func refuseRelay(_ id: ConnectionID, _ tls: TLSStream) {
         guard let connection = connections.remove(id) else { return }
         context.connections.remove()
@@ -120,10 +120,10 @@ extension ShardLoop {
         linger(connection.fd, tls)
     }
 
-    /// Where there are many, none is kept for its next request: others come, too.
+    /// If there are many, connections are not kept for another request, to make room for new ones.
     var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
-    /// A connection with a relay has a stream: its client's socket is the loop's own again, and the library's is gone.
+    /// A connection with a relay starts a stream: the loop takes back the client's socket and closes the library's.
     func takeOver(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, relay number: UInt32) {
         guard let relay = relays.remove(number) else { return lose(id, error: ECONNRESET) }
         let rest = relay.rest(scratch: buffer)
@@ -141,7 +141,7 @@ extension ShardLoop {
         if relay.outerEnded { shard.receiveEnd(on: id, now: now) }
     }
 
-    /// A relay's sockets are ready for something.
+    /// Handles the readiness of a relay's sockets.
     func relay(_ number: UInt32, isDead: Bool) {
         let over = relays.advance(number, isDead: isDead, scratch: buffer, now: now.monotonic, poller)
         if let over { linger(over.outer, over.tls) }

@@ -42,7 +42,8 @@ public enum PublishLoss: Int, TallyKey {
         case .ended, .topicFailed: self = .ended
         case .forbidden, .unauthenticated: self = .denied
         case .draining, .unavailable: self = .draining
-        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator, .store, .publisher:
+        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator, .store,
+            .publisher:
             self = .invalid
         }
     }

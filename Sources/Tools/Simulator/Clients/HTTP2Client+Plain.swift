@@ -1,6 +1,7 @@
 // HTTP2Client+Plain: a client's requests over plain HTTP: single messages, and subscriptions as event streams or JSON
 // lines, which receive credit by separate requests.
 
+import ForebayWire
 import HTTP2Frames
 
 extension HTTP2Client {
@@ -125,7 +126,7 @@ extension HTTP2Client {
         // The text of the problem.
         var error = isDone ? nil : answer?["detail"] ?? text
         // Responses without a body, as when memory is full.
-        if error == "" { error = call.status == "429" ? "requests that are not done" : "There is no subscription" }
+        if error == "" { error = call.status == "429" ? "limit: requests that are not done" : "not-found: " }
         noteLimit(error, call.ledger)
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:
@@ -162,7 +163,7 @@ final class CreditLedger: StreamLedger {
         super.ended(metadata, error)
         guard let error else { return }
         referee.expect(
-            error.hasPrefix("There is no subscription") && subscriber.leaving != nil,
+            ErrorWord(beginning: error) == .notFound && subscriber.leaving != nil,
             "\(name) was refused, and the subscription is there: \(error)")
     }
 }

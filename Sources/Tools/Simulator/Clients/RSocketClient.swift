@@ -1,11 +1,12 @@
 // RSocketClient: a client that speaks RSocket 1.0 over its wire.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 /// Excerpts of the errors that may end a connection whose client makes no mistakes.
 private let connectionErrors = [
-    "Nothing was heard for the lifetime", "that can be resumed, the most allowed", "memory",
+    "Nothing was received for the lifetime", "that can be resumed, the most allowed", "memory",
 ]
 
 final class RSocketClient: VirtualClient {
@@ -293,7 +294,7 @@ final class RSocketClient: VirtualClient {
     private func end(_ text: String) {
         error = text
         referee.expect(
-            connectionErrors.contains { text.contains($0) },
+            connectionErrors.contains { text.contains($0) } && ErrorWord(beginning: text) != nil,
             "connection \(wire.name) was ended for what its client did not do: \(text)")
     }
 

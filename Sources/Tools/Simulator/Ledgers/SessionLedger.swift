@@ -236,13 +236,12 @@ final class SessionLedger {
     /// ERROR arrived instead.
     func refused(_ code: UInt32, _ text: String, _ wire: Wire, _ claim: ResumeClaim) {
         referee.expect(code == 4, "\(name) was refused with the code \(code): \(text)")
-        let unknown = "There is no such session, or not any more"
         referee.expect(
             wire.refusal != nil || !claim.isNamed || !claim.wasLive || state == .ended,
             "\(name) was refused as unknown, and lives")
         // The text continues with the reason after the position.
         referee.expect(
-            text.hasPrefix(wire.refusal ?? unknown) && text.hasSuffix(": connect again with SETUP."),
+            text.hasPrefix(wire.refusal ?? "not-found: ") && text.hasSuffix(": reconnect with SETUP."),
             "\(name) was refused with '\(text)'")
     }
 
@@ -258,8 +257,8 @@ final class SessionLedger {
             guard state == .live else { return }
             wire.refusal =
                 claim.first > dealt
-                ? "The client gave up what it sent from position \(dealt) on"
-                : "The session cannot go on from position \(claim.last)"
+                ? "gap: The client no longer has what it sent from position \(dealt) on"
+                : "gap: The session cannot continue from position \(claim.last)"
             return
         }
         resumptions += 1

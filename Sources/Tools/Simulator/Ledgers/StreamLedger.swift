@@ -1,5 +1,7 @@
 // StreamLedger: one stream of a client, as the client sees it. The kind of stream determines what may arrive.
 
+import ForebayWire
+
 class StreamLedger {
     unowned let client: any VirtualClient
     let stream: UInt32
@@ -36,6 +38,8 @@ class StreamLedger {
     func ended(_ metadata: [UInt8]?, _ error: String?) {
         referee.expect(end == nil, "\(name) was ended twice: \(end ?? ""), then \(error ?? "completed")")
         end = error ?? ""
+        guard let error else { return }
+        referee.expect(ErrorWord(beginning: error) != nil, "\(name) has an error without a word: \(error)")
     }
 
     /// The connection could not assemble a message, or had too much in progress, which its topic does not know. Over

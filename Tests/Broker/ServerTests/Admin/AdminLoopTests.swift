@@ -27,7 +27,7 @@ struct AdminLoopTests {
             }
         }
         try admin.start(context, Server.Configuration(), [])
-        let words = "shard \(hanging.map(String.init).joined(separator: ", ")) does not answer"
+        let words = "shard \(hanging.map(String.init).joined(separator: ", ")) is not responding"
         for path in ["/healthz", "/readyz"] {
             let client = try TestClient(port: admin.addresses[0].port)
             try client.send(Array("GET \(path) HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".utf8))

@@ -140,7 +140,7 @@ struct GatheringTests {
         #expect(figures.missing == [1])
         let info = BrokerInfo(limits: Limits(), listeners: [], httpOrigin: nil)
         let answer = AdminAnswer(figures, process(), info, for: .alive)
-        #expect(answer.status == 503 && answer.body == Array("shard 1 does not answer\n".utf8))
+        #expect(answer.status == 503 && answer.body == Array("shard 1 is not responding\n".utf8))
     }
 
     @Test func aListGoesFromShardToShardUntilThePageIsFull() throws {

@@ -36,7 +36,8 @@ import Testing
         defer { broker.kill() }
         try await within {
             for (token, words) in [
-                ("another", "unauthenticated: The credentials are not right"), (nil, "unauthenticated: This broker needs credentials"),
+                ("another", "unauthenticated: The credentials are not right"),
+                (nil, "unauthenticated: This broker needs credentials"),
             ] {
                 let failure = await error { _ = try await ForebayClient.connect(broker.url(wire), Self.options(token)) }
                 #expect(failure?.code == .refused && failure?.message.contains(words) == true, "\(failure as Any)")
