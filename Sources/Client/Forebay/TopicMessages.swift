@@ -56,6 +56,8 @@ extension Topic {
     ) -> TopicMessages {
         var options = SubscribeOptions()
         options.meta = true
+        // A connection lost before the first message then loses none.
+        options.opening = true
         options.buffer = buffer
         options.start =
             switch replay {

@@ -288,7 +288,7 @@ struct ChannelPublisher: ~Copyable {
         case .granted: works()
         case .pong: answered()
         // If this ends the connection, that is reported separately.
-        case .closing, .message: break
+        case .opened, .closing, .message: break
         }
     }
 

@@ -222,6 +222,9 @@ private let subSpec = CommandSpec(
             name: "meta", kind: .flag,
             help: "show sequence, timestamp and drops of each message"),
         OptionSpec(
+            name: "opening", kind: .flag,
+            help: "show the epoch and the sequence at which the subscription begins, before any message"),
+        OptionSpec(
             name: "interactive", short: "i", kind: .flag,
             help: "full-screen view: grant credit with keys, watch waiting and dropped messages"),
         OptionSpec(

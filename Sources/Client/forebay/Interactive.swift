@@ -46,7 +46,9 @@ struct Interactive: ~Copyable {
     ) throws(ClientError) {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
-        let stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
+        var options = settings.options
+        if reconnection.isOn { options.opening = true }
+        let stream = try session.connection.subscribe(settings.topic, options, n: first)
         try reconnection.greet(session)
         self.stream = stream
         self.reconnection = reconnection
@@ -147,6 +149,7 @@ struct Interactive: ~Copyable {
         isBack = true
         var options = settings.options
         options.start = position.start
+        options.opening = true
         // The next message then reports what is missing.
         options.gap = .tell
         // A subscription cannot begin without credit.
@@ -171,6 +174,7 @@ struct Interactive: ~Copyable {
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .message(listing, let message): readRow(message.data)
+        case .opened(stream, let opening): position.opened(opening)
         case .message(stream, let message):
             reconnection.works()
             taken += 1

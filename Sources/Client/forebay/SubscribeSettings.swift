@@ -55,6 +55,7 @@ struct SubscribeSettings {
         options.overflow = arguments.text("overflow").flatMap { Overflow(name: $0) }
         options.gap = arguments.text("gap").flatMap { SubscribeOptions.Gap(rawValue: $0) }
         options.meta = meta
+        options.opening = arguments.has("opening")
         self.options = options
         try Self.check(topic: topic)
     }

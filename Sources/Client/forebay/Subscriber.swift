@@ -47,6 +47,7 @@ struct Subscriber: ~Copyable {
             // Metadata that is not printed would hide a gap at the start.
             options.gap = options.gap ?? .fail
         }
+        if reconnection.isOn { options.opening = true }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
         let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let n = refill.first()
@@ -149,6 +150,9 @@ struct Subscriber: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) {
         switch event {
+        case .opened(stream, let opening):
+            position.opened(opening)
+            if settings.options.opening, !isBack { show(opening) }
         case .message(stream, let message):
             unprinted += 1
             if left > 0, left < Refill.unbounded { left -= 1 }
@@ -171,8 +175,14 @@ struct Subscriber: ~Copyable {
             tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
         case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, that is reported separately.
-        case .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
+        case .opened, .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
+    }
+
+    /// Shows where the subscription begins: among the messages as JSON, else as a note.
+    private mutating func show(_ opening: OpeningPosition) {
+        guard format.kind == .json else { return note("It begins with #\(opening.next) of epoch \(opening.epoch).") }
+        output.buffer.append("{\"epoch\":\"\(opening.epoch)\",\"next\":\(opening.next)}\n")
     }
 
     /// Reports what a message reveals about those before it. False if it has been printed already.

@@ -271,7 +271,7 @@ import Testing
             broker.send(id) { PublishOneResponse(sequence: 42, epoch: 9).append(to: &$0) }
             broker.end(id)
         }
-        broker.send(asked) { InfoResponse(json: "{}", version: "1").append(to: &$0) }
+        broker.send(asked) { InfoResponse(json: "{}", version: "1", number: 1, features: []).append(to: &$0) }
         broker.end(asked)
         #expect(
             broker.talk() == [

@@ -2,6 +2,7 @@
 // have been pulled, or put aside until the rest of the last one arrives.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import RSocket
 
@@ -120,7 +121,8 @@ extension GRPCConnection {
             call.dropped = call.dropped.addingClamped(response.dropped)
             if response.epoch != 0 { call.epoch = response.epoch }
             chunk?.response = response
-            return nil
+            guard response.nextSequence > 0 else { return nil }
+            return .opened(call.id, OpeningPosition(epoch: response.epoch, next: response.nextSequence))
         case .channel: return progress(try PublishResponse(bytes), call)
         case .publish:
             let response = try PublishOneResponse(bytes)

@@ -324,6 +324,7 @@ extension SubscribeOptions {
         }
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer
+        open.opening = opening
         if let overflow { open.overflow = overflow }
         return open
     }

@@ -1,6 +1,7 @@
 // RSocketRequester+Input: how a requester handles received frames.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 extension RSocketRequester {
@@ -151,6 +152,12 @@ extension RSocketRequester {
         let isMessage = payload.next || !payload.complete
         if isMessage, !stream.receiveMessage() {
             return fail(stream, .overdelivered, "The broker sent more messages than were asked for.")
+        }
+        if isMessage, stream.awaitsOpening {
+            stream.awaitsOpening = false
+            if let position = metadata.flatMap({ OpeningPosition(metadata: $0) }) {
+                return .opened(stream.id, position)
+            }
         }
         if isMessage {
             // N and C in one frame are two events; the next call returns the end.

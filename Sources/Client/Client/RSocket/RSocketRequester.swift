@@ -107,13 +107,17 @@ struct RSocketRequester: ~Copyable {
         return id
     }
 
-    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded.
-    mutating func requestStream(_ route: Route, n: UInt32) throws(ClientError) -> StreamID {
+    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for an
+    /// opening, which is requested in addition.
+    mutating func requestStream(_ route: Route, n: UInt32, opens: Bool = false) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
+        let n = opens ? min(n + 1, Refill.unbounded) : n
         let id = try newStream()
         try Frames.request(
             .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
-        streams.insert(RSocketStream(id: id, kind: .stream, demand: n, sends: false))
+        let stream = RSocketStream(id: id, kind: .stream, demand: n, sends: false)
+        stream.awaitsOpening = opens
+        streams.insert(stream)
         return id
     }
 

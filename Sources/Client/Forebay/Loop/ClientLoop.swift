@@ -55,8 +55,6 @@ final class ClientLoop {
     private var held: [Activity] = []
     /// There was no time for everything that was read.
     private var hasBacklog = false
-    /// Probes that ask whether subscriptions are in effect.
-    var probes = ProbeQueue()
 
     init(_ core: ClientCore) throws(SystemError) {
         self.core = core
@@ -105,6 +103,24 @@ final class ClientLoop {
         if !held.contains(where: { $0 === activity }) { held.append(activity) }
     }
 
+    /// Streams of a connection that subscriptions and channels leave for single publishes, at most.
+    static let reservedStreams = 16
+
+    /// The connection can carry another subscription or channel.
+    var hasRoom: Bool {
+        guard let connection else { return false }
+        let limit = connection.streamLimit
+        return streams.count < max(limit - min(Self.reservedStreams, max(limit / 4, 1)), 1)
+    }
+
+    /// The error for one that it cannot carry.
+    var noRoom: ForebayError {
+        ForebayError(
+            .busy,
+            "The connection already carries \(streams.count) subscriptions and publishes, the most it can: wait until "
+                + "some of them have ended, or connect another client.")
+    }
+
     /// Gives the activity this stream.
     func bind(_ id: StreamID, _ activity: Activity) {
         unbind(activity)
@@ -117,10 +133,6 @@ final class ClientLoop {
         streams[id.value] = nil
         activity.stream = nil
         if recent === activity { recent = nil }
-        if activity.isProbe {
-            probes.ended()
-            startProbes()
-        }
     }
 
     /// The activity has ended. Anything that the broker still sends for it is ignored.
@@ -226,7 +238,6 @@ final class ClientLoop {
         link = nil
         question = nil
         closing = nil
-        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         let left = hasBeenConnected && !error.refusesCredentials ? backoff.next(using: &random) : nil
@@ -250,7 +261,6 @@ final class ClientLoop {
             activity.close(error)
         }
         activities.removeAll()
-        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         link?.finish()
@@ -294,6 +304,7 @@ final class ClientLoop {
         switch event {
         case .completed(question, _, _): answered()
         case .failed(question, let error): answered(with: error)
+        case .opened(let id, let position): activity(id)?.opened(position, self)
         case .message(let id, let message): activity(id)?.receive(message, self)
         case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)

@@ -174,7 +174,7 @@ final class BenchPublisher {
                     throw ClientError(.rejected, "The broker takes no more messages on a channel.")
                 }
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .pong, .message: break
+            case .opened, .pong, .message: break
             }
         }
         try connection.flush(&poller)
