@@ -1,16 +1,16 @@
-"""A minimal grpcio server of forebay.v1.PubSub.Subscribe, which `make bench` measures beside the broker.
+"""A minimal grpcio server of forebay.v1.PubSub.Subscribe, which `make bench` measures for comparison with the broker.
 
-It does what a broker does at the least: what one publisher sends goes to every subscriber. The publisher is a TCP
-connection that carries payloads of one size and nothing else, so that taking them in costs next to nothing. A response
-is made once for all subscribers; grpcio serialises and sends it for each of them. A subscriber's demand is not looked
-at, and nothing is kept beyond what the slowest has to get yet.
+It does the minimum that a broker does: every message of one publisher goes to every subscriber. The publisher is a TCP
+connection that carries only payloads of one size, so that reading them costs next to nothing. A response is built once
+for all subscribers; grpcio serialises and sends it for each of them. Demand is ignored, and only messages that the
+slowest subscriber has yet to receive are kept.
 
     python grpcio_server.py PORT PUBLISHER_PORT PAYLOAD [PER_RESPONSE [PROTO_ROOT]]
     python grpcio_server.py --version
 
-PER_RESPONSE: the most messages in one response; the natural server sends each as it comes, in a response of its own.
-It is of asyncio because that is the faster kind here: with threads, one for each subscriber, the same took a quarter
-more CPU time.
+PER_RESPONSE is the maximum number of messages in one response; a typical server sends each message in its own response
+as it arrives. The server uses asyncio because that is faster here: with a thread per subscriber it took a quarter more
+CPU time.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-# Before grpc is imported: what it says at the start is no failure.
+# Set before grpc is imported: its start-up messages are not errors.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
@@ -28,7 +28,7 @@ EPOCH = 1
 
 
 class Topic:
-    """What was published and some subscriber has to get yet."""
+    """Published messages that some subscriber has yet to receive."""
 
     def __init__(self, messages, per_response: int):
         self.messages = messages

@@ -1,4 +1,4 @@
-// Assembly: how a crowd comes, some of it with each step.
+// Assembly: how a crowd is built up, a part with each step.
 
 import Core
 
@@ -11,10 +11,10 @@ struct Assembly {
     private var count = 0
     private var peers: [Peer] = []
 
-    /// Of the streams of one connection, or of the messages of one read.
+    /// The streams of one connection, or the messages of one read.
     private static let batch = 1000
     private static let batchOfCalls = 100
-    /// A topic that has nothing to do with what is counted.
+    /// A topic unrelated to what is counted.
     private static let other = "other"
 
     init(_ crowd: Crowd, _ size: Int, loop: Loop, actor: Peer, firstStream: UInt32) {
@@ -25,7 +25,7 @@ struct Assembly {
         nextStream = firstStream
     }
 
-    /// Everybody may do everything, and the users are told from each other by certificates.
+    /// Everybody has all permissions; users are distinguished by certificates.
     static func access(_ size: Int) -> AccessTable {
         AccessTable(
             users: (0..<size).map { AccessTable.User(name: user($0), certificate: user($0), permissions: .all) },
@@ -34,7 +34,7 @@ struct Assembly {
 
     private static func user(_ index: Int) -> String { "user\(index)" }
 
-    /// False: all of them are there.
+    /// Returns false once the crowd is complete.
     mutating func advance() throws(Fault) -> Bool {
         guard count < size else { return false }
         switch crowd {
@@ -64,7 +64,7 @@ struct Assembly {
         return true
     }
 
-    /// What `$SYS.topic.info` must tell when all are there, and of which topic; nil where it tells nothing of them.
+    /// The figure of `$SYS.topic.info` that shows that all are there, and the topic; nil if no figure does.
     var expected: (topic: String, figure: String)? {
         switch crowd {
         case .subscribers, .unasked, .block, .full: (CostRun.topic, "subscriptions")
@@ -75,7 +75,7 @@ struct Assembly {
         }
     }
 
-    /// Subscriptions that came.
+    /// The number of subscriptions made.
     var subscriptions: Int {
         switch crowd {
         case .subscribers, .unasked, .block, .full, .topics, .fullTopics, .streams, .calls, .sessions: count
@@ -92,7 +92,7 @@ struct Assembly {
         }
     }
 
-    // MARK: Who comes
+    // MARK: Members
 
     /// A connection with streams.
     private mutating func streams(_ add: (UInt32, Frames) throws(Fault) -> Void) throws(Fault) {
@@ -101,9 +101,9 @@ struct Assembly {
         frames.setup()
         for index in 0..<Assembly.batch { try add(Assembly.stream(index), frames) }
         try step(frames, peer)
-        // Who is refused hears of it.
+        // A refused request gets a response.
         let isSilent = crowd != .channels && crowd != .waiting
-        guard peer.taken == 0 || !isSilent else { throw Fault(message: "some of the crowd were refused") }
+        guard peer.taken == 0 || !isSilent else { throw Fault(message: "part of the crowd was refused") }
         peers.append(peer)
         count += Assembly.batch
     }

@@ -53,7 +53,7 @@ enum Budget {
     }
 }
 
-/// The scenario did not go as it must, so that its figures mean nothing.
+/// The scenario did not proceed as expected, so its figures are meaningless.
 struct Fault: Error {
     var message: String
 }

@@ -1,6 +1,6 @@
-// CostRun: what each operation costs beside a crowd. The crowd comes, and all is made ready, before callgrind
-// instruments anything. Then each operation is done a few times, and each time is counted by itself: of those the least
-// counts, so that a table that has just grown does not matter.
+// CostRun: what each operation costs next to a crowd. The crowd and everything else is set up before callgrind
+// instruments anything. Then each operation is done a few times, and each time is counted separately: the minimum
+// counts, so that growth of a table does not matter.
 
 import CAllocations
 import Core
@@ -11,22 +11,22 @@ final class CostRun {
     private let size: Int
     private let loop: Loop
     private var limits: Limits
-    /// Who makes the requests, and who has the streams that are cancelled, cut off and asked for.
+    /// The peer that makes the requests and owns the streams that are cancelled, cut off and requested from.
     private let actor: Peer
     private var nextStream: UInt32 = 1
     private var counts: [(operation: Operation, units: Int)] = []
-    /// Streams and connections that are there before counting begins.
+    /// Streams and connections opened before counting begins.
     private var idle = Streams()
     private var doomed: [Peer] = []
 
-    /// Of the actor.
+    /// Streams of the actor.
     private struct Streams {
         /// With overflow=block: the second of each pair.
         var waiting: (plain: [UInt32], block: [UInt32]) = ([], [])
         var leaving: (plain: [UInt32], block: [UInt32]) = ([], [])
         var channels: [UInt32] = []
         var channel: UInt32 = 0
-        /// Subscriptions to be cut off, by what the broker calls them.
+        /// The broker's ids of subscriptions to be cut off.
         var cut: [Int] = []
     }
 
@@ -34,8 +34,8 @@ final class CostRun {
     static let blocking = topic + "?overflow=block&buffer=1000000"
     /// How often each operation is done.
     private static let repetitions = 3
-    /// Nanoseconds of processor time that one repetition may take if others are to follow, and that preparations may
-    /// take.
+    /// Nanoseconds of processor time: the limit for a repetition if others are to follow, and the limit for the
+    /// preparations.
     private static let patience: UInt64 = 5_000_000_000
     private static let longest: UInt64 = 60_000_000_000
 
@@ -51,7 +51,7 @@ final class CostRun {
         try step(frames, actor)
     }
 
-    /// Nothing but the crowd is near a limit.
+    /// Only the crowd is near a limit.
     private static func limits(_ size: Int) -> Limits {
         var limits = Limits()
         limits.connections = 2 * size + 1000
@@ -71,9 +71,9 @@ final class CostRun {
         return limits
     }
 
-    // MARK: Course
+    // MARK: Run
 
-    /// Returns how many units each count is of, in the order of the counts.
+    /// Returns the number of units for each count, in order.
     func count() throws(Fault) -> [(operation: Operation, units: Int)] {
         try prepare()
         instructions_begin()
@@ -90,7 +90,7 @@ final class CostRun {
         try repeated(.publish) { _ in .fire(self.stream(), CostRun.topic) }
         let isTaken = actor.taken - before >= CostRun.repetitions * Frames.delivered
         guard isTaken || crowd == .full || crowd == .waiting else {
-            throw Fault(message: "what was published did not arrive")
+            throw Fault(message: "a published message did not arrive")
         }
         try repeated(.item) { _ in .item(self.idle.channel) }
         try repeated(.acknowledge) { _ in .ask(self.stream(), CostRun.topic) }
@@ -100,7 +100,7 @@ final class CostRun {
         return counts
     }
 
-    /// A second in quarters, or fewer of them where one takes long.
+    /// A second in quarters, or fewer of them if one takes long.
     private func tick() throws(Fault) {
         for _ in 0..<4 {
             let began = CostRun.clock()
@@ -132,7 +132,7 @@ final class CostRun {
                 self.loop.arrived(bytes, from: self.actor)
                 try self.loop.run()
             }
-            // Among those who are full the channel's credit is to be used up, whatever that takes.
+            // With full subscriptions the channel's credit must be used up, however long that takes.
             if CostRun.clock() - began > CostRun.patience, crowd != .full { return }
         }
     }
@@ -144,7 +144,7 @@ final class CostRun {
         counts.append((operation, units(operation)))
     }
 
-    /// What is delivered to all, or counted for all, is told for each.
+    /// Work that is delivered to or counted for all members is reported per member.
     private func units(_ operation: Operation) -> Int {
         switch (crowd, operation) {
         // A channel opens with a message.
@@ -160,13 +160,13 @@ final class CostRun {
 
     private func prepare() throws(Fault) {
         let began = CostRun.clock()
-        // Those of the actor come first, so that they have credit whatever is left for the crowd.
+        // The actor's channels come first, so that they have credit whatever is left for the crowd.
         try openStreams()
         let last = try lastSubscription()
         var assembly = Assembly(crowd, size, loop: loop, actor: actor, firstStream: nextStream)
         while try assembly.advance() {
             if CostRun.clock() - began > CostRun.longest {
-                throw Fault(message: "\(size) \(crowd.rawValue) did not come within a minute of processor time")
+                throw Fault(message: "\(size) \(crowd.rawValue) took more than a minute of processor time")
             }
         }
         nextStream = assembly.nextStream
@@ -203,7 +203,7 @@ final class CostRun {
         return id
     }
 
-    /// The numbers of subscriptions go up by one: those of the last ones follow that of the last one before the crowd.
+    /// Subscription ids increase by one: the ids of the new ones follow the last one before the crowd.
     private func comeToBeCut(_ assembly: Assembly, behind last: Int) throws(Fault) {
         let frames = Frames()
         for index in 0..<CostRun.repetitions {
@@ -213,10 +213,10 @@ final class CostRun {
         try step(frames, actor)
     }
 
-    /// The number of the subscription that came last.
+    /// The id of the latest subscription.
     private func lastSubscription() throws(Fault) -> Int {
         let rows = try answers { (frames) throws(Fault) in try frames.subscribe(self.stream(), "$SYS.subscriptions") }
-        guard let last = rows.numbers(behind: "\"id\":").max() else { throw Fault(message: "nothing is listed") }
+        guard let last = rows.numbers(behind: "\"id\":").max() else { throw Fault(message: "the list is empty") }
         return last
     }
 
@@ -226,11 +226,11 @@ final class CostRun {
             try frames.ask(self.stream(), "$SYS.topic.info?name=\(topic)")
         }
         guard let count = info.numbers(behind: "\"\(figure)\":").first, count >= size else {
-            throw Fault(message: "not all of the crowd are there: \(info)")
+            throw Fault(message: "the crowd is incomplete: \(info)")
         }
     }
 
-    /// What the actor is told.
+    /// The response that the actor receives.
     private func answers(_ ask: (Frames) throws(Fault) -> Void) throws(Fault) -> String {
         let frames = Frames()
         try ask(frames)
@@ -241,7 +241,7 @@ final class CostRun {
         return String(decoding: actor.heard, as: UTF8.self)
     }
 
-    /// Those for whom a message waits.
+    /// Subscriptions for which a message waits.
     private func comeForWaiting() throws(Fault) {
         let frames = Frames()
         for _ in 0..<CostRun.repetitions {
@@ -285,7 +285,7 @@ final class CostRun {
 }
 
 extension String {
-    /// The number that stands behind each `sign`.
+    /// The number after each `sign`.
     func numbers(behind sign: String) -> [Int] {
         var found: [Int] = []
         var rest = self[...]

@@ -1,30 +1,30 @@
-// Crowd: what there may be many of beside an operation, and the operations whose cost must not grow with it.
+// Crowd: the quantities that an operation is measured against, and the operations whose cost must not grow with them.
 
-/// What a broker is full of while operations are counted. The topic is the one that they are about.
+/// What the broker is full of while operations are counted. "The topic" is the one they operate on.
 enum Crowd: String, CaseIterable {
-    /// Of the topic: they read, and have all credit.
+    /// Subscribers of the topic that read, with unlimited credit.
     case subscribers
-    /// Of the topic, without credit: messages wait for them until they are dropped.
+    /// Subscribers of the topic without credit: messages wait for them until they are dropped.
     case unasked
-    /// Of the topic, with overflow=block: they read, and have all credit.
+    /// Subscribers of the topic with overflow=block that read, with unlimited credit.
     case block
-    /// Of the topic, with overflow=block: a message waits for each, and there is room for none.
+    /// Subscribers of the topic with overflow=block, each with one waiting message and a full buffer.
     case full
     /// Other topics, one subscription each.
     case topics
-    /// Other topics, with one subscription each that is full.
+    /// Other topics, with one full subscription each.
     case fullTopics = "full-topics"
-    /// Of publishers of the topic who publish nothing.
+    /// Channels of publishers of the topic that publish nothing.
     case channels
-    /// Of publishers of the topic, who are one user and wait until it may publish more.
+    /// Channels of publishers of the topic that belong to one user and wait for its rate limit.
     case waiting
     /// Subscriptions of another topic, on the connection that makes the requests.
     case streams
     /// Subscriptions of another topic over gRPC, 100 on a connection.
     case calls
-    /// They have asked for nothing.
+    /// Idle connections.
     case connections
-    /// Connections without a socket that may be resumed, with a subscription of another topic each.
+    /// Resumable connections without a socket, each with a subscription of another topic.
     case sessions
     /// One connection each.
     case users
@@ -51,12 +51,12 @@ enum Crowd: String, CaseIterable {
     }
 }
 
-/// What is counted. Each is one turn of the loop, but for ticks.
+/// What is counted. Each is one turn of the loop, except ticks.
 enum Operation: String, CaseIterable {
-    /// REQUEST_STREAM, the topic having messages or not.
+    /// REQUEST_STREAM, whether or not the topic has messages.
     case join
     case joinBlock = "join-block"
-    /// REQUEST_N of a subscription for which a message waits; of the one that holds publishers back, for `block`.
+    /// REQUEST_N of a subscription with a waiting message; for `block`, of the one that holds publishers back.
     case request
     case requestBlock = "request-block"
     /// CANCEL of a subscription.
@@ -67,7 +67,7 @@ enum Operation: String, CaseIterable {
     /// REQUEST_CHANNEL, and CANCEL of it.
     case open
     case cancel
-    /// A fire publish, an item of a channel, and a publish that is answered.
+    /// A fire-and-forget publish, an item of a channel, and an acknowledged publish.
     case publish
     case item
     case acknowledge

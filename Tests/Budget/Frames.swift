@@ -1,9 +1,9 @@
-// Frames: what clients of RSocket send, gathered to be read at once.
+// Frames: what RSocket clients send, collected to be read at once.
 
 import Bytes
 import RSocket
 
-/// What a client asks of the broker, on a stream.
+/// A client's request to the broker, on a stream.
 enum Request {
     case subscribe(UInt32, String)
     case request(UInt32)
@@ -17,7 +17,7 @@ enum Request {
 final class Frames {
     private var out = ByteBuffer()
 
-    /// Bytes that stay in memory for good.
+    /// Bytes that stay in memory permanently.
     var bytes: UnsafeRawBufferPointer { Run.lasting { $0.append(out.readable) } }
 
     func setup(resumeToken: [UInt8]? = nil) {

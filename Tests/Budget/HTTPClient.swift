@@ -1,5 +1,5 @@
-// HTTPClient: what clients of HTTP/2 send, as bytes: a gRPC subscription, and POSTs that publish. Their header sections
-// are compressed as those of real clients are: a later request refers to the fields of the first.
+// HTTPClient: what HTTP/2 clients send, as bytes: a gRPC subscription, and POSTs that publish. Their header sections
+// are compressed like those of real clients: later requests refer to the fields of the first.
 
 import HTTP2Frames
 
@@ -8,7 +8,7 @@ enum HTTPClient {
     static let opening =
         preface + settings((4, 0x7fff_ffff)) + windowUpdate(0, 0x7fff_ffff - 65_535)
 
-    /// A call of Subscribe with all credit; with `isBlock` nothing is dropped.
+    /// A Subscribe call with unlimited credit; with `isBlock` nothing is dropped.
     static func subscribe(_ topic: String, stream: UInt32 = 1, isBlock: Bool = true) -> [UInt8] {
         let head = [
             (":method", "POST"), (":scheme", "http"), (":path", "/forebay.v1.PubSub/Subscribe"),
@@ -27,24 +27,24 @@ enum HTTPClient {
             + data(stream, payload, end: true)
     }
 
-    /// Literals that are remembered (RFC 7541, 6.2.1).
+    /// Literals with indexing (RFC 7541, 6.2.1).
     private static func first(_ topic: String) -> [UInt8] {
         let path = "/v1/topics/\(topic)/messages"
         return [0x83, 0x86, 0x44] + text(path) + [0x41] + text("127.0.0.1:7691") + [0x7a] + text("budget")
     }
 
-    /// `:method: POST`, `:scheme: http`, and what `first` put into the table.
+    /// `:method: POST`, `:scheme: http`, and the entries that `first` added to the table.
     private static let later: [UInt8] = [0x83, 0x86, 0x80 | 64, 0x80 | 63, 0x80 | 62]
 
     private static func text(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
 
-    /// Bytes of a response's entry for a message, its timestamp being of our time.
+    /// Bytes of a response's entry for a message with a current timestamp.
     static func entry(sequence: UInt64, payload: Int) -> Int {
         let body =
             Proto.field(1, sequence).count + 1 + Proto.varint(UInt64(payload)).count + payload + 1 + 9
         return 1 + Proto.varint(UInt64(body)).count + body
     }
 
-    /// More than a response takes beside its entries, with the frames around it.
+    /// An upper bound for the rest of a response, including frame headers.
     static let responseOverhead = 128
 }

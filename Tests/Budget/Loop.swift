@@ -1,9 +1,9 @@
-// Loop: turns without sockets, clock and threads, in the order that the server's loop keeps to.
+// Loop: turns without sockets, clock and threads, in the order of the server's loop.
 
 import Bytes
 import Core
 
-/// A connection, with what its peer sends and how much its socket took.
+/// A connection, with its peer's input and the bytes its socket has taken.
 final class Peer {
     let shard: Int
     let id: ConnectionID
@@ -11,11 +11,11 @@ final class Peer {
     fileprivate var unread = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Bytes taken.
     fileprivate(set) var taken = 0
-    /// The socket takes nothing.
+    /// The socket accepts nothing.
     var isStalled = false
     /// What it was sent while the loop `hears`.
     var heard: [UInt8] = []
-    /// Asks for messages again when half of those asked for are used.
+    /// Requests more messages when half of the credit is used.
     var refill: Refill?
 
     init(shard: Int, id: ConnectionID) {
@@ -26,7 +26,7 @@ final class Peer {
 
 /// A subscriber's credit window.
 struct Refill {
-    /// Bytes of half a window of messages.
+    /// Half a window of messages, in bytes.
     private let half: Int
     private let halfCount: Int
     private var unrefilled = 0
@@ -34,7 +34,7 @@ struct Refill {
     private let request: UnsafeMutableRawBufferPointer
 
     /// - Parameters:
-    ///   - request: a REQUEST_N of the stream, which stays in memory for good.
+    ///   - request: a REQUEST_N of the stream, which stays in memory permanently.
     ///   - frame: bytes of one message.
     init(window: Int, frame: Int, request: UnsafeMutableRawBufferPointer) {
         halfCount = window / 2
@@ -42,7 +42,7 @@ struct Refill {
         self.request = request
     }
 
-    /// The subscriber read `count` bytes. Returns what it asks for now, if it does.
+    /// The subscriber has read `count` bytes. Returns its next request, if one is due.
     mutating func took(_ count: Int) -> UnsafeRawBufferPointer? {
         unrefilled += count
         guard unrefilled >= half else { return nil }
@@ -57,11 +57,11 @@ struct Refill {
 final class Loop {
     private(set) var shards: [Shard] = []
     private(set) var peers: [[Peer]]
-    /// What peers are sent is kept.
+    /// Whether the output to peers is kept.
     var hears = false
     private let memory: MemoryBudget
     private var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
-    /// By shard: who has something to read, and what other shards sent.
+    /// By shard: peers with input, and messages from other shards.
     private var ready: [[Peer]]
     private var inboxes: [[[ShardMessage]]]
     // Emptied and reused, as in the real loop.
@@ -84,7 +84,7 @@ final class Loop {
 
     deinit { pieces.deallocate() }
 
-    /// - Parameter certificate: that of the peer's TLS, if it speaks TLS.
+    /// - Parameter certificate: the peer's TLS certificate, if it uses TLS.
     func connect(shard: Int, wireProtocol: WireProtocol = .rsocket, certificate: String? = nil) throws(Fault) -> Peer {
         guard
             let id = shards[shard].open(
@@ -134,13 +134,13 @@ final class Loop {
         }
     }
 
-    /// The peer's bytes, at most one read of them, are there to be read. They must stay until `run` returns.
+    /// The peer's bytes, at most one read, are ready. They must stay in memory until `run` returns.
     func arrived(_ bytes: UnsafeRawBufferPointer, from peer: Peer) {
         peer.unread = bytes
         ready[peer.shard].append(peer)
     }
 
-    /// Turns until there is nothing left to do.
+    /// Runs turns until nothing is left to do.
     func run() throws(Fault) {
         var busy = true
         while busy {
@@ -154,7 +154,7 @@ final class Loop {
         guard !ready[index].isEmpty || !inboxes[index].isEmpty || !shard.effects.flush.isEmpty || shard.hasWork else {
             return false
         }
-        // Less than a tick in all, so that no timer is due.
+        // Less than a tick in total, so that no timer is due.
         now.monotonic += 1000
         now.wall += 1000
         Turn(self, index).turn()
@@ -186,13 +186,13 @@ final class Loop {
 
         func readInbox() { loop.takeMail(index) }
         func adoptSockets() {}
-        /// Nothing is to be carried out: `turn` sees to that.
+        /// `turn` carries out effects.
         func carryOut() {}
         func post(_ batch: [ShardMessage], to shard: Int) { loop.inboxes[shard].append(batch) }
         func writeOutput() { loop.flush(index, self) }
     }
 
-    /// Carries out what an engine has effected between turns.
+    /// Carries out an engine's effects between turns.
     private func settle(_ index: Int) throws(Fault) {
         let turn = Turn(self, index)
         turn.postMail()
@@ -204,7 +204,7 @@ final class Loop {
     private func expectNoneClosed(_ index: Int) throws(Fault) {
         let shard = shards[index]
         guard shard.effects.close.isEmpty, shard.effects.reading.isEmpty else {
-            throw Fault(message: "a connection was closed, or read no more")
+            throw Fault(message: "a connection was closed or no longer read")
         }
         shard.effects.log.removeAll(keepingCapacity: true)
     }

@@ -1,4 +1,4 @@
-// Publisher: a connection whose reads lie ready as bytes, so that making them is not counted.
+// Publisher: a connection whose input is prepared in advance, so that making it is not counted.
 
 import Bytes
 import Core
@@ -6,23 +6,23 @@ import RSocket
 
 final class Publisher {
     let peer: Peer
-    /// Messages that the broker has read whole.
+    /// Messages that the broker has read completely.
     private(set) var published = 0
     private let scenario: Scenario
     private let reads: Int
 
-    // A channel's items, one like the other: a read begins within the first of them.
+    // A channel's items, all alike: a read begins within the first of them.
     private var items = Run.nothing
     private var frame = 1
     private var quantum = 0
     private var begun = 0
 
-    /// Single publishes, read by read, each on a stream of its own.
+    /// Single publishes, read by read, each on a separate stream.
     private var requests: [UnsafeRawBufferPointer] = []
     private var next = 0
     private var perRead = 0
 
-    /// - Parameter reads: how many it will send.
+    /// - Parameter reads: the number of reads that it will send.
     init(_ peer: Peer, _ scenario: Scenario, reads: Int) {
         self.peer = peer
         self.scenario = scenario

@@ -1,4 +1,4 @@
-// Run: a scenario from the first connection to its figures.
+// Run: a scenario from its first connection to its figures.
 
 import Bytes
 import CAllocations
@@ -15,7 +15,7 @@ final class Run {
 
     /// Bytes of a KEEPALIVE without data.
     private static let keepaliveSize = 17
-    /// What the broker puts before a message with `meta=on`: its MIME type and 32 bytes of figures, each with a length.
+    /// The broker's metadata entry with `meta=on`: its MIME type and 32 bytes of figures, each with a length.
     private static let ownEntry = 1 + "application/vnd.forebay.message".utf8.count + 3 + 32
 
     init(_ scenario: Scenario) throws(Fault) {
@@ -24,7 +24,7 @@ final class Run {
         keepalive = Run.lasting {
             FrameWriter.keepalive(respond: true, position: 0, data: Run.nothing, into: &$0)
         }
-        // Dealt out to the shards in turn, as connections are.
+        // Assigned to the shards in turn, like connections.
         for index in 0..<scenario.topics * (scenario.subscribers + scenario.stalled) {
             try subscribe(index)
         }
@@ -37,7 +37,7 @@ final class Run {
         }
     }
 
-    /// Goes through the rounds and tells how many units the counted ones came to, and their allocations.
+    /// Runs all rounds and returns the number of units in the counted ones, and their allocations.
     func count() throws(Fault) -> (units: Int, allocations: Int) {
         for _ in 0..<scenario.warmUp { try round() }
         let taken = subscribers.map(\.taken)
@@ -73,19 +73,20 @@ final class Run {
         try loop.run()
     }
 
-    /// Every subscriber that reads took every message, and every publisher was answered, unless it wants none.
+    /// Checks that every reading subscriber took every message, and that every publisher was answered, unless it wants
+    /// no response.
     private func check(messages: Int, taken: [Int], answered: [Int]) throws(Fault) -> Int {
         let expected = expected(messages / scenario.topics)
         for (peer, bytes) in zip(subscribers, taken) where !(peer.isStalled ? 0...0 : expected).contains(bytes) {
-            throw Fault(message: "a subscriber took \(bytes) bytes where \(expected) were expected")
+            throw Fault(message: "a subscriber took \(bytes) bytes instead of \(expected)")
         }
         var isAnswered = true
         if case .fired = scenario.source { isAnswered = false }
-        // Few messages use too little of a channel's credit for it to be granted more.
+        // With few messages too little of a channel's credit is used for another grant.
         var isTooFew = false
         if case .channels = scenario.source { isTooFew = messages < Limits().grant }
         for bytes in answered where messages > 0 && !isTooFew && (bytes > 0) != isAnswered {
-            throw Fault(message: isAnswered ? "a publisher was not answered" : "a fire publish was answered")
+            throw Fault(message: isAnswered ? "a publisher was not answered" : "a fire-and-forget publish was answered")
         }
         switch scenario.unit {
         case .delivery: return messages / scenario.topics * scenario.subscribers * scenario.topics
@@ -94,7 +95,7 @@ final class Run {
         }
     }
 
-    /// Bytes that a subscriber takes of so many messages, which are the last of those published.
+    /// The bytes of the last `messages` messages, as a subscriber takes them.
     private func expected(_ messages: Int) -> ClosedRange<Int> {
         if case .keepalives = scenario.source {
             let bytes = scenario.rounds * Run.keepaliveSize
@@ -113,7 +114,7 @@ final class Run {
         return bytes...(bytes + scenario.rounds * Run.responses * HTTPClient.responseOverhead)
     }
 
-    /// At most so many responses tell the messages of one read.
+    /// The maximum number of responses for the messages of one read.
     private static let responses = 5
 
     // MARK: Connections
@@ -205,7 +206,7 @@ final class Run {
         return out
     }
 
-    /// Bytes that stay in memory for good.
+    /// Bytes that stay in memory permanently.
     static func lasting(_ write: (inout ByteBuffer) -> Void) -> UnsafeRawBufferPointer {
         var out = ByteBuffer()
         write(&out)

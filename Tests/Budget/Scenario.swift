@@ -1,33 +1,33 @@
-// Scenario: what the engine is put through.
+// Scenario: a workload for the engine.
 
 struct Scenario {
-    /// What a figure is told for.
+    /// The unit of a figure.
     enum Unit: String {
-        /// A message that a subscriber's socket took.
+        /// A message accepted by a subscriber's socket.
         case delivery
-        /// A message that a publisher sent, whatever became of it.
+        /// A message that a publisher sent, whatever its outcome.
         case message
         case keepalive
     }
 
-    /// How much one read brings of each publisher.
+    /// How much of each publisher's input one read brings.
     enum Read {
         case messages(Int)
-        /// All that the loop reads at a time, which cuts the last frame.
+        /// As much as the loop reads at a time, which splits the last frame.
         case quantum
     }
 
     /// What is read.
     enum Source {
-        /// One publisher for each topic, on a channel under the broker's credits.
+        /// One publisher per topic, on a channel under the broker's credit.
         case channels(Read)
-        /// One publisher for each topic, of so many acknowledged publishes a read.
+        /// One publisher per topic, with that many acknowledged publishes per read.
         case acknowledged(Int)
-        /// The same of fire publishes.
+        /// The same with fire-and-forget publishes.
         case fired(Int)
-        /// The same of POSTs over HTTP/2.
+        /// The same with POSTs over HTTP/2.
         case posted(Int)
-        /// A KEEPALIVE of each subscriber, all of them in one turn.
+        /// A KEEPALIVE from each subscriber, all of them in one turn.
         case keepalives
     }
 
@@ -37,26 +37,26 @@ struct Scenario {
     var source = Source.channels(.messages(100))
     var shards = 1
     var topics = 1
-    /// Of each topic, one connection each.
+    /// Per topic, one connection each.
     var subscribers = 1
-    /// More subscribers of each topic, whose sockets take nothing.
+    /// Further subscribers per topic, whose sockets accept nothing.
     var stalled = 0
     var payload = 128
-    /// Messages asked for at a time, refilled when half are used; nil asks for all.
+    /// Messages requested at a time, refilled when half are used; nil requests all.
     var window: Int?
-    /// Each subscriber has another stream id, and none the common one.
+    /// Each subscriber has a different stream id, and none the common one.
     var ownStreams = false
     /// The options of a subscriber's route.
     var options = Scenario.unlimited
     var hasMetadata = false
-    /// Subscribers speak gRPC.
+    /// Subscribers use gRPC.
     var isGRPC = false
-    /// Reads of each publisher: so many before counting begins, until everything has grown to its size, and then so
-    /// many that are counted.
+    /// Reads per publisher: first those before counting begins, until everything has grown to its size, then those that
+    /// are counted.
     var warmUp = 50
     var rounds: Int
 
-    /// Nothing is dropped: publishers are held back before it would be.
+    /// Nothing is dropped: publishers are held back first.
     static let unlimited = "overflow=block&buffer=1000000"
 }
 

@@ -1,5 +1,6 @@
-// A machine without open files: loaded before a program (LD_PRELOAD), it has `accept4` fail with ENFILE as often as the
-// file of $ACCEPT_FAILURES says, as a 64-bit integer, which it counts down.
+// Simulates a machine without free file descriptors. Loaded into a program by LD_PRELOAD, it makes `accept4` fail with
+// ENFILE. The file named by $ACCEPT_FAILURES holds the number of failures left as a 64-bit integer, which is counted
+// down.
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,6 @@
-"""Users of a broker under test: its configuration, and what they do over each protocol.
+"""Users of a broker under test: their configuration, and what they do over each protocol.
 
-Every way of doing something returns None if it was allowed, and else how it was refused.
+Each action returns None if it was allowed, or the reason for which it was refused.
 """
 
 import base64
@@ -37,7 +37,7 @@ def token_hash(token: str) -> str:
 
 
 def password_hash(forebayd: str, password: str) -> str:
-    """By forebayd itself."""
+    """The hash of a password, made by forebayd itself."""
     done = subprocess.run([forebayd, "--hash-password"], input=password.encode() + b"\n", timeout=30,
                           capture_output=True,
                           env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
@@ -46,18 +46,18 @@ def password_hash(forebayd: str, password: str) -> str:
 
 
 def write(folder, settings: dict):
-    """A configuration file. JSON is YAML."""
+    """Writes a configuration file. JSON is valid YAML."""
     path = folder / "forebayd.yaml"
     path.write_text(json.dumps(settings, indent=1))
     return path
 
 
 class Rejected(Exception):
-    """The broker does not let somebody in."""
+    """The broker refused a login."""
 
 
 def rsocket(broker, entry: bytes | None, **options) -> Peer:
-    """A connection that was let in, or `Rejected`."""
+    """An RSocket connection whose login was accepted. Raises `Rejected` otherwise."""
     peer = Peer(broker.address, metadata=entry, **options)
     stream = peer.call("$SYS.info")
     try:
@@ -70,7 +70,7 @@ def rsocket(broker, entry: bytes | None, **options) -> Peer:
 
 
 class Calls:
-    """The broker's gRPC services, with an `authorization` in every call."""
+    """The broker's gRPC services, with `authorization` metadata on every call."""
 
     def __init__(self, broker, authorization: str | None = None):
         self.channel = grpc.insecure_channel("%s:%d" % broker.http)
@@ -84,7 +84,7 @@ class Calls:
         self.channel.close()
 
     def refusal(self, call) -> grpc.StatusCode | None:
-        """Of `call(metadata)`, which is one call or the first answer of a stream."""
+        """The status of `call(metadata)`: of the whole call, or of a stream up to its first response."""
         try:
             call(dict(metadata=self.metadata, timeout=20))
         except grpc.RpcError as error:
@@ -93,7 +93,7 @@ class Calls:
 
 
 def refused(action) -> str | None:
-    """How an RSocket request was refused."""
+    """The reason for which an RSocket request was refused."""
     try:
         ended = action()
     except StreamError as error:

@@ -1,4 +1,4 @@
-"""A client of the admin listener, over TLS where that speaks it."""
+"""A client of the admin listener. It uses TLS if the listener does."""
 
 import time
 
@@ -37,7 +37,7 @@ class Admin:
         return self(path, "POST", headers={"content-type": "application/json", **headers})
 
     def metrics(self, query="") -> dict[str, float]:
-        """Values by sample."""
+        """Metrics by sample."""
         text = self("metrics" + query).text
         return {sample: float(value) for sample, value in
                 (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}

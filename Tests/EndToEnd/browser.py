@@ -1,7 +1,8 @@
-"""A headless Chromium that shows pages of the test, and what stands between it and the broker: a server that serves the
-pages and passes everything else on, byte by byte, so that to the browser both are one origin.
+"""A headless Chromium that shows the test's pages, and a server between it and the broker. The server serves the pages
+and forwards everything else byte by byte, so that the browser sees a single origin.
 
-A page tells what it sees by `tell`, which posts it to a second server. No part of the browser's debugging is used.
+A page reports what it sees by `tell`, which posts it to a second server. The browser's debugging interface is not
+used.
 """
 
 import http.server
@@ -18,7 +19,7 @@ import threading
 
 from common import DEADLINE
 
-# In a page's place: what it tells reaches the test in its order, some at a time.
+# A script for pages: reports reach the test in order, several at a time.
 TELL = """<!doctype html><meta charset="utf-8"><script>
 const waiting = [];
 let posting = false;
@@ -36,11 +37,11 @@ const tell = async (what) => {
 
 class Quiet(http.server.ThreadingHTTPServer):
     def handle_error(self, *_):
-        """A connection that its browser has cut is none."""
+        """A connection cut by the browser is not an error."""
 
 
 class Reports:
-    """Takes in what pages tell."""
+    """Receives the reports of pages."""
 
     def __init__(self):
         told = self._told = queue.Queue()
@@ -70,16 +71,16 @@ class Reports:
 
 
 class Passage:
-    """Serves `pages` and passes other requests on to the broker: to it goes whatever comes on a connection whose first
-    request is not for a page. Such connections for an event stream are cut after so many bytes of its body as `cuts`
-    say, in turn; after them they last. None: before the answer. Within its head is no place to cut: a browser takes
-    what came for all of it, and the rest of such an answer is an error to it for which it does not try again."""
+    """Serves `pages` and forwards other requests to the broker: all bytes of a connection whose first request is not
+    for a page. Event streams are cut after the numbers of body bytes in `cuts`, one number per connection; None cuts
+    before the response. Later connections are not cut. There is no cut within a response head: a browser takes a
+    truncated head for a complete one, and then reports an error and does not reconnect."""
 
     def __init__(self, broker, pages: dict[str, str], cuts=()):
         self.broker, self.pages, self.cuts = broker, pages, list(cuts)
-        pages["/favicon.ico"] = ""  # Or what the browser asks for it on may be used for an event stream after that.
-        self.resumed = []  # The Last-Event-ID of each request for an event stream, None where it has none.
-        self.lasting = 0  # How many of them are not cut.
+        pages["/favicon.ico"] = ""  # Else its connection may later carry an event stream.
+        self.resumed = []  # The Last-Event-ID of each request for an event stream, or None.
+        self.lasting = 0  # The number of streams that are not cut.
         self._sockets, self._lock = [], threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.origin = "http://127.0.0.1:%d" % self._listener.getsockname()[1]
@@ -155,7 +156,7 @@ class Passage:
         end(upstream)
 
     def _seen(self, request: bytes) -> bytes:
-        """Takes note of a request, which a browser sends at once."""
+        """Notes a request, which a browser sends in one piece."""
         lines = request.decode("latin-1").split("\r\n")
         fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
         if fields.get("accept") == "text/event-stream":
@@ -164,11 +165,11 @@ class Passage:
 
 
 def end(one: socket.socket):
-    """Both directions, at once; for whoever reads or writes it too."""
+    """Ends both directions at once, also for a thread that is reading or writing."""
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # It is over already.
+        pass  # Already closed.
     one.close()
 
 
@@ -178,7 +179,7 @@ class Browser:
     FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-extensions", "--disable-background-networking", "--disable-component-update",
              "--no-proxy-server",
-             "--remote-debugging-port=0"]  # The last, which nobody uses, keeps it from ending once the page is loaded.
+             "--remote-debugging-port=0"]  # Unused; keeps Chromium running after the load.
 
     def __init__(self, url: str):
         program = shutil.which("chromium")

@@ -1,7 +1,8 @@
-"""A client of the broker over `raw.Connection`: subscriptions, publishes, channels and control calls, each checked as
-it goes. A subscription fails its test the moment it receives more than it asked for, or anything after its end.
+"""An RSocket client of the broker, built on `raw.Connection`: subscriptions, publishes, channels and control calls,
+each checked as it proceeds. A subscription fails its test as soon as it receives more than it requested, or anything
+after its end.
 
-What is common to the transports is in `common.py`; what is here beyond it is RSocket's own.
+`common.py` holds what the transports share; this file adds what is specific to RSocket.
 """
 
 import itertools
@@ -18,7 +19,7 @@ KINDS = {raw.INVALID: Kind.INVALID, raw.REJECTED: Kind.REJECTED, raw.CANCELED: K
 
 
 def kind_of(frame: raw.Frame) -> Kind:
-    """What an ERROR on a stream means."""
+    """The meaning of an ERROR on a stream."""
     return KINDS.get(frame.code) or application(frame.text)
 
 
@@ -38,7 +39,7 @@ def message(frame: raw.Frame, meta: bool) -> Message:
 
 
 class Subscription(Stream):
-    """A REQUEST_STREAM of the broker's."""
+    """A REQUEST_STREAM to the broker."""
 
     def __init__(self, peer: "Peer", stream: int, n: int, meta: bool):
         super().__init__(n)
@@ -74,7 +75,7 @@ class Subscription(Stream):
 
 
 class Offer:
-    """A REQUEST_RESPONSE by which one message is published."""
+    """A REQUEST_RESPONSE that publishes one message."""
 
     def __init__(self, peer: "Peer", stream: int):
         self.peer, self.stream = peer, stream
@@ -90,14 +91,14 @@ class Offer:
 
 
 class Channel(Publishing):
-    """A REQUEST_CHANNEL of ours, by which messages are published under the broker's credits."""
+    """A REQUEST_CHANNEL that publishes messages under the broker's credit."""
 
     def __init__(self, peer: "Peer", stream: int, acks: int):
         super().__init__()
         self.peer, self.stream, self.asked = peer, stream, acks
 
     def force(self, data: bytes = b"", metadata=None, flags=N, last=False):
-        """Without regard to credit. `last` completes with this message."""
+        """Sends without regard to credit. `last` completes with this message."""
         self.sent += 1
         self.peer.send(raw.payload(self.stream, data, metadata, flags | (C if last else 0)))
 
@@ -118,7 +119,7 @@ class Channel(Publishing):
         return self.peer.pending(self.stream)
 
     def event(self, timeout=DEADLINE) -> str:
-        """Takes in the next frame and tells its kind: "grant", "ack", "end" or "cancel"."""
+        """Takes the next frame and returns its kind: "grant", "ack", "end" or "cancel"."""
         assert self.ended is None, f"channel {self.stream} has ended: {self.ended}"
         frame = self.peer.frame(self.stream, timeout)
         if frame.kind == raw.REQUEST_N:
@@ -135,15 +136,15 @@ class Channel(Publishing):
         if not frame.has(N):
             return "end"
         accepted = dict(raw.entries(frame.metadata or b"")).get(raw.ACCEPTED_MIME)
-        if accepted is None:  # A client whose requests have another form of metadata need not read composite metadata.
+        if accepted is None:  # A client with another form of request metadata need not read composite metadata.
             assert self.peer.mime != COMPOSITE, f"an acknowledgement without its count: {frame}"
         self.acknowledge((int(frame.text), None if accepted is None else struct.unpack(">Q", accepted[:8])[0]))
-        assert self.asked >= UNBOUNDED or len(self.acks) <= self.asked, f"more acknowledgements than asked: {self.acks}"
+        assert self.asked >= UNBOUNDED or len(self.acks) <= self.asked, f"more acks than credit: {self.acks}"
         return "ack"
 
 
 class Peer(Observer, raw.Connection):
-    """A client on a connection of its own, set up."""
+    """A client on its own connection, after set-up."""
 
     def __init__(self, address, mime=COMPOSITE, receive_buffer=None, **setup):
         super().__init__(address, receive_buffer)
@@ -152,7 +153,7 @@ class Peer(Observer, raw.Connection):
         self.send(raw.setup(mime, **setup))
 
     def route(self, path: str | bytes, *more: str, extra=()) -> bytes:
-        """A request's metadata in the form that this connection's set-up announced."""
+        """A request's metadata, in the form that this connection's set-up announced."""
         if self.mime == COMPOSITE:
             return raw.route(path, *more) + b"".join(raw.entry(*one) for one in extra)
         if self.mime == ROUTING:
@@ -176,7 +177,7 @@ class Peer(Observer, raw.Connection):
         frame = self.frame(stream, timeout)
         if frame.kind == ERROR:
             raise StreamError(kind_of(frame), frame.text, frame.code)
-        assert frame.kind == PAYLOAD and frame.has(C), f"not an answer: {frame}"
+        assert frame.kind == PAYLOAD and frame.has(C), f"not a response: {frame}"
         return frame
 
     def control(self, path: str, **arguments: str) -> dict:
@@ -185,7 +186,7 @@ class Peer(Observer, raw.Connection):
         return json.loads(frame.data or b"null")
 
     def listing(self, path: str) -> list[dict]:
-        """All that `$SYS.topics`, `$SYS.subscriptions` or `$SYS.connections` tell."""
+        """The rows of `$SYS.topics`, `$SYS.subscriptions` or `$SYS.connections`."""
         return [json.loads(one.data) for one in self.subscribe(path).rest()]
 
     def offer(self, topic: str, data: bytes, extra=()) -> Offer:
@@ -196,7 +197,7 @@ class Peer(Observer, raw.Connection):
         self.send(raw.request(raw.REQUEST_FNF, stream, data, self.route(topic, extra=extra)))
 
     def channel(self, path: str, first: bytes, acks=UNBOUNDED, complete=False, metadata=None) -> Channel:
-        """`complete`: with item 0, which is the only one."""
+        """Opens a channel. With `complete`, item 0 is the only one."""
         stream = next(self.ids)
         metadata = self.route(path) if metadata is None else metadata
         self.send(raw.request(raw.REQUEST_CHANNEL, stream, first, metadata, acks, C if complete else 0))

@@ -1,5 +1,5 @@
-// A clock that tests set: loaded before a program (LD_PRELOAD), it puts the seconds that $CLOCK_OFFSET's file holds, as
-// a 64-bit integer, upon the time of day. The clocks that nobody can set are left alone.
+// A clock that tests can set. Loaded into a program by LD_PRELOAD, it adds the seconds in the file named by
+// $CLOCK_OFFSET, a 64-bit integer, to the time of day. Clocks that cannot be set are unchanged.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

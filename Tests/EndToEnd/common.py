@@ -1,29 +1,29 @@
-"""What the tests of the broker's behaviour share over every transport: events, errors, what a client can look up.
+"""What tests of the broker's behaviour share over every transport: events, errors, and queries for clients.
 
-A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on a connection of its own. Both have
+A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on its own connection. Both have
 
     subscribe(path, n=, meta=)  a `Subscription`: request, cancel, event, take, data, end, rest, pending, nothing
-    offer(topic, data)          an acknowledged publish under way, an `Offer`: answered, sequence, cancel
+    offer(topic, data)          an acknowledged publish in progress, an `Offer`: answered, sequence, cancel
     publish, numbers            acknowledged publishes, waited for
     channel(path, first)        a `Channel`: send, force, complete, fail, cancel, event, pump, until, acknowledged, end
     control, listing            the control calls, by the names and with the fields that RSocket gives them
-    peer, end, close            the connection: its address as the broker tells it, its end by the broker, and by us
+    peer, end, close            the connection: its address as seen by the broker, its end by the broker, and by us
 
-and what `Observer` makes of these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
-Requests of one connection reach the broker in order over RSocket alone: a test that needs one before another waits
-for what the first does.
+and what `Observer` builds on these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
+Only RSocket delivers the requests of one connection to the broker in order: a test that needs this order waits for the
+effect of the first request.
 """
 
 import enum
 import time
 from dataclasses import dataclass, field
 
-DEADLINE = 10.0  # Seconds that anything expected may take; reached only when a test fails.
+DEADLINE = 10.0  # Seconds that any expected event may take; reached only when a test fails.
 UNBOUNDED = 0x7FFFFFFF
 
 
 class Kind(enum.Enum):
-    """What an error means, by whichever code its transport says it."""
+    """The meaning of an error, independent of the transport's code for it."""
 
     INVALID = "a bad name, option or demand"
     REJECTED = "not allowed, not there, beyond a limit, or the topic has ended"
@@ -34,14 +34,14 @@ class Kind(enum.Enum):
 
 
 def application(text: str) -> Kind:
-    """The kind of an error that its text tells."""
+    """The kind of an error, as identified by its text."""
     if text.startswith("overflow:"):
         return Kind.OVERFLOW
     return Kind.FAILED if text.startswith("topic failed:") else Kind.OTHER
 
 
 class StreamError(Exception):
-    """A request was answered by an error. `code` is the transport's own."""
+    """A request that was answered with an error. `code` is the transport's own."""
 
     def __init__(self, kind: Kind, text: str, code=None):
         super().__init__(f"{kind.name} ({code}): {text}")
@@ -60,13 +60,13 @@ class Message:
 
 @dataclass
 class End:
-    """The last event of a stream. `dropped` is None where the broker told nothing of it; `code` is the transport's."""
+    """The last event of a stream. `dropped` is None if the broker did not report it; `code` is the transport's."""
 
-    kind: Kind | None = None  # None: completed.
+    kind: Kind | None = None  # None means completed.
     text: str = ""
     dropped: int | None = None
     code: object = field(default=None, compare=False)
-    info: Message | None = field(default=None, compare=False)  # What RSocket's completion tells beside it.
+    info: Message | None = field(default=None, compare=False)  # What RSocket's completion carries in addition.
 
 
 def failed(message: str) -> End:
@@ -75,30 +75,30 @@ def failed(message: str) -> End:
 
 
 class Stream:
-    """A subscription of either transport, which provides `event` and `pending`."""
+    """A subscription over either transport, which provides `event` and `pending`."""
 
     def __init__(self, n: int):
         self.asked, self.received, self.ended = n, 0, None
 
     def take(self, count: int, timeout=DEADLINE) -> list[Message]:
-        """The next `count` messages."""
+        """Takes `count` messages."""
         got = []
         while len(got) < count:
             event = self.event(timeout)
-            assert isinstance(event, Message), f"{event} after {got}, where {count} messages were due"
+            assert isinstance(event, Message), f"{event} after {got}, but {count} messages were expected"
             got.append(event)
             if self.ended:
-                assert len(got) == count, f"the end after {got}, where {count} messages were due"
+                assert len(got) == count, f"the end after {got}, but {count} messages were expected"
         return got
 
     def data(self, count: int) -> list[bytes]:
         return [one.data for one in self.take(count)]
 
     def end(self, timeout=DEADLINE) -> End:
-        """The end, which must be what comes next."""
+        """The end, which must be the next event."""
         if self.ended is None:
             event = self.event(timeout)
-            assert isinstance(event, End), f"{event} where the end was due"
+            assert isinstance(event, End), f"{event} instead of the end"
         return self.ended
 
     def rest(self, timeout=DEADLINE) -> list[Message]:
@@ -111,20 +111,20 @@ class Stream:
         return got
 
     def nothing(self):
-        """Everything that the broker had for this stream has been taken. `Peer.barrier` first."""
+        """Asserts that everything the broker sent on this stream has been taken. Call `Peer.barrier` first."""
         assert self.pending() == 0, f"unexpected: {self.event()}"
 
     def count(self):
-        """Takes note of a message that came."""
+        """Counts a message that arrived."""
         self.received += 1
         assert self.asked >= UNBOUNDED or self.received <= self.asked, f"{self.received} of {self.asked} requested"
 
 
 class Publishing:
-    """A channel of either transport, which provides `event`, `pending` and `force`."""
+    """A channel over either transport, which provides `event`, `pending` and `force`."""
 
     def __init__(self):
-        self.granted, self.sent = 0, 0  # Item 0 is not among them.
+        self.granted, self.sent = 0, 0  # Not counting item 0.
         self.acks, self.ended = [], None  # acks: (sequence, accepted)
 
     @property
@@ -132,14 +132,14 @@ class Publishing:
         return self.granted - self.sent
 
     def send(self, data: bytes, *more, **options):
-        """Within the credit, for which it waits."""
+        """Sends under credit, waiting for it if necessary."""
         while self.credit <= 0:
             self.event()
             assert self.ended is None, f"the channel ended: {self.ended}"
         self.force(data, *more, **options)
 
     def pump(self):
-        """Takes in what has arrived, without waiting."""
+        """Takes what has arrived, without waiting."""
         while self.ended is None and self.pending():
             self.event()
 
@@ -157,17 +157,17 @@ class Publishing:
         return self.ended
 
     def acknowledge(self, ack: tuple[int, int | None]):
-        """Takes note of an acknowledgement that came: of more than the one before."""
+        """Notes an acknowledgement, which must cover more than the previous one."""
         assert not self.acks or ack[0] > self.acks[-1][0], (self.acks, ack)
         assert not self.acks or ack[1] is None or ack[1] > self.acks[-1][1], (self.acks, ack)
         self.acks.append(ack)
 
 
 class Observer:
-    """What a client of either transport makes of its publishes and control calls."""
+    """What both transports build on publishes and control calls."""
 
     def publish(self, topic: str, *payloads: bytes, **more) -> list[int]:
-        """Acknowledged publishes, one after the other on the wire; returns their sequences."""
+        """Acknowledged publishes, one after the other on the wire. Returns their sequences."""
         offers = [self.offer(topic, one, **more) for one in payloads]
         return [offer.sequence() for offer in offers]
 
@@ -179,7 +179,8 @@ class Observer:
         return self.control("$SYS.topic.info", name=topic)
 
     def barrier(self, topic: str, trips: int = 2) -> dict | None:
-        """Round trips to the shard that owns `topic`: what was on its way to this connection before has arrived."""
+        """Makes round trips to the shard that owns `topic`, after which everything in flight to this connection has
+        arrived."""
         for _ in range(trips):
             try:
                 info = self.info(topic)
@@ -192,20 +193,20 @@ class Observer:
         self.until(topic, lambda info: info["subscriptions"] == count)
 
     def parked(self, topic: str, count: int):
-        """Waits until exactly `count` publishes of the topic are parked for lack of room."""
+        """Waits until exactly `count` publishes to the topic are parked for lack of room."""
         self.until(topic, lambda info: info["parked"] == count)
 
     def until(self, topic: str, condition, timeout=DEADLINE) -> dict:
-        """Waits until `condition` holds of what `info` tells, once the topic has come into being."""
+        """Waits until the topic exists and `condition` holds for its `info`."""
         return eventually(lambda: self.barrier(topic, 1), lambda info: info is not None and condition(info), timeout)
 
     def ledger(self, topic: str) -> list[dict]:
-        """What `$SYS.subscriptions` tells of the topic's subscriptions."""
+        """The rows of `$SYS.subscriptions` for the topic."""
         return [one for one in self.listing("$SYS.subscriptions") if one["topic"] == topic]
 
 
 def eventually(observe, condition, timeout=DEADLINE):
-    """Observes until the condition holds, and returns what was observed then."""
+    """Observes until the condition holds, and returns that observation."""
     end = time.monotonic() + timeout
     while True:
         seen = observe()
@@ -213,18 +214,18 @@ def eventually(observe, condition, timeout=DEADLINE):
             return seen
         if time.monotonic() > end:
             raise TimeoutError(f"still {seen}")
-        time.sleep(0.005)  # Between two looks at the condition, so as not to starve what is watched.
+        time.sleep(0.005)  # Between observations, so as not to starve what is observed.
 
 
 def arrive(subscriber: Observer, publisher: Observer, topic: str, first: int, last: int):
-    """Publishes b"first"… b"last" and waits until they have reached the side of the subscriber, so that what it
-    asks for afterwards comes after them."""
+    """Publishes b"first"… b"last" and waits until they have reached the subscriber's shard, so that they precede its
+    later requests."""
     publisher.numbers(topic, first, last)
     subscriber.barrier(topic)
 
 
 def park(peer: Observer, topic: str, first: int, last: int) -> list:
-    """Publishes of b"first"… b"last" that wait for room in this order, the only ones of the topic that do."""
+    """Publishes of b"first"… b"last" that are parked in this order, the topic's only parked ones."""
     offers = []
     for one in numbers(first, last):
         offers.append(peer.offer(topic, one))
@@ -241,7 +242,7 @@ def numbers(first: int, last: int) -> list[bytes]:
 
 
 def refusal(subscription: Stream) -> End:
-    """The error by which a subscription is refused: the first thing that comes."""
+    """The error that refuses a subscription: its first event."""
     end = subscription.end()
-    assert end.kind is not None, f"completed, where an error was due: {end}"
+    assert end.kind is not None, f"completed instead of an error: {end}"
     return end

@@ -1,4 +1,4 @@
-"""The broker under test: started as a person would, watched through its log, and stopped by SIGTERM."""
+"""The broker under test: started as a user would start it, watched through its log, and stopped by SIGTERM."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from client import Peer
 from common import Observer
 from executables import ROOT, executable
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone, without "plain" HTTP is left out. Adding one
-# runs each test of the broker's behaviour over that transport, and collects the transport's own.
+# What forebayd serves. Without "grpc" the suite runs over RSocket only; without "plain" there is no plain HTTP. Adding
+# a transport runs each behaviour test over it and collects the transport's own tests.
 SERVED = {"rsocket", "grpc", "plain"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
@@ -33,16 +33,16 @@ OWN_TESTS = {
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
-# With $FOREBAY_TLS every broker and every client speaks TLS, where a test says nothing else.
+# With $FOREBAY_TLS every broker and every client uses TLS, unless a test overrides it.
 TLS = bool(os.environ.get("FOREBAY_TLS"))
 
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
 
 
 class Broker:
-    """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. Two
-    threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
-    HTTP clients do: host and port, or None for a listener that `options` turn off; `admin` is None unless they turn
+    """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. It
+    has two threads, unless a test or $FOREBAY_THREADS says otherwise. RSocket clients connect to `address` and HTTP
+    clients to `http`: host and port, or None for a listener that `options` turn off. `admin` is None unless they turn
     it on."""
 
     executable = staticmethod(executable)
@@ -82,7 +82,7 @@ class Broker:
         self._lines.put(None)
 
     def _listening(self, protocols: set[str]) -> dict[str, tuple[str, int]]:
-        """Waits until the broker listens for all of `protocols`; where it does, by protocol."""
+        """Waits until the broker listens for all of `protocols`, and returns the addresses by protocol."""
         addresses = {}
         while addresses.keys() != protocols:
             line = self._lines.get(timeout=15)
@@ -91,20 +91,20 @@ class Broker:
             if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
                 addresses.setdefault(record["protocol"], (host, int(port)))
-                # The port may have been another broker's.
+                # The port may have been used by another broker.
                 (tls.secured.add if record.get("tls") == "on" else tls.secured.discard)(int(port))
         return addresses
 
     @staticmethod
     def refusal(*options: str, launcher=(), **how) -> tuple[int, str]:
-        """The exit code of a broker that does not start, and its last words."""
+        """The exit code and last line of a broker that does not start."""
         how = {"env": dict(os.environ, SWIFT_BACKTRACE="enable=no")} | how
         done = subprocess.run([*launcher, executable(), *options], capture_output=True, timeout=30, text=True, **how)
         return done.returncode, done.stderr.splitlines()[-1]
 
     @staticmethod
     def run(*options: str, **variables: str) -> tuple[int, str, str]:
-        """Exit code and what was printed by a forebayd that starts nothing, with no other variables than these."""
+        """The exit code and output of a forebayd that starts nothing, with only these environment variables."""
         done = subprocess.run([executable(), *options], capture_output=True, timeout=60, text=True,
                               env={"SWIFT_BACKTRACE": "enable=no", **variables})
         return done.returncode, done.stdout, done.stderr
@@ -120,20 +120,20 @@ class Broker:
             import library
 
             return library.Peer(self.address, **options)
-        import grpc_client  # Only here, as it makes its stubs from the .proto.
+        import grpc_client  # Only here, because it generates its stubs from the .proto.
 
         return grpc_client.Peer(self.http, **options)
 
     def status(self, field: str) -> int:
-        """A figure of /proc/PID/status, in bytes: VmRSS, VmHWM (its highest). Under the address sanitizer, which keeps
-        what was freed for a while, it is nothing: memory does not grow."""
+        """A field of /proc/PID/status in bytes: VmRSS, or VmHWM (its peak). It is 0 under the address sanitizer, which
+        delays frees: memory does not seem to grow."""
         if "ASAN_OPTIONS" in os.environ:
             return 0
         text = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1]) << 10
 
     def stop(self):
-        """SIGTERM, and what must follow: exit code 0, and a log of JSON lines that tells of no crash."""
+        """Stops it and checks the result: exit code 0, and a log of JSON lines without a crash."""
         alive = self.process.poll() is None
         if alive:
             self.process.send_signal(signal.SIGTERM)
@@ -154,8 +154,8 @@ class Broker:
 
 
 def pytest_generate_tests(metafunc):
-    """A test of what the broker does runs over each transport, or over each of CLIENTS in its module; one that is about
-    RSocket's frames says so."""
+    """A test of the broker's behaviour runs over each transport, or over each of its module's CLIENTS. A test that is
+    about RSocket's frames says so."""
     if "transport" in metafunc.fixturenames:
         known = getattr(metafunc.module, "CLIENTS", TRANSPORTS)
         own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
@@ -164,7 +164,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session", autouse=True)
 def none_is_left():
-    """Brokers that no test has ended are ended with the session."""
+    """Brokers that no test has stopped are stopped at the end of the session."""
     yield
     for process in Broker.begun:
         process.kill()
@@ -173,13 +173,13 @@ def none_is_left():
 
 @pytest.fixture(scope="session")
 def start():
-    """Starts brokers with options of one's own; the caller stops them."""
+    """Starts brokers with custom options; the caller stops them."""
     return Broker
 
 
 @pytest.fixture
 def begin():
-    """As `start`, for brokers that are of no use after the test: those that are still there are ended then."""
+    """Like `start`, but brokers that are still running after the test are stopped then."""
     begun = []
 
     def one(*options: str) -> Broker:
@@ -194,7 +194,7 @@ def begin():
 
 @pytest.fixture(scope="module")
 def broker():
-    """One broker for a module: its tests use topics of their own."""
+    """The module's broker: its tests use separate topics."""
     this = Broker()
     yield this
     this.stop()
@@ -210,7 +210,8 @@ def small():
 
 @pytest.fixture
 def connect(request, transport):
-    """Opens connections to the module's broker (or another) by the test's transport, and closes them after the test."""
+    """Opens connections to the module's broker (or another) over the test's transport, and closes them after the
+    test."""
     opened = []
 
     def open_peer(to=None, over=transport, **options) -> Observer:
@@ -224,7 +225,7 @@ def connect(request, transport):
 
 @pytest.fixture
 def line(broker):
-    """Opens plain connections on which nothing was sent yet."""
+    """Opens plain connections on which nothing has been sent yet."""
     opened = []
 
     def open_line() -> raw.Connection:
@@ -238,7 +239,7 @@ def line(broker):
 
 @pytest.fixture
 def wire(broker):
-    """Opens connections on which HTTP/2 frames are sent at will."""
+    """Opens connections for arbitrary HTTP/2 frames."""
     from http2 import Wire
 
     opened = []
@@ -254,7 +255,7 @@ def wire(broker):
 
 @pytest.fixture
 def http1(broker):
-    """Opens connections on which HTTP/1.1 is written at will."""
+    """Opens connections for arbitrary HTTP/1.1 text."""
     from http1 import Line
 
     opened = []
@@ -276,7 +277,8 @@ def http_version(request) -> str:
 
 @pytest.fixture
 def curl(broker, http_version):
-    """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
+    """`curl(path, …)` waits for a response; `curl.stream(path, …)` reads one as it arrives. Over each version of
+    HTTP."""
     from curl import VERSIONS, Curl
 
     this = Curl(broker.http, VERSIONS[http_version])
@@ -286,7 +288,7 @@ def curl(broker, http_version):
 
 @pytest.fixture
 def witness(connect, topic):
-    """A subscriber and a publisher on connections of their own; checks at the end that nothing happened to them."""
+    """A subscriber and a publisher on separate connections; checks at the end that nothing happened to them."""
     reader, writer, name = connect(), connect(), f"{topic[:80]}.w"
     sub = reader.subscribe(name)
     reader.joined(name, 1)
@@ -299,19 +301,20 @@ def witness(connect, topic):
 
 @pytest.fixture
 def a(connect) -> Observer:
-    """A connection for subscribing, mostly."""
+    """A connection, mostly for subscribing."""
     return connect()
 
 
 @pytest.fixture
 def b(connect) -> Observer:
-    """A connection for publishing, mostly. Connections are dealt to shards in turn, so `a` and `b` differ in theirs."""
+    """A connection, mostly for publishing. Connections are assigned to shards in turn, so `a` and `b` are on different
+    ones."""
     return connect()
 
 
 @pytest.fixture
 def topic(request) -> str:
-    """A name that no other test uses, nor this one when it is tried again: its broker may be the same."""
+    """A topic name that no other test uses, nor a rerun of this one: the broker may be the same."""
     name = "t." + re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.nodeid.split("::", 1)[1])[-180:]
     attempt = getattr(request.node, "execution_count", 1)
     return name if attempt == 1 else f"{name}.{attempt}"

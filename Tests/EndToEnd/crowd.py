@@ -1,6 +1,7 @@
-"""A broker's day: three topics with publishers, 200 subscriptions, and five of them that take nothing any more – four
-whose clients do not ask, one whose client does not read. For tests, and by itself for people who want something to
-look at:  python Tests/EndToEnd/crowd.py 127.0.0.1:7690
+"""Realistic load for a broker: three topics with publishers and 200 subscriptions. Five of them receive nothing more:
+four clients stop requesting, one stops reading. For tests, and for people who want something to look at:
+
+    python Tests/EndToEnd/crowd.py 127.0.0.1:7690
 """
 
 import socket
@@ -15,7 +16,7 @@ SUBSCRIPTIONS, STALLED = 200, 5
 
 
 class Crowd:
-    """`stalled` are (topic, what its messages wait for) of the slow ones."""
+    """`stalled` are (topic, what its messages wait for) of the slow subscriptions."""
 
     def __init__(self, address, rate=50):
         self._stop, self._threads, self._sockets = threading.Event(), [], []
@@ -26,7 +27,7 @@ class Crowd:
             one.sendall(self._subscribe(1, topic + "?buffer=20", 3))
             self.stalled.append((topic, "credit"))
             self._thread(self._read, one)
-        # What it has asked for without end it never reads: the kernel's buffers fill, and then the broker's output.
+        # It requests without limit and never reads: first the kernel's buffers fill, then the broker's output.
         deaf = self._open(address, receive=4096)
         deaf.sendall(self._subscribe(1, TOPICS[0] + "?buffer=50", raw.UNBOUNDED))
         self.stalled.append((TOPICS[0], "socket"))
@@ -42,7 +43,7 @@ class Crowd:
         for number, topic in enumerate(TOPICS):
             one = self._open(address)
             self._thread(self._read, one)
-            # Large enough on the first topic that the deaf one's buffers fill in no time.
+            # Messages on the first topic are large enough to fill the buffers of the client that does not read at once.
             self._thread(self._publish, one, topic, rate * (3 - number), 6000 if number == 0 else 120)
 
     def _open(self, address, receive=0):
@@ -64,7 +65,7 @@ class Crowd:
         thread.start()
 
     def _read(self, one):
-        """Everything there is; what it means is of no interest, but for the broker's questions whether one is there."""
+        """Reads everything and ignores it, except for the broker's keepalives."""
         rest = b""
         try:
             while data := one.recv(1 << 18):

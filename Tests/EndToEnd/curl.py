@@ -1,4 +1,4 @@
-"""curl, which asks for one answer or reads a stream that goes on: over HTTP/1.1 or over HTTP/2 by prior knowledge."""
+"""curl, for single responses and for streams: over HTTP/1.1, or over HTTP/2 with prior knowledge."""
 
 import json
 import queue
@@ -27,7 +27,7 @@ class Reply:
     version: str = ""
 
     def problem(self, status: int, kind: str):
-        """It is a refusal as RFC 9457 wants it."""
+        """Checks a refusal against RFC 9457."""
         assert (self.status, self.headers["content-type"]) == (status, "application/problem+json"), self
         told = json.loads(self.body)
         assert (told["status"], told["type"]) == (status, f"/problems/{kind}") and told["title"] and told["detail"]
@@ -36,7 +36,7 @@ class Reply:
 
 @dataclass
 class Event:
-    """One of an event stream."""
+    """An event of an event stream."""
 
     kind: str = "message"
     data: str = ""
@@ -51,7 +51,7 @@ def head(text: bytes) -> tuple[int, dict, str]:
 
 
 class Stream:
-    """A running curl; what it prints is taken in by a thread."""
+    """A running curl whose output is read by a thread."""
 
     def __init__(self, command: list[str]):
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -63,7 +63,7 @@ class Stream:
         told = b""
         while not told.endswith(b"\r\n\r\n"):
             byte = self.process.stdout.read(1)
-            assert byte, f"curl printed no head: {self.process.stderr.read()}"
+            assert byte, f"curl printed no response head: {self.process.stderr.read()}"
             told += byte
         return told[:-4]
 
@@ -75,7 +75,7 @@ class Stream:
     def line(self, timeout=DEADLINE) -> str | None:
         """The next line without its line feed; None at the end."""
         line = self._lines.get(timeout=timeout)
-        assert line is None or line.endswith(b"\n"), f"a line that was cut: {line}"
+        assert line is None or line.endswith(b"\n"), f"a truncated line: {line}"
         return None if line is None else line[:-1].decode()
 
     def event(self, timeout=DEADLINE) -> Event | None:
@@ -84,7 +84,7 @@ class Stream:
         while True:
             line = self.line(timeout)
             if line is None:
-                assert not data, "an event that was cut"
+                assert not data, "a truncated event"
                 return None
             name, _, value = line.partition(": ")
             if name == "data":
@@ -101,7 +101,7 @@ class Stream:
                 data += [""] if line == "data:" else []
 
     def messages(self, count: int) -> list[Event]:
-        """The next messages, after `subscribed` if that is still to come."""
+        """The next messages, after `subscribed` if that has not arrived yet."""
         got = []
         while len(got) < count:
             event = self.event()
@@ -114,7 +114,7 @@ class Stream:
         return [json.loads(self.line()) for _ in range(count)]
 
     def pending(self) -> int:
-        """Lines that have come and were not looked at."""
+        """Events that have arrived and were not taken."""
         return self._lines.qsize()
 
     def nothing(self):
@@ -134,7 +134,7 @@ class Curl:
                 self.base + path]
 
     def __call__(self, path: str, *options: str, body: bytes | None = None, unannounced=False) -> Reply:
-        """`unannounced`: the body's length is not told beforehand."""
+        """With `unannounced`, the body's length is not sent beforehand."""
         if body is not None:
             options = (*options, *(("-X", "POST", "-T", "-") if unannounced else ("--data-binary", "@-")))
         done = subprocess.run(self.command(path, "--max-time", "20", *options), input=body, capture_output=True)

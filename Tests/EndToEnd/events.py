@@ -1,4 +1,4 @@
-"""A subscription by an event stream that curl reads, with the interface that `common.py` tells of."""
+"""A subscription by an event stream that curl reads, with the interface described in `common.py`."""
 
 import base64
 import json
@@ -9,12 +9,12 @@ from curl import Curl, path
 
 
 def sequence(id: str) -> int:
-    """Of the event id EPOCH-SEQUENCE."""
+    """The sequence in the event id EPOCH-SEQUENCE."""
     return int(id.split("-")[1])
 
 
 class EventStream(Stream):
-    """Open as soon as it has been made; `last` is what an EventSource would send as Last-Event-ID."""
+    """Returns once the subscription exists; `last` is what an EventSource would send as Last-Event-ID."""
 
     def __init__(self, curl: Curl, topic: str, query="", *options: str, n=UNBOUNDED):
         super().__init__(n)
@@ -30,7 +30,7 @@ class EventStream(Stream):
         assert self.curl(f"/v1/subscriptions/{self.id}/request?n={n}", "-X", "POST").status == 204
 
     def event(self, timeout=DEADLINE) -> Message | End:
-        """A message with what a `gap` just before it told."""
+        """A message, with the loss reported by a `gap` event just before it."""
         assert self.ended is None, f"the stream has ended: {self.ended}"
         one, dropped = self.stream.event(timeout), 0
         if one and one.kind == "gap":

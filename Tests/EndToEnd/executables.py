@@ -1,4 +1,4 @@
-"""The broker that is tested."""
+"""The broker under test."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def executable() -> str:
-    """$FOREBAYD, else the release build, else the debug build."""
+    """$FOREBAYD, or the release build, or the debug build."""
     named = os.environ.get("FOREBAYD")
     for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebayd" for kind in ("release", "debug")]:
         if path.exists():

@@ -1,5 +1,5 @@
-"""What the tests of faults share: clients beside the fault whose ledgers must stay whole, and what the broker must be
-back to when the fault is over."""
+"""What fault tests share: healthy clients next to the fault, whose ledgers must stay complete, and the state to which
+the broker must return after it."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from http1 import GET, Line
 
 
 class Well:
-    """A client that has nothing to do with the fault. It publishes numbers, each acknowledged, reads them on a
-    connection of its own, and notes how long the slowest took to come round. `check` ends it: every number came once
-    and in order, and the broker's ledger says the same."""
+    """A client unrelated to the fault. It publishes numbers with acknowledgements, reads them on another connection,
+    and records the longest round trip. `check` stops it: every number arrived once and in order, and the broker's
+    ledger agrees."""
 
     def __init__(self, broker, transport="rsocket", pause=0.01):
         self.topic = f"well.{transport}"
@@ -36,11 +36,11 @@ class Well:
                 assert message.data == b"%d" % number, (message, number)
                 self.count = number
                 self.slowest = max(self.slowest, time.monotonic() - began)
-        except BaseException as failure:  # Told by whoever waits for it.
+        except BaseException as failure:  # Raised in the waiting thread.
             self.failure = failure
 
     def moves(self, count=5):
-        """Waits until so many more numbers have come round."""
+        """Waits until that many more numbers have made the round trip."""
         if self.failure:
             raise self.failure
         goal = self.count + count
@@ -68,8 +68,8 @@ class Well:
 
 
 def warm(broker):
-    """Each thread makes what it needs for HTTP/1.1 when the first connection speaks it, and keeps it. Connections are
-    dealt to the threads in turn."""
+    """A thread allocates what it needs for HTTP/1.1 at its first such connection and keeps it. Connections are assigned
+    to threads in turn."""
     for _ in range(8):
         line = Line(broker.http)
         line.send(GET)
@@ -82,14 +82,14 @@ def descriptors(pid: int) -> int:
 
 
 class Before:
-    """What a broker held before a fault; `restored` is that it holds no more afterwards."""
+    """What a broker held before a fault; `restored` checks that it holds no more afterwards."""
 
     def __init__(self, broker, watcher: Observer):
         self.broker, self.watcher = broker, watcher
         self.figures, self.resident = self._settled(), broker.status("VmRSS")
 
     def _settled(self) -> dict[str, int]:
-        """Once what came before is gone."""
+        """Waits until earlier connections are gone."""
         seen = []
         return eventually(self._figures, lambda now: seen[-3:] == [now] * 3 or seen.append(now))
 
@@ -99,16 +99,16 @@ class Before:
             name: len(self.watcher.listing(f"$SYS.{name}")) for name in listings}
 
     def restored(self, growth: int):
-        """Descriptors, connections and subscriptions are those of before; memory has grown by `growth` bytes at most:
-        what the allocator keeps for the next time, and the topics that are still there. The broker looks now and then
-        whether that is much; and the admin listener may miss that somebody has gone until he was silent for 30 s."""
+        """Descriptors, connections and subscriptions are as before. Memory has grown by `growth` bytes at most: what
+        the allocator keeps, and topics that still exist. The broker checks only now and then whether that is much, and
+        the admin listener may notice a lost client only after 30 s of silence."""
         eventually(self._figures, lambda seen: seen == self.figures, 40)
         eventually(lambda: (self.broker.status("VmRSS") - self.resident) >> 10, lambda grown: grown <= growth >> 10, 40)
 
 
 @contextlib.contextmanager
 def beside(broker, *transports: str, growth: int, slowest: float = 30):
-    """Runs a fault with well clients beside it, and checks afterwards that it left nothing behind."""
+    """Runs a fault next to healthy clients, and checks afterwards that it left nothing behind."""
     watcher = broker.peer()
     wells = [Well(broker, transport) for transport in transports or ("rsocket",)]
     try:
@@ -127,6 +127,6 @@ def beside(broker, *transports: str, growth: int, slowest: float = 30):
 
 
 def processor_time(pid: int) -> float:
-    """Seconds that a process was given, by itself and by the kernel for it."""
+    """Seconds of processor time that a process used, in user and kernel mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

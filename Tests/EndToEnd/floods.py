@@ -1,4 +1,4 @@
-"""Crowds of connections that a single client opens at once."""
+"""Many connections opened at once by a single client."""
 
 import os
 import selectors
@@ -10,7 +10,7 @@ from curl import path
 
 
 class Comer:
-    """A connection that says all it has to say at once. `expected` is the end of what it must get."""
+    """A connection that sends everything at once. `expected` is the end of what it must receive."""
 
     def __init__(self, address, source: str, hello: bytes, expected: bytes):
         self.socket = socket.socket()
@@ -25,7 +25,7 @@ class Comer:
         assert self.socket.send(self.hello) == len(self.hello)
 
     def read(self) -> bool:
-        """True when it has all."""
+        """Whether it has received everything."""
         piece = self.socket.recv(1 << 16)
         assert piece, f"closed by the broker after {self.got}"
         self.got += piece
@@ -33,7 +33,7 @@ class Comer:
 
 
 def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
-    """`count` connections at once, each a subscriber; three of four by RSocket, the others by HTTP/1.1."""
+    """`count` connections at once, each a subscriber: three of four over RSocket, the others over HTTP/1.1."""
     hello = raw.setup() + raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route(topic), n=raw.UNBOUNDED)
     bodies = numbers(1, messages)
     frames = b"".join(raw.payload(1, body) for body in bodies)
@@ -68,7 +68,7 @@ def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
 
 
 def subscribers(watcher, topic: str) -> int | None:
-    """None while there is no answer: where processors are short, a crowd takes its time."""
+    """None if there is no response: where processors are scarce, many connections take their time."""
     try:
         return watcher.info(topic)["subscriptions"]
     except (StreamError, TimeoutError):
@@ -76,10 +76,10 @@ def subscribers(watcher, topic: str) -> int | None:
 
 
 def everybody(selector, comers: list[Comer], step):
-    """Until each has done its step."""
+    """Until each has completed its step."""
     while selector.get_map():
         ready = selector.select(timeout=30)
-        assert ready, f"nothing moves: {len(selector.get_map())} of {len(comers)} wait"
+        assert ready, f"no progress: {len(selector.get_map())} of {len(comers)} are waiting"
         for key, _ in ready:
             if step(key.data):
                 selector.unregister(key.fileobj)

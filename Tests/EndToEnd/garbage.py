@@ -1,7 +1,7 @@
-"""Garbage for every port of a broker, as fast as one wants, by processes of its own whose work is not the test's:
-`garbage.py HOST PORT KIND SECONDS RATE`, with bytes a second. Noise ends its connection at the first frame, so there is
-also what the protocols have a server read on: frames that are to be ignored, frames longer than any message, bodies of
-requests that are refused. What goes wrong with a connection is not told: the next one is opened."""
+"""Sends garbage to every port of a broker at a given rate, from separate processes so that the test's own work is not
+affected: `garbage.py HOST PORT KIND SECONDS RATE`, with the rate in bytes per second. Noise ends its connection at the
+first frame, so there is also data that a server must keep reading: frames to be ignored, frames longer than any
+message, bodies of refused requests. Connection errors are not reported; the next connection is opened."""
 
 import collections
 import contextlib
@@ -22,18 +22,18 @@ from curl import path
 from http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, frame, settings
 
 MIB = 1 << 20
-RATE = 200_000_000  # Bytes a second.
-PROCESSES, THREADS = 2, 16  # As many threads as there are kinds, or more.
+RATE = 200_000_000  # Bytes per second.
+PROCESSES, THREADS = 2, 16  # At least as many threads as kinds.
 NOISE = os.urandom(MIB)
-TCP_INFO_ACKED = 120  # Where struct tcp_info has tcpi_bytes_acked, of 64 bits.
+TCP_INFO_ACKED = 120  # Offset of tcpi_bytes_acked, 64 bits, in struct tcp_info.
 
 # RSocket
 
-UNKNOWN_TYPE, CLOSED = 0x2A, 0x7FFFFFFF  # The stream is one that nobody has opened.
+UNKNOWN_TYPE, CLOSED = 0x2A, 0x7FFFFFFF  # A stream that was never opened.
 
 
 def some(make, length: int) -> bytes:
-    """About a MiB of frames, each around so many bytes of noise."""
+    """About a MiB of frames, each around that many bytes of noise."""
     return b"".join(make(NOISE[at:at + length]) for at in range(0, MIB, length))
 
 
@@ -56,7 +56,7 @@ ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
 REFUSED = path("not..a..name").encode()
 HEAD = b"".join(b"\x00" + b"".join(bytes([len(one)]) + one for one in field) for field in (
     (b":method", b"POST"), (b":scheme", b"http"), (b":path", REFUSED), (b":authority", b"localhost")))
-# A request that is over, which more of a body follows, and one whose body minds no window.
+# A completed request followed by more of its body, and one whose body ignores the window.
 OVER = PREFACE + settings() + frame(HEADERS, END_HEADERS | END_STREAM, 1, HEAD)
 OPEN = PREFACE + settings() + frame(HEADERS, END_HEADERS, 1, HEAD)
 LONGEST = 16 << 10
@@ -75,13 +75,13 @@ HTTP = [(b"", NOISE), (PREFACE, NOISE), (PREFACE + settings(), NOISE),
         (OVER, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
         (OPEN, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
         *uploads(REFUSED), uploads(path("t.garbage").encode())[-1]]
-# It refuses every body; pages that there are not it looks for one after the other.
+# The admin listener refuses every body; it looks up nonexistent pages one after the other.
 NOWHERE = some(lambda noise: b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % noise.hex().encode(), 3500)
 ADMIN = [(b"", NOISE), *uploads(b"/api/v1/topics/t.garbage/complete"), *uploads(b"/nothing"), (b"", NOWHERE)]
 
-# TLS: bytes under it, before its handshake and after; and garbage that comes over it.
+# TLS: raw bytes before and after the handshake, and garbage sent through TLS.
 
-HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of one of 200 bytes.
+HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of a hello of 200 bytes.
 RECORDS = some(lambda noise: b"\x17\x03\x03" + len(noise).to_bytes(2, "big") + noise, LONGEST)
 UNDER = [(b"", NOISE), (HELLO, NOISE), (b"", RECORDS), (b"\x16\x03\x03\x40\x00", NOISE)]
 
@@ -90,7 +90,7 @@ KINDS = {"rsocket": RSOCKET, "http": HTTP, "admin": ADMIN}
 
 class Garbage:
     def __init__(self, address, kind: str, seconds: float, rate: float):
-        """A kind that ends in `s` is spoken over TLS."""
+        """Kinds that end in `s` are sent over TLS."""
         self.address, self.tls = address, kind.endswith("s")
         self.ways = [(one, self.tls, False) for one in KINDS[kind.removesuffix("s")]]
         if self.tls:
@@ -122,12 +122,12 @@ class Garbage:
                     self._count(taken=taken, connections=1)
 
     def _connected(self, plain: socket.socket, texts: tuple[bytes, bytes], tls: bool, beneath: bool):
-        """`beneath`: what is sent behind the handshake is not wrapped."""
+        """With `beneath`, what follows the handshake is not encrypted."""
         beginning, chunk = texts
         with contextlib.ExitStack() as stack:
             line = plain
             if tls:
-                # A copy of the descriptor, as the socket above is asked in the end what became of it.
+                # A duplicate of the descriptor: the socket above is queried at the end.
                 wrapped = ssl._create_unverified_context().wrap_socket(plain.dup())
                 line = plain if beneath else stack.enter_context(wrapped)
                 line.settimeout(1)
@@ -140,12 +140,12 @@ class Garbage:
         while left and time.monotonic() < self.end:
             count = line.send(left[:MIB])
             left = left[count:]
-            with contextlib.suppress(BlockingIOError):  # An answer that is not read would hold up what comes next.
+            with contextlib.suppress(BlockingIOError):  # An unread response would stall the following data.
                 while os.read(plain.fileno(), 1 << 16):
                     pass
             ahead = self._count(offered=count) / self.rate - (time.monotonic() - self.began)
             if ahead > 0:
-                time.sleep(ahead)  # The pace.
+                time.sleep(ahead)  # Keeps to the rate.
 
     def _count(self, **more) -> int:
         with self._lock:
@@ -154,8 +154,8 @@ class Garbage:
 
 
 def throw(address, kind: str, seconds: float, rate: float = RATE) -> dict[str, float]:
-    """How much it was: bytes `offered` to the kernel, and those of them `taken` by the broker's side of the
-    connections, in MB a second, on how many `connections`."""
+    """The result: `offered` to the kernel and `taken` by the broker's side in MB per second, and the number of
+    `connections`."""
     command = [sys.executable, str(Path(__file__)), address[0], str(address[1]), kind, str(seconds),
                str(rate / PROCESSES)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(PROCESSES)]

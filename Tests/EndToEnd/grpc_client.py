@@ -1,7 +1,7 @@
-"""A client of the broker over gRPC, by grpcio and stubs made from the .proto, with the interface of `common.py`.
+"""A gRPC client of the broker, on grpcio and stubs generated from the .proto, with the interface of `common.py`.
 
-grpcio hands out a stream's messages only to whom waits for them, so a thread for each stream takes them in and checks
-them as they come: never more than was asked for, each loss told once and in its place.
+grpcio hands out a stream's messages only to a caller that waits for them. So one thread per stream receives them and
+checks them as they arrive: never more than requested, and each loss reported once and in its place.
 """
 
 import atexit
@@ -26,15 +26,15 @@ import tls
 from common import *
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
-RESPONSE = 1 << 20  # The most payload of a response with several messages.
+RESPONSE = 1 << 20  # The maximum payload of a response with several messages.
 
 
 def stubs():
-    """The modules that protoc makes of the .proto, in a folder that goes with the process."""
+    """The modules that protoc generates from the .proto, in a folder deleted with the process."""
     folder = tempfile.mkdtemp(prefix="forebay-stubs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     arguments = [f"-I{PROTOCOL}", f"--python_out={folder}", f"--grpc_python_out={folder}", "forebay/v1/forebay.proto"]
-    assert protoc.main(["protoc", *arguments]) == 0, "protoc refuses the .proto"
+    assert protoc.main(["protoc", *arguments]) == 0, "protoc rejects the .proto"
     sys.path.insert(0, folder)
     from forebay.v1 import forebay_pb2, forebay_pb2_grpc
 
@@ -58,7 +58,7 @@ KINDS = {
 
 
 def kind_of(code: grpc.StatusCode, text: str) -> Kind | None:
-    """RESOURCE_EXHAUSTED is overflow or a limit, ABORTED a failed topic: the beginning of the text must agree."""
+    """RESOURCE_EXHAUSTED means overflow or a limit, ABORTED a failed topic: the beginning of the text must agree."""
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         return Kind.OVERFLOW if text.startswith("overflow:") else Kind.REJECTED
     if code == grpc.StatusCode.ABORTED:
@@ -72,26 +72,27 @@ def failure(error: grpc.RpcError) -> StreamError:
 
 @dataclass
 class Told(Message):
-    """A message with what only gRPC tells of it."""
+    """A message with the fields that only gRPC reports."""
 
     content_type: str = ""
     headers: dict = field(default_factory=dict)
 
 
 def options(path: str, more, known) -> tuple[str, dict]:
-    """The topic and the options of a path `TOPIC?option=value&…`, of which this transport must know each."""
+    """The topic and the options of a path `TOPIC?option=value&…`, all of which this transport must support."""
     name, _, query = path.partition("?")
     found = dict(parse_qsl("&".join(filter(None, [query, *more])), keep_blank_values=True))
     assert found.keys() <= known, f"gRPC has no option {found.keys() - known}: mark the test `rsocket`"
     return name, found
 
 
-# What lets a reader go on to the end; each permit costs a wake-up, so there are not too many.
+# Lets a reader run to the end. Each permit costs a wake-up, so their number is limited.
 PERMITS = 1 << 12
 
 
 class Call:
-    """A call of two streams. Its thread takes in what comes: at once, or for a lazy peer only what a test waits for."""
+    """A call of two streams. Its thread receives responses at once, or for a lazy peer only those that a test waits
+    for."""
 
     def __init__(self, peer: "Peer", method, first, **how):
         self.peer, self.over, self.trailers = peer, False, {}
@@ -116,7 +117,7 @@ class Call:
         self.call.cancel()
 
     def next(self, timeout):
-        """The next event; for a lazy peer, one more response is read if there is none."""
+        """The next event. For a lazy peer, one more response is read if there is none."""
         if self.peer.lazy and not self._events:
             self._permits.release()
         with self._changed:
@@ -140,7 +141,7 @@ class Call:
     def _read(self):
         responses, events = iter(self.call), None
         while True:
-            # A permit is for an event: a response without one, as the first is, does not use it up.
+            # A permit is for an event: a response without one, such as the first, does not use it up.
             if self.peer.lazy and events != []:
                 self._permits.acquire()
             try:
@@ -152,7 +153,7 @@ class Call:
             except AssertionError as wrong:
                 events = [wrong]
             self._add(events)
-        self._out.put(None)  # What feeds the requests need not wait any longer.
+        self._out.put(None)  # The thread that feeds requests need not wait any longer.
         code, text = self.call.code(), self.call.details() or ""
         self.trailers = dict(self.call.trailing_metadata() or ())
         dropped = int(self.trailers.get("forebay-dropped", 0)) or None
@@ -195,7 +196,7 @@ class Subscription(Call, Stream):
         return event
 
     def nothing(self):
-        """What the broker has handed over may still be on its way through grpcio: its own count tells."""
+        """Messages that the broker has delivered may still be inside grpcio; the broker's count includes them."""
         if not self.peer.lazy:
             eventually(lambda: (self._delivered(), self._arrived()), lambda seen: seen[0] <= seen[1])
         super().nothing()
@@ -211,8 +212,8 @@ class Subscription(Call, Stream):
         return sum(row["delivered"] for row in self.peer.ledger(self.topic) if row["peer"] == self.peer.peer)
 
     def _expand(self, response) -> list[Told]:
-        """A response's messages, each with how many this subscription lost right before it. The response tells the
-        sum, and the sequences tell where; but for the very first message, where only the sum does."""
+        """A response's messages, each with the number of messages lost just before it. The response reports the sum,
+        and the sequences show the places, except for the very first message, where only the sum is known."""
         assert response.epoch and self.epoch in (None, response.epoch), (self.epoch, response.epoch)
         self.epoch = response.epoch
         size = sum(len(one.payload) for one in response.messages)
@@ -230,7 +231,7 @@ class Subscription(Call, Stream):
             self.last = one.sequence
         if lost and lost[0] is None and left >= 0:
             lost[0], left = left, 0
-        assert left == 0, f"{response.dropped} told as lost, where the sequences tell {response.dropped - left}"
+        assert left == 0, f"{response.dropped} reported lost, but the sequences show {response.dropped - left}"
         return [Told(one.payload, response.epoch, one.sequence, one.timestamp_ns, before, (), one.content_type,
                      dict(one.headers)) for one, before in zip(response.messages, lost)]
 
@@ -272,18 +273,18 @@ class Channel(Call, Publishing):
         return "ack"
 
     def _expand(self, response) -> list:
-        """A grant as a number, an acknowledgement as (sequence, accepted) where it tells more than the one before."""
+        """A grant as a number, an acknowledgement as (sequence, accepted) if it covers more than the previous one."""
         events = [response.granted_credit] if response.granted_credit else []
         assert response.accepted_count >= self._accepted, f"{response.accepted_count} after {self._accepted}"
         if response.accepted_count > self._accepted:
             events.append((response.acknowledged_sequence, response.accepted_count))
-        assert events, "a response that tells nothing"
+        assert events, "an empty response"
         self._accepted = response.accepted_count
         return events
 
 
 class Offer:
-    """A PublishOne under way."""
+    """A PublishOne in progress."""
 
     def __init__(self, future):
         self.future = future
@@ -307,7 +308,7 @@ class Offer:
 
 
 def sockets(address) -> dict[str, str]:
-    """Our connections to an address: their inodes and what our side of them is called."""
+    """Our connections to an address: the inodes and local addresses."""
     mine = set()
     for one in os.listdir("/proc/self/fd"):
         try:
@@ -316,7 +317,7 @@ def sockets(address) -> dict[str, str]:
             continue  # Closed since it was listed.
     found = {}
     tables = [Path(f"/proc/self/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
-    for line in sum(tables, []):  # grpcio reaches IPv4 through sockets of IPv6.
+    for line in sum(tables, []):  # grpcio reaches IPv4 through IPv6 sockets.
         fields = line.split()
         if fields[9] in mine and int(fields[2].split(":")[1], 16) == address[1]:
             found[fields[9]] = "127.0.0.1:%d" % int(fields[1].split(":")[1], 16)
@@ -324,8 +325,8 @@ def sockets(address) -> dict[str, str]:
 
 
 class Peer(Observer):
-    """A client on a connection of its own. With `receive_buffer` it is lazy: it reads only what is waited for, and
-    gives a stream's window of at most that many bytes."""
+    """A client on its own connection. With `receive_buffer` it is lazy: it reads only what is waited for, and gives a
+    stream a window of at most that many bytes."""
 
     CONTROL = {"$SYS.info": ("Info", "InfoRequest"), "$SYS.topic.info": ("TopicInfo", "TopicInfoRequest"),
                "$SYS.topic.complete": ("CompleteTopic", "CompleteTopicRequest"),
@@ -363,7 +364,7 @@ class Peer(Observer):
         return Offer(self.pubsub.PublishOne.future(request, timeout=timeout))
 
     def publish(self, topic: str, *payloads: bytes, **more) -> list[int]:
-        """One after the other, as calls that are under way together are in no order."""
+        """One after the other, because concurrent calls have no order."""
         return [self.offer(topic, one, **more).sequence() for one in payloads]
 
     def channel(self, path: str, first: bytes | None, complete=False) -> Channel:
@@ -385,7 +386,7 @@ class Peer(Observer):
         return [json.loads(one.json) for one in getattr(self.admin, method)(getattr(pb, request)(), timeout=DEADLINE)]
 
     def end(self, timeout=DEADLINE):
-        """Waits until every stream has ended, for which the broker has ended them or the connection."""
+        """Waits until the broker has ended every stream, or the connection."""
         end = time.monotonic() + timeout
         for call in self.calls:
             call.finish(end - time.monotonic())

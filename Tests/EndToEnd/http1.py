@@ -1,4 +1,4 @@
-"""HTTP/1.1 by plain sockets: requests that are as they should be, or are not, and answers as they come."""
+"""HTTP/1.1 over plain sockets: valid and invalid requests, and responses as they arrive."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def post(topic: str, body=b"", more=b"") -> bytes:
 
 
 class Line:
-    """A socket on which answers of HTTP/1.1 are read."""
+    """A socket on which HTTP/1.1 responses are read."""
 
     def __init__(self, address, receive_buffer=0):
         self.socket = socket.socket()
@@ -40,7 +40,7 @@ class Line:
         text = b""
         while not text.endswith(b"\r\n\r\n"):
             line = self.input.readline()
-            assert line, f"the end within a head: {text}"
+            assert line, f"the connection ended within a head: {text}"
             text += line
         status, self.headers, version = head(text[:-4])
         assert version == "HTTP/1.1"
@@ -55,14 +55,14 @@ class Line:
         return status, self.input.read(int(headers["content-length"]))
 
     def chunk(self) -> bytes:
-        """b"" is the last one."""
+        """b"" after the last one."""
         count = int(self.input.readline(), 16)
         data = self.input.read(count)
         assert self.input.read(2) == b"\r\n"
         return data
 
     def until(self, text: bytes) -> bytes:
-        """Chunks of a stream, up to the one with `text`."""
+        """The chunks of a stream, up to the one with `text`."""
         got = b""
         while text not in got:
             chunk = self.chunk()
@@ -71,7 +71,7 @@ class Line:
         return got
 
     def over(self, timeout=DEADLINE) -> float:
-        """Waits for the connection's end; how long that took."""
+        """Waits for the connection's end and returns how long that took."""
         began = time.monotonic()
         self.socket.settimeout(timeout)
         try:

@@ -1,6 +1,6 @@
-"""HTTP/2 frames over a plain TCP socket, by hyperframe and hpack: able to send what no HTTP/2 library will.
+"""HTTP/2 frames over a plain TCP socket, with hyperframe and hpack: able to send what no HTTP/2 library will.
 
-As in `raw.py`, nothing here decides what is right to send.
+As in `raw.py`, nothing here restricts what may be sent.
 """
 
 import socket
@@ -25,7 +25,7 @@ SUBSCRIBE, PUBLISH, PUBLISH_ONE = (f"/forebay.v1.PubSub/{name}" for name in ("Su
 
 
 def frame(kind: int, flags: int, stream: int, body: bytes = b"", length=None) -> bytes:
-    """A frame of whatever kind; `length` may be another than the body's."""
+    """A frame of any kind; `length` may differ from the body's."""
     size = struct.pack(">I", len(body) if length is None else length)[1:]
     return size + struct.pack(">BBI", kind, flags, stream) + body
 
@@ -52,7 +52,7 @@ def framed(message: bytes, compressed=0) -> bytes:
 
 
 def open_of(topic: str, n=10, replay_all=False) -> bytes:
-    """A SubscribeRequest with its `open`, by hand; for names of fewer than 100 bytes and demands below 128."""
+    """A SubscribeRequest with `open`, encoded by hand; for names shorter than 100 bytes and demand below 128."""
     name = topic.encode()
     body = b"\x0a" + bytes([len(name)]) + name + b"\x10" + bytes([n]) + (b"\x20\x01" if replay_all else b"")
     assert len(body) < 128 and n < 128
@@ -60,14 +60,14 @@ def open_of(topic: str, n=10, replay_all=False) -> bytes:
 
 
 def channel_of(topic: str) -> bytes:
-    """A PublishRequest with its `open`; for names of fewer than 100 bytes."""
+    """A PublishRequest with `open`; for names shorter than 100 bytes."""
     name = topic.encode()
     return b"\x0a" + bytes([len(name) + 2]) + b"\x0a" + bytes([len(name)]) + name
 
 
 @dataclass
 class Verdict:
-    """How the broker took something: `what` is goaway, closed, reset or status."""
+    """The broker's reaction: `what` is goaway, closed, reset or status."""
 
     what: str
     code: int | None = None
@@ -82,7 +82,7 @@ class Answer:
     reset: int | None = None
 
     def messages(self) -> list[bytes]:
-        """Those of a gRPC response."""
+        """The messages of a gRPC response."""
         found, at = [], 0
         while at < len(self.body):
             compressed, length = struct.unpack_from(">BI", self.body, at)
@@ -93,12 +93,12 @@ class Answer:
 
     @property
     def status(self) -> int:
-        """Of gRPC: in the trailers, or in headers that are all there is."""
+        """The status in the trailers, or in headers without a body."""
         return int((self.trailers or self.headers)["grpc-status"])
 
 
 class Wire:
-    """A connection on which frames are sent at will. What is received is kept by stream."""
+    """A connection on which any frames can be sent. What it receives is kept by stream."""
 
     def __init__(self, address, *initial: tuple[int, int], preface=PREFACE, receive_buffer=None):
         self.socket = socket.socket()
@@ -123,7 +123,7 @@ class Wire:
         self.socket.sendall(b"".join(frames))
 
     def flood(self, *frames: bytes) -> bool:
-        """Sends what the broker need not take; tells whether it did. Answers are not read."""
+        """Sends frames that the broker need not accept, and returns whether it did. Responses are not read."""
         self.socket.settimeout(2)
         try:
             self.send(*frames)
@@ -148,7 +148,7 @@ class Wire:
         return b"".join(frames)
 
     def answer(self, stream: int, timeout=DEADLINE) -> Answer:
-        """A stream's answer, once it has ended."""
+        """A stream's response, once it has ended."""
         self._until(lambda: stream in self.ended, timeout)
         return self.answers[stream]
 
@@ -160,13 +160,13 @@ class Wire:
             return Verdict("goaway", *self.goaway)
         if stream in self.ended:
             answer = self.answers[stream]
-            # NO_ERROR behind a whole answer only says that the rest of the request is not wanted (RFC 9113, 8.1).
+            # NO_ERROR after a complete response only says that the rest of the request is not needed (RFC 9113, 8.1).
             return Verdict("reset", answer.reset) if answer.reset or not answer.headers else Verdict(
                 "status", int(answer.headers[":status"]))
         return Verdict("closed")
 
     def over(self, timeout=DEADLINE) -> Verdict:
-        """The end of the connection, which must come. The broker lingers so that its GOAWAY is read, until we have."""
+        """The end of the connection, which must come. The broker lingers until we have read its GOAWAY."""
         self._until(lambda: self.closed or self.goaway, timeout)
         if not self.closed:
             try:
@@ -177,7 +177,7 @@ class Wire:
         return Verdict("goaway", *self.goaway) if self.goaway else Verdict("closed")
 
     def roundtrip(self):
-        """A PING and its answer: what the broker had to say before has arrived."""
+        """Sends a PING and waits for its reply: everything sent before it has arrived."""
         count = len(self.pongs)
         self.send(frame(PING, 0, 0, b"roundtri"))
         self._until(lambda: len(self.pongs) > count, DEADLINE)
@@ -225,13 +225,13 @@ class Wire:
                 self.acks += 1
             else:
                 self.settings |= this.settings
-                # Whoever has not sent its preface is in no position to acknowledge.
+                # A client that has not sent its preface cannot acknowledge.
                 if not self.closed and self.polite:
                     self.flood(frame(SETTINGS, ACK, 0))
         elif isinstance(this, PingFrame):
             self.pongs.append(this.opaque_data)
         elif isinstance(this, GoAwayFrame) and this.last_stream_id == 0x7FFFFFFF and not this.error_code:
-            self.notified = True  # That the end is near (RFC 9113, 6.8).
+            self.notified = True  # Shutdown is announced (RFC 9113, 6.8).
         elif isinstance(this, GoAwayFrame):
             if this.error_code or not self.goaway:
                 self.goaway = this.error_code, this.additional_data.decode(errors="replace")
@@ -239,7 +239,7 @@ class Wire:
             self.answers.setdefault(stream, Answer({})).reset = this.error_code
             self.ended.add(stream)
         elif isinstance(this, HeadersFrame):
-            assert "END_HEADERS" in this.flags, "the broker's headers in pieces"
+            assert "END_HEADERS" in this.flags, "the broker fragmented its headers"
             fields = dict(self.decoder.decode(this.data))
             if stream in self.answers:
                 self.answers[stream].trailers = fields

@@ -1,7 +1,7 @@
-"""rsocket-py as a client of the broker: connecting, collecting what comes, feeding what goes.
+"""rsocket-py as a client of the broker: connecting, collecting received items, supplying items to send.
 
 `Library`, `Collector` and `Feed` are for coroutines. `Peer` has the interface of `common.py`: its coroutines run in a
-thread of their own.
+separate thread.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class Library:
 
 
 class Collector(DefaultSubscriber):
-    """Gathers what comes, and counts: the library does not police credits. It swallows what callbacks raise, so that
-    faults are kept, and raised by whoever waits."""
+    """Collects and counts what arrives, because the library does not enforce credit. The library swallows exceptions
+    raised in callbacks, so failures are kept and raised in the waiting coroutine."""
 
     def __init__(self, n=0x7FFFFFFF):
         super().__init__()
@@ -114,7 +114,7 @@ class Collector(DefaultSubscriber):
 
 
 class Feed(DefaultPublisher, DefaultSubscription):
-    """A publisher that sends its items as the broker asks for them, and then its end."""
+    """A publisher that sends its items as the broker requests them, and then its end."""
 
     def __init__(self, items, error=None, ends=True):
         self.items, self.error, self.ends = list(items), error, ends
@@ -161,7 +161,7 @@ async def barrier(library, topic):
 
 
 def run(scene):
-    """Runs a test's coroutine, within a time."""
+    """Runs a test's coroutine with a timeout."""
     asyncio.run(asyncio.wait_for(scene, 60))
 
 
@@ -179,14 +179,14 @@ def two(broker, scene, **options):
 
 
 def ending(error: Exception) -> End:
-    """What the library makes of an ERROR: RuntimeError of one that is the application's."""
+    """What the library makes of an ERROR: RuntimeError for APPLICATION_ERROR."""
     if isinstance(error, RSocketProtocolError):
         return End(client.KINDS.get(error.error_code), error.data, code=error.error_code)
     return End(application(str(error)), str(error))
 
 
 class Inbox(DefaultSubscriber):
-    """Keeps what comes, and in the end the End, for a thread that waits for it."""
+    """Collects what arrives, and at the end the End, for a thread that waits for it."""
 
     def __init__(self):
         super().__init__()
@@ -208,7 +208,7 @@ class Inbox(DefaultSubscriber):
 
 
 class Incoming:
-    """Half of a stream that the broker sends: `inbox` is fed on the thread of `peer`."""
+    """The receiving half of a stream that the broker sends: `inbox` is filled on the thread of `peer`."""
 
     def request(self, n: int):
         self.asked += n
@@ -246,7 +246,7 @@ class Subscription(Incoming, Stream):
 
 
 class Channel(Incoming, Publishing):
-    """A publisher to the library, which passes on the broker's credit and its cancel."""
+    """A publisher towards the library, which passes on the broker's credit and its cancel."""
 
     def __init__(self, peer: "Peer", path: str, first: bytes, acks: int, complete: bool):
         Publishing.__init__(self)
@@ -278,7 +278,7 @@ class Channel(Incoming, Publishing):
 
 
 class Half(DefaultPublisher, DefaultSubscription):
-    """What the library asks for items on the broker's behalf. Credit is kept as a number, a cancel as None."""
+    """The library requests items on the broker's behalf. Credit is kept as a number, a cancel as None."""
 
     def __init__(self, channel: Channel):
         self.channel = channel
@@ -295,7 +295,7 @@ class Half(DefaultPublisher, DefaultSubscription):
 
 
 class Offer:
-    """A REQUEST_RESPONSE by which one message is published."""
+    """A REQUEST_RESPONSE that publishes one message."""
 
     def __init__(self, peer: "Peer", topic: str, data: bytes):
         self.peer = peer
@@ -315,7 +315,7 @@ class Offer:
 
 
 class Peer(Observer):
-    """A client on a connection of its own."""
+    """A client on its own connection."""
 
     def __init__(self, address, **options):
         self.loop = asyncio.new_event_loop()
@@ -331,7 +331,7 @@ class Peer(Observer):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout)
 
     def result(self, future, timeout=DEADLINE) -> bytes:
-        """The data of an answer."""
+        """The payload of a response."""
 
         async def answer():
             return await asyncio.wait_for(asyncio.shield(future), timeout)
@@ -355,7 +355,7 @@ class Peer(Observer):
         await self.client.fire_and_forget(payload)
 
     def channel(self, path: str, first: bytes, acks=UNBOUNDED, complete=False) -> Channel:
-        """`complete`: with item 0, which is the only one."""
+        """Opens a channel. With `complete`, item 0 is the only one."""
         return Channel(self, path, first, acks, complete)
 
     def control(self, path: str, **arguments: str) -> dict:

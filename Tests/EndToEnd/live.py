@@ -1,14 +1,15 @@
-"""A publisher that goes on whatever becomes of those who read."""
+"""A publisher that continues whatever happens to its readers."""
 
 import threading
 
 from common import *
 
-AHEAD = 500  # How far it may be ahead of what was read: inside the window of 1,024 that a topic retains.
+AHEAD = 500  # How far it may be ahead of what was read: within the 1,024 messages that a topic retains.
 
 
 class Publisher:
-    """Publishes until it is stopped, then completes the topic. Whoever reads sets `read` to how much was."""
+    """Publishes until it is stopped, then completes the topic. The reader sets `read` to the number of messages
+    read."""
 
     def __init__(self, peer: Observer, topic: str, pace=0.002):
         self.peer, self.topic, self.sent, self.read, self.pace = peer, topic, [], 0, pace
@@ -38,5 +39,5 @@ class Publisher:
 
     @staticmethod
     def _payload(i: int) -> bytes:
-        """Of one line, of several, of none, of bytes that are no text; short and long."""
+        """One line, several, none, or bytes that are not text; short and long."""
         return b"%d" % i + (b"", b"\n\nid: 1-1\n", b" " * (i % 3000), b"\xff\r\n", "å–😀".encode() * (i % 50))[i % 5]

@@ -1,5 +1,5 @@
-"""A headless Chromium whose keyboard and mouse the test has. It is told what to do over a pair of pipes in the words of
-its developer tools; what it is asked about a page is what a person sees there, or what is read out to one.
+"""A headless Chromium whose keyboard and mouse the test controls, over a pair of pipes with the DevTools protocol.
+Tests query a page for what a user sees, or what a screen reader announces.
 """
 
 import base64
@@ -18,7 +18,7 @@ KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft":
 
 
 class Gone(Exception):
-    """The page that was asked, as another is loaded in its place."""
+    """The page is being replaced by another."""
 
 
 def high(descriptor: int) -> int:
@@ -29,13 +29,13 @@ def high(descriptor: int) -> int:
 
 class Page:
     def __init__(self, url: str, width=1440, height=1100, dark=False, trusts=None):
-        """Over TLS, the one certificate that is to be trusted is `trusts`, whoever signed it."""
+        """With `trusts`, that one certificate is trusted, whoever signed it."""
         self._directory = tempfile.mkdtemp(prefix="forebay-page-")
         program = shutil.which("chromium")
         assert program, "There is no chromium: run `make deps`, or install Debian's package of that name."
         theirs, self._out = os.pipe()
         self._in, ours = os.pipe()
-        # Descriptors 3 and 4 are what the browser reads commands from and answers on: ours are out of their way.
+        # The browser reads commands from descriptor 3 and replies on 4: ours are moved out of the way.
         theirs, ours = high(theirs), high(ours)
         shell = f'exec "$0" "$@" 3<&{theirs} 4>&{ours} {theirs}<&- {ours}>&-'
         command = ["bash", "-c", shell, program, "--headless=new",
@@ -63,25 +63,25 @@ class Page:
     # What is on the page
 
     def value(self, expression: str):
-        """Of JavaScript."""
+        """Evaluates JavaScript."""
         while True:
             try:
                 result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
                 break
-            except Gone:  # With the page that was there until now.
+            except Gone:  # Together with the page that was loaded until now.
                 pass
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def before_scripts(self, source: str):
-        """JavaScript that runs before the page's own, from the next time on that one is loaded."""
+        """A script that runs before the page's own, from the next load on."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=source)
 
     def reload(self):
         self._call("Page.reload")
 
     def text(self, selector: str) -> str:
-        """As it is shown; "" where there is none."""
+        """The text shown; "" if there is none."""
         return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def rows(self, table: str) -> list[list[str]]:
@@ -90,17 +90,17 @@ class Page:
                           ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))")
 
     def until(self, condition, what: str, timeout=DEADLINE):
-        """Waits until `condition`, an expression or a function, is true of the page; what it was then."""
+        """Waits until `condition`, an expression or a function, is true of the page. Returns its value."""
         end = time.monotonic() + timeout
         while True:
             value = condition() if callable(condition) else self.value(condition)
             if value:
                 return value
-            assert time.monotonic() < end, f"{what}; the page says:\n{self.text('body')[:4000]}\n{self.complaints}"
+            assert time.monotonic() < end, f"{what}; the page shows:\n{self.text('body')[:4000]}\n{self.complaints}"
             time.sleep(0.05)
 
     def focused(self) -> str:
-        """The id of what has the focus, or else its text."""
+        """The id of the focused element, or else its text."""
         return self.value("document.activeElement.id || document.activeElement.innerText")
 
     def screenshot(self, path: str):
@@ -108,7 +108,7 @@ class Page:
         with open(path, "wb") as file:
             file.write(base64.b64decode(image["data"]))
 
-    # What a person does
+    # User input
 
     def resize(self, width: int, height: int):
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
@@ -128,7 +128,7 @@ class Page:
     def press(self, key: str, shift=False):
         code = KEYS.get(key)
         extra = {"windowsVirtualKeyCode": code} if code else {}
-        # What is typed besides being pressed.
+        # The text that a key types, if any.
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         self._call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", key=key, text=text,
                    modifiers=8 if shift else 0, **extra)
@@ -139,7 +139,7 @@ class Page:
             self.press(one)
 
     def fill(self, selector: str, text: str):
-        """Clicks into a field, and writes over what is there."""
+        """Clicks into a field and replaces its content."""
         self.click(selector)
         self.value(f"document.querySelector({json.dumps(selector)}).select()")
         self._call("Input.insertText", text=text)
@@ -171,7 +171,7 @@ class Page:
         return json.loads(message)
 
     def _note(self, message: dict):
-        """Errors that the page has told nobody but the console."""
+        """Notes what the page reported only to the console."""
         parameters = message.get("params", {})
         if message.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"]))

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one broker, with the alert rules of Docker."""
+"""A real Prometheus that scrapes one broker, with the alert rules of Docker/."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Prometheus:
-    """`options` are more of the job's settings; `folder` is where it keeps what it has."""
+    """`options` are further settings of the job; `folder` is where it keeps its data."""
 
     def __init__(self, address, folder, **options):
         program = shutil.which("prometheus")

@@ -1,5 +1,5 @@
-"""A network that is slow, loses, and is cut: a proxy between a client and a broker. Of TCP's losses its users see the
-time that sending again takes, so that is what a loss is here; what is under way when the network is cut is gone."""
+"""A network that is slow, lossy, and cut: a proxy between a client and a broker. Users of TCP see a loss as the delay
+of a retransmission, so that is how the proxy simulates it. When the network is cut, data in flight is lost."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,18 @@ import threading
 import tls
 
 PIECE = 8 << 10
-RETRANSMISSION = 0.2  # Seconds: the least that Linux waits before it sends again.
+RETRANSMISSION = 0.2  # Seconds: the minimum that Linux waits before it retransmits.
 
 
 class Proxy:
-    """`delay` and `jitter` are seconds each way; in each direction one of `loss` pieces comes late by a retransmission,
-    and `lost` says how many did. `place` is (direction, count): behind so many bytes that went "in", to the client, or
-    "out" the first connection ends for both sides; by a reset where their number is odd."""
+    """`delay` and `jitter` are seconds each way. In each direction, one of `loss` pieces is late by a retransmission,
+    and `lost` counts those. `place` is (direction, count): after that many bytes "in", to the client, or "out", the
+    first connection ends for both sides; with a reset if the number is odd."""
 
     def __init__(self, address, delay=0.0, jitter=0.0, loss=0, place=(None, 0)):
         self.to, self.delay, self.jitter, self.loss, self.place = address, delay, jitter, loss, place
         self.connections = 0
-        self.bytes, self.lost = {"in": 0, "out": 0}, {"in": 0, "out": 0}  # Of all connections.
+        self.bytes, self.lost = {"in": 0, "out": 0}, {"in": 0, "out": 0}  # Over all connections.
         self._dice, self._transports = random.Random(7), set()
         self._loop, self._started = asyncio.new_event_loop(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -31,11 +31,11 @@ class Proxy:
         self._started.wait()
 
     def cut(self):
-        """Ends all connections, by a reset to both sides."""
+        """Cuts all connections, with a reset to both sides."""
         self._call(self._abort)
 
     def hold(self):
-        """Nothing gets through any more, and nobody is told."""
+        """From now on nothing gets through, and neither side is notified."""
         self._call(self._open.clear)
 
     def release(self):
@@ -72,7 +72,7 @@ class Proxy:
         self._open.set()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.address = self._server.sockets[0].getsockname()
-        # The port may have been a broker's.
+        # The port may have been used by a broker.
         (tls.secured.add if self.to[1] in tls.secured else tls.secured.discard)(self.address[1])
 
     async def _accept(self, *client):
@@ -86,7 +86,7 @@ class Proxy:
         direction, count = self.place if self.connections == 1 else (None, 0)
         most = {one: count if one == direction else sys.maxsize for one in self.bytes}
         writers = client[1], server[1]
-        with contextlib.suppress(asyncio.CancelledError):  # As the proxy was closed.
+        with contextlib.suppress(asyncio.CancelledError):  # The proxy was closed.
             await asyncio.gather(self._carry("out", client[0], server[1], most["out"], writers),
                                  self._carry("in", server[0], client[1], most["in"], writers))
 
@@ -133,4 +133,4 @@ class Proxy:
             try:
                 await writer.drain()
             except OSError:
-                pass  # The other direction finds out.
+                pass  # The other direction notices.

@@ -1,7 +1,7 @@
 """RSocket frames over a plain TCP socket: a builder, a parser and a connection, able to send what a library will not.
 
-Nothing here decides what is right to send. What is received, however, is checked against the rules that hold for every
-frame a server may send, so that each test watches them (see `Connection._check`).
+Nothing here restricts what may be sent. What is received, however, is checked against the rules for every frame that a
+server may send, so that each test verifies them (see `Connection._check`).
 """
 
 import socket
@@ -29,8 +29,8 @@ ROUTING = b"message/x.rsocket.routing.v0"
 MESSAGE_MIME = b"application/vnd.forebay.message"
 ACCEPTED_MIME = b"application/vnd.forebay.accepted"
 
-DEADLINE = 10.0  # Seconds that anything expected may take; reached only when a test fails.
-FRAGMENT = 64 << 10  # The most data of a payload that the broker may send in one frame.
+DEADLINE = 10.0  # Seconds that any expected event may take; reached only when a test fails.
+FRAGMENT = 64 << 10  # The maximum data of a payload that the broker may send in one frame.
 
 
 # Frames
@@ -41,7 +41,7 @@ def u24(n: int) -> bytes:
 
 
 def frame(stream: int, kind: int, flags: int = 0, body: bytes = b"") -> bytes:
-    """One frame with its length before it."""
+    """A frame preceded by its length."""
     return u24(6 + len(body)) + struct.pack(">IH", stream, kind << 10 | flags) + body
 
 
@@ -88,7 +88,8 @@ def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 
 
 
 def resume(token: bytes, server=0, client=0, version=(1, 0)) -> bytes:
-    """RESUME: `server` is as far as what the broker sent has come, `client` where what the client kept begins."""
+    """A RESUME: `server` is the position up to which the client has received, `client` the first position that it
+    kept."""
     head = struct.pack(">HHH", *version, len(token))
     return frame(0, RESUME, 0, head + token + struct.pack(">QQ", server, client))
 
@@ -96,7 +97,7 @@ def resume(token: bytes, server=0, client=0, version=(1, 0)) -> bytes:
 def fragments(kind: int, stream: int, data: bytes, metadata=None, n=None, size=64, flags=0) -> list[bytes]:
     """A request or PAYLOAD in frames of at most `size` bytes (length included), all metadata before any data.
 
-    `flags` go where the protocol wants them: C on the last fragment, N on every PAYLOAD.
+    `flags` are placed as the protocol requires: C on the last fragment, N on every PAYLOAD.
     """
     frames, md, first = [], metadata or b"", True
     while True:
@@ -122,7 +123,7 @@ WELL_KNOWN = {ROUTING: 0x7E, COMPOSITE: 0x7F, b"message/x.rsocket.authentication
 
 
 def entry(mime: bytes | int, content: bytes) -> bytes:
-    """An entry of composite metadata; a number is a well-known mime's id."""
+    """One entry of composite metadata; a number is a well-known mime's id."""
     number = mime if isinstance(mime, int) else WELL_KNOWN.get(mime)
     head = bytes([0x80 | number]) if number is not None else bytes([len(mime) - 1]) + mime
     return head + u24(len(content)) + content
@@ -150,7 +151,7 @@ def entries(metadata: bytes) -> list[tuple[bytes | int, bytes]]:
             at += head + 1
         length = int.from_bytes(metadata[at : at + 3], "big")
         at += 3
-        assert at + length <= len(metadata), f"composite metadata that ends too early: {metadata!r}"
+        assert at + length <= len(metadata), f"truncated composite metadata: {metadata!r}"
         found.append((mime, metadata[at : at + length]))
         at += length
     return found
@@ -164,7 +165,7 @@ class Frame:
     stream: int
     kind: int
     flags: int
-    size: int  # Of the frame, without the length before it.
+    size: int  # Of the frame, without its length field.
     data: bytes = b""
     metadata: bytes | None = None
     n: int | None = None
@@ -195,7 +196,7 @@ def parse(raw: bytes) -> Frame:
         length = int.from_bytes(raw[at : at + 3], "big")
         at += 3
         this.metadata = raw[at : at + length]
-        assert len(this.metadata) == length, "metadata that is longer than its frame"
+        assert len(this.metadata) == length, "metadata longer than its frame"
         at += length
     this.data = raw[at:]
     return this
@@ -219,8 +220,8 @@ class Connection:
         self.peer = "%s:%d" % self.socket.getsockname()
         self.opened = {0}  # Streams on which something was sent: the broker may use no other.
         self.closed = False
-        self.read = 0  # Bytes received, in all.
-        self.lives = True  # It answers the broker's keepalives.
+        self.read = 0  # Bytes received in total.
+        self.lives = True  # Whether it answers the broker's keepalives.
         self._buffer = bytearray()
         self._queues = defaultdict(deque)
         self._parts = {}
@@ -232,7 +233,7 @@ class Connection:
         self.socket.sendall(b"".join(frames))
 
     def frame(self, stream: int, timeout: float = DEADLINE) -> Frame:
-        """The next frame on `stream`, whole where it came in fragments."""
+        """The next frame on `stream`, reassembled if it came in fragments."""
         queue, end = self._queues[stream], time.monotonic() + timeout
         while not queue:
             self._receive(end, f"a frame on stream {stream}")
@@ -291,7 +292,7 @@ class Connection:
             return
         if this.kind == PAYLOAD and (this.has(F) or this.stream in self._parts):
             whole = self._parts.setdefault(this.stream, Frame(this.stream, PAYLOAD, 0, 0))
-            assert this.metadata is None or not whole.data, "metadata after data among fragments"
+            assert this.metadata is None or not whole.data, "metadata after data in fragments"
             whole.data += this.data
             whole.metadata = whole.metadata if this.metadata is None else (whole.metadata or b"") + this.metadata
             whole.size += this.size
@@ -307,9 +308,9 @@ class Connection:
             assert this.has(N) or this.has(C), f"PAYLOAD with neither NEXT nor COMPLETE: {this}"
             assert not (this.has(F) and this.has(C)), f"COMPLETE on a fragment that is not the last: {this}"
             assert this.has(N) or not (this.has(F) or this.stream in self._parts), f"a fragment without NEXT: {this}"
-            assert len(this.data) <= FRAGMENT, f"a payload of {len(this.data)} in one frame: {this.size}"
+            assert len(this.data) <= FRAGMENT, f"a payload of {len(this.data)} bytes in one frame: {this.size}"
         elif this.kind == ERROR and this.stream:
-            assert 0x201 <= this.code <= 0x204, f"an error code that clients do not know: {this}"
+            assert 0x201 <= this.code <= 0x204, f"an error code unknown to clients: {this}"
             this.data.decode()
         elif this.kind == REQUEST_N:
             assert this.n > 0, "REQUEST_N of 0"

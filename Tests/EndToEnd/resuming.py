@@ -1,4 +1,4 @@
-"""A client that can resume, and a conversation for it. Made of `raw.py` alone."""
+"""A client that can resume, and a conversation for it. Built on `raw.py` only."""
 
 import contextlib
 import secrets
@@ -14,7 +14,7 @@ LONG = bytes(range(200))
 
 
 class Refused(Exception):
-    """The broker ended the connection by an ERROR on stream 0."""
+    """The broker ended the connection with an ERROR on stream 0."""
 
     def __init__(self, code: int, text: str):
         super().__init__(f"{code:#x} {text}")
@@ -22,25 +22,25 @@ class Refused(Exception):
 
 
 class Broken(Exception):
-    """The socket has broken."""
+    """The socket is broken."""
 
 
 class Resuming:
-    """Frames of streams are in `frames`, by stream, in order. One that `comes_back` resumes by itself when it finds its
-    socket broken."""
+    """A client with a session. Received frames of streams are in `frames`, by stream, in order. With `comes_back` it
+    resumes by itself when it finds its socket broken."""
 
     def __init__(self, address, token: bytes | None = None, pair=None, comes_back=False, **setup):
         self.address, self.pair, self.comes_back = address, pair, comes_back
         self.token = token or secrets.token_bytes(16)
         self.frames: dict[int, list[raw.Frame]] = {}
-        self.sent: list[bytes] = []  # Frames of streams, with their lengths, that the broker may lack.
+        self.sent: list[bytes] = []  # Sent frames of streams, with their lengths, that the broker may lack.
         self.first = 0  # The position of the first of them.
-        self.received = 0  # The position of what has come whole.
+        self.received = 0  # The position up to which frames were received completely.
         self.refusal: Refused | None = None
         self.resumed = 0
-        self.answers = 0  # KEEPALIVEs that came without R.
+        self.answers = 0  # KEEPALIVEs received without R.
         self.asked = 0  # Those with R.
-        self.lives = True  # It answers those.
+        self.lives = True  # Whether it answers those.
         self.open()
         self._guard(lambda: self._write(raw.setup(flags=raw.R, token=self.token, **setup)))
 
@@ -58,18 +58,18 @@ class Resuming:
         self.socket.close()
 
     def end(self):
-        """Says that this is the end: there is nothing to resume any more."""
+        """Declares the end: there is nothing left to resume."""
         goodbye = raw.error(0, raw.CONNECTION_CLOSE, "goodbye")
         try:
             self._write(goodbye)
         except Broken:
-            # By its last bytes. The broker keeps what could be resumed.
+            # Cut within its last bytes. The broker keeps a session that could be resumed.
             self.resume()
             self._write(goodbye)
         self.close()
 
     def resume(self, server: int | None = None, client: int | None = None, version=(1, 0), token=None):
-        """Comes back. Says what is so, if not told otherwise."""
+        """Resumes. Sends the actual positions unless told otherwise."""
         self.close()
         self.open()
         self._awaits = True
@@ -79,13 +79,13 @@ class Resuming:
         while self._welcome is None:
             self._read(end, "RESUME_OK")
         self._forget(self._welcome)
-        assert self.first == self._welcome, f"RESUME_OK of {self._welcome}, where a frame begins at {self.first}"
+        assert self.first == self._welcome, f"RESUME_OK at {self._welcome}, but the kept frames begin at {self.first}"
         self.resumed += 1
         for one in self.sent:
             self._write(one)
 
     def _guard(self, act):
-        """Does something, and comes back if the socket breaks by it."""
+        """Performs an action, and resumes if that breaks the socket."""
         try:
             act()
         except Broken:
@@ -120,13 +120,13 @@ class Resuming:
     # Frames
 
     def send(self, *frames: bytes):
-        """Frames of streams."""
+        """Sends frames of streams."""
         self.sent += frames
         for one in frames:
             try:
                 self._write(one)
             except Broken:
-                # It sends again what the broker lacks, and so what is left to send now.
+                # It retransmits what the broker lacks, including what was to be sent now.
                 return self.resume()
 
     def keepalive(self, position: int | None = None, respond=False):
@@ -134,10 +134,10 @@ class Resuming:
         self._guard(lambda: self._write(raw.keepalive(respond=respond, position=position)))
 
     def greet(self):
-        """Waits until the broker has dealt with all that was sent, SETUP at least."""
+        """Waits until the broker has handled everything sent, at least SETUP."""
         before, asked = self.answers, None
         while self.answers == before:
-            if asked != self.resumed:  # What is no stream's is not sent again by itself.
+            if asked != self.resumed:  # Frames of the connection are not retransmitted automatically.
                 asked = self.resumed
                 self.keepalive(respond=True)
             else:
@@ -184,14 +184,14 @@ class Resuming:
                 self._write(raw.keepalive(this.data, respond=False, position=self.received))
 
     def _forget(self, position: int):
-        """The broker has what came before."""
+        """Drops what the broker has received."""
         while self.sent and self.first + len(self.sent[0]) - 3 <= position:
             self.first += len(self.sent.pop(0)) - 3
 
 
 def converse(this: Resuming, topic: str) -> Resuming:
-    """A subscription by credits, an acknowledged publish, a channel, a publish in fragments, a replay that is
-    cancelled, and the end of the topic, all on one connection."""
+    """A subscription with credit, an acknowledged publish, a channel, a fragmented publish, a cancelled replay, and the
+    end of the topic, all on one connection."""
     # The other thread may see RESUME before this one has seen SETUP.
     this.greet()
     route = raw.route(topic)
@@ -219,7 +219,8 @@ def converse(this: Resuming, topic: str) -> Resuming:
 
 
 def check(this: Resuming):
-    """Each message once, in both directions: the broker says where it put those that it was sent."""
+    """Checks that each message arrived once, in both directions: the broker reports the sequences of published
+    messages."""
     assert this.data(1) == [b"a", b"b", b"c", b"d", LONG, b"e"] and this.frames[1][-1].has(raw.C)
     told = [struct.unpack_from(">QQqQ", raw.entries(one.metadata)[0][1]) for one in this.frames[1][:-1]]
     assert [(sequence, dropped) for _, sequence, _, dropped in told] == [(n, 0) for n in range(1, 7)]

@@ -1,4 +1,4 @@
-"""Users and permissions, over each protocol and by other people's clients."""
+"""Users and permissions, over each protocol and with independent clients."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def hashed(start):
 
 
 def users(hashed) -> dict:
-    """A user for each permission that has it alone, one that has all, and one that has none."""
+    """One user for each single permission, one with all, and one with none."""
     alone = [dict(name=f"only-{one}", token=token_hash(f"only-{one}"), **{one: ["t.>", "$SYS.>"]})
              for one in (PUBLISH, SUBSCRIBE, CONTROL, BLOCK)]
     everything = {one: [">", "$SYS.>"] for one in (PUBLISH, SUBSCRIBE, CONTROL, BLOCK)}
@@ -45,7 +45,7 @@ def guarded(start, tmp_path_factory, hashed):
     this.stop()
 
 
-# Who is let in
+# Authentication
 
 
 @pytest.mark.parametrize("entry", [simple("root", PASSWORD), bearer("root")])
@@ -65,7 +65,7 @@ def test_setup_turns_away(start, tmp_path, hashed, entry, text):
     broker = start("-c", str(write(tmp_path, users(hashed))))
     with pytest.raises(Rejected, match=text):
         rsocket(broker, entry)
-    # Neither secrets are in the log, nor names but those of users that there are.
+    # The log contains no secrets, and no names except those of existing users.
     broker.stop()
     assert not any(word in line for line in broker.log for word in ("stranger", PASSWORD, "guess"))
 
@@ -132,11 +132,11 @@ def test_a_megabyte_of_token_is_refused(guarded):
                                 "http://%s:%d" % guarded.http + path("t"), "-H", "@-"],
                                input=b"authorization: Bearer " + b"x" * (1 << 20), capture_output=True)
         assert reply.stdout != b"200"
-    # And the broker goes on.
+    # The broker still serves others.
     rsocket(guarded, bearer("root")).close()
 
 
-# What they may do
+# Authorization
 
 RSOCKET = {
     "subscribe": (SUBSCRIBE, lambda peer: peer.subscribe("t.a?replay=1", n=1).event()),
@@ -164,10 +164,10 @@ def test_each_permission_over_rsocket(start, tmp_path, hashed, user):
         assert (refusal is None) == isAllowed, (name, refusal)
         if refusal:
             assert refusal.startswith(f"0x202 forbidden: User '{user}' may not "), refusal
-    # Fire is dropped without a word.
+    # A fire-and-forget publish is dropped silently.
     before = root.control("$SYS.topic.info", name="t.a")["published"]
     peer.fire("t.a", b"fired")
-    assert refused(lambda: peer.control("$SYS.info")) is None  # It is for everybody.
+    assert refused(lambda: peer.control("$SYS.info")) is None  # Available to everybody.
     for kind in ("connection", "subscription"):
         told = refused(lambda: peer.control(f"$SYS.{kind}.close", id="7-7-7" if kind == "connection" else "777"))
         assert (f"may not control '$SYS.{kind}s'" in told) == (user != "only-control")

@@ -1,4 +1,4 @@
-"""Users and permissions as time goes on: reloads, logins that fail, brokers without users, and the command line."""
+"""Users and permissions over time: reloads, failed logins, brokers without users, and the command line."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_what_is_withdrawn_ends_and_nothing_else(start, tmp_path, hashed):
     other, gone = bob.subscribe("b"), carol.subscribe("a")
     with Calls(broker, "Bearer alice") as calls:
         opening = pb.SubscribeRequest(open=pb.Open(topic="b", request_n=1))
-        # The request iterator stays open, so that the call ends by the broker alone.
+        # The request iterator stays open, so that only the broker can end the call.
         call = calls.pubsub.Subscribe(endless(opening), metadata=calls.metadata)
         next(call)
         for topic, count in (("a", 2), ("b", 3)):
@@ -59,7 +59,7 @@ def test_what_is_withdrawn_ends_and_nothing_else(start, tmp_path, hashed):
         with pytest.raises(grpc.RpcError) as error:
             next(call)
         assert error.value.code() == grpc.StatusCode.PERMISSION_DENIED
-    # Whose user is gone is cut off; and is not let in again.
+    # Clients of a removed user are disconnected and cannot log in again.
     refusal = carol.frame(0)
     assert (refusal.code, refusal.text) == (0x101, "unauthenticated: The user was removed from this broker.")
     with pytest.raises(Rejected):
@@ -93,7 +93,7 @@ def wait_joined(broker, topic, count):
     peer.close()
 
 
-# Failures are slowed, and counted
+# Failed logins are slowed and counted
 
 
 def test_failed_logins_are_slowed_and_counted(start, tmp_path, hashed):
@@ -111,7 +111,7 @@ def test_failed_logins_are_slowed_and_counted(start, tmp_path, hashed):
     with pytest.raises(Rejected, match="Too many logins failed"):
         rsocket(broker, bearer("guess"))
     eventually(lambda: sum('"logins slowed"' in line for line in broker.log), lambda count: count == 1)
-    # Whoever is in already goes on, and sees it.
+    # An existing connection is not affected, and sees it.
     refused_logins = root.subscribe("$SYS.stats", n=3)
     seen = [json.loads(refused_logins.event().data) for _ in range(3)]
     assert seen[-1]["logins_refused"] >= 21 and seen[-1]["logins_slowed"] >= 2
@@ -131,7 +131,7 @@ def test_without_users_only_this_machine_is_served(start, tmp_path):
 
 def test_it_serves_others_if_it_is_told_to(start, tmp_path, hashed):
     for options in (("--allow-anonymous",), ("-c", str(write(tmp_path, users(hashed))))):
-        # On all addresses, asked on this machine's own.
+        # It listens on all addresses; the test connects on a loopback address.
         broker = start("--listen", "0.0.0.0:0", *options)
         broker.stop()
 

@@ -1,4 +1,4 @@
-"""The admin listener: metrics, health, JSON, and what an operator may do; with promtool and a real Prometheus."""
+"""The admin listener: metrics, health, JSON, and an operator's actions; with promtool and a real Prometheus."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_what_is_published_delivered_and_dropped_is_told(admin, topic):
 
 
 def test_lists_say_the_same_over_every_way(admin, topic):
-    """The API, and the lists and figures of the protocol, are one source."""
+    """The API returns the same lists and figures as the protocol."""
     peer = admin.broker.peer()
     peer.subscribe(topic + "?buffer=7", n=5)
     peer.joined(topic, 1)
@@ -114,7 +114,7 @@ def test_a_subscription_and_a_connection_are_cut_off(admin, topic):
     assert admin(f"api/v1/subscriptions/{row['id']}", "DELETE").json()["topic"] == topic
     assert "An operator ended this subscription" in subscription.end().text
     admin.problem(admin(f"api/v1/subscriptions/{row['id']}", "DELETE"), 404, "not-found")
-    # Its connection goes on until that is closed too.
+    # The connection remains until it is closed too.
     assert peer.control("$SYS.topic.info", name=topic)["subscriptions"] == 0
     assert admin(f"api/v1/connections/{row['connection']}", "DELETE").json()["id"] == row["connection"]
     until(lambda: len(admin.json("api/v1/connections")["items"]) == 1, "the connection is gone")
@@ -146,7 +146,7 @@ def test_the_plain_face_knows_its_names_too(begin):
     url = "%s://%s:%d/v1/topics/t/messages" % (scheme, *broker.http)
     for host, status in [("127.0.0.1:1", 200), ("broker.example:7", 200), ("evil.example", 421)]:
         assert session.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
-    # The admin page may use it, and no other page.
+    # The admin page may use it, and no other page may.
     page = "%s://%s:%d" % (scheme, *broker.admin)
     allowed = session.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
     assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == page
@@ -156,7 +156,7 @@ def test_the_plain_face_knows_its_names_too(begin):
 
 def test_readiness_ends_with_a_drain_and_health_does_not(admin, topic):
     assert admin("healthz").text == admin("readyz").text == "ok\n"
-    # A subscription with credit and a socket that takes nothing holds the drain up.
+    # A subscription with credit whose socket accepts nothing delays the drain.
     peer = admin.broker.peer(receive_buffer=4096)
     peer.subscribe(topic + "?buffer=2000")
     other = admin.broker.peer()
@@ -176,7 +176,7 @@ def test_readiness_ends_with_a_drain_and_health_does_not(admin, topic):
 
 def test_a_silent_connection_does_not_keep_others_out(admin):
     held = [socket.create_connection(admin.broker.admin) for _ in range(100)]
-    # Those beyond the limit are closed at once; a new one is taken as soon as others go.
+    # Connections beyond the limit are closed at once; a new one is accepted as soon as others close.
     until(lambda: sum(ended(one) for one in held) >= 30, "30 are closed")
     for one in held:
         one.close()
@@ -199,7 +199,7 @@ UNFINISHED = {"a body that does not come": (POST % b"Content-Length: 100", False
 
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
-    """Longer than it takes to see that nothing moves: they would be ended for their silence after 30 seconds."""
+    """They are ended when no progress is detected, long before the 30 seconds of silence that would end them."""
     request, half_closes = UNFINISHED[what]
     held = []
 
@@ -221,7 +221,7 @@ def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
             return False
 
     hold(64)
-    for _ in range(8):  # The first time may be before all of those were looked at.
+    for _ in range(8):  # The first time may come before all of them were checked.
         until(answers, "it answers")
         hold(1)
     for one in held:
@@ -277,7 +277,7 @@ users:
         assert ask(path).status_code == 401, path
         assert ask(path, "nobody's").status_code == 401, path
         assert ask(path, "operator's").status_code == 200, path
-    # A browser asks who one is by itself, but not in the page's place.
+    # A browser asks for credentials only outside the page.
     challenge = ask("metrics").headers["www-authenticate"]
     assert "Basic" in challenge and "Bearer" in challenge
     own = admin("metrics", headers={"x-requested-with": "XMLHttpRequest"}).headers["www-authenticate"]
@@ -294,7 +294,7 @@ def test_what_clients_without_credentials_may_do_holds_here_too(begin, tmp_path)
     admin = Admin(begin("-c", str(file), "--admin", "127.0.0.1:0"))
     assert admin("healthz").status_code == 200
     for path, method in (("metrics", "GET"), ("api/v1/topics", "GET"), ("api/v1/topics/a", "DELETE")):
-        # There is nobody whose credentials could help.
+        # There are no users, so credentials cannot help.
         for credentials in (None, ("somebody", "secret")):
             admin.problem(admin(path, method, auth=credentials), 403, "forbidden")
 

@@ -1,4 +1,5 @@
-"""Certificates and the admin listener: the broker's own, whose end is told, and those that say who asks."""
+"""Certificates and the admin listener: the broker's own, with a warning before it expires, and those that identify
+clients."""
 
 import datetime
 import json
@@ -64,7 +65,7 @@ def test_a_new_certificate_cuts_nobody_and_its_end_is_told(begin, tmp_path):
         ("O=old,CN=localhost", date(old))]
     warned = told(broker, "TLS certificate needs renewal")
     assert [(one["level"], one["subject"]) for one in warned] == [("warn", "O=old,CN=localhost")]
-    assert warned[0]["cause"] in ("it expires in 4 days", "it expires in 5 days")  # By the second.
+    assert warned[0]["cause"] in ("it expires in 4 days", "it expires in 5 days")  # Depending on the second.
     first = shown(broker.admin)
     line = tls.wrap(socket.create_connection(broker.admin, timeout=DEADLINE), broker.admin)
     line.sendall(GET)
@@ -86,7 +87,7 @@ def test_a_new_certificate_cuts_nobody_and_its_end_is_told(begin, tmp_path):
 
 
 def test_the_check_of_the_settings_refuses_a_certificate_that_has_ended(start, tmp_path):
-    """Whoever checks a configuration before a restart is to see it."""
+    """A check of the configuration before a restart must report it."""
     pair = tls.authority().issue()
     ended, key = tmp_path / "ended.pem", serialization.load_pem_private_key(Path(pair.key).read_bytes(), None)
     name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")]), datetime.datetime.now(datetime.UTC)
@@ -129,14 +130,14 @@ def test_a_certificate_says_who_asks(begin, tmp_path):
         ("operator", "healthz"): 200, ("operator", "metrics"): 200, ("operator", "api/v1/topics"): 200,
         ("watcher", "healthz"): 200, ("watcher", "metrics"): 200, ("watcher", "api/v1/topics"): 403,
         ("nobody", "healthz"): 200, ("nobody", "metrics"): 401, ("nobody", "api/v1/topics"): 401}
-    # What is said counts more than what is shown, whether it is right or wrong.
+    # An Authorization header takes precedence over the certificate, whether it is right or wrong.
     assert ask("metrics", "operator", authorization="Bearer other's") == 403
     assert ask("metrics", "operator", authorization="Bearer nobody's") == 401
-    # Another authority's certificate is as bad as no TLS.
+    # A certificate of another authority is as bad as no TLS.
     foreign = tls.stranger().issue("/CN=operator", "")
     with pytest.raises(requests.ConnectionError):
         Admin(broker)("healthz", cert=(foreign.cert, foreign.key))
-    # What is taken from a user is taken at once, on connections that are open, too.
+    # A revoked permission takes effect at once, also on open connections.
     session = Admin(broker)
     session.session.cert = (pairs["operator"].cert, pairs["operator"].key)
     assert session("metrics").status_code == 200

@@ -1,4 +1,4 @@
-"""How the admin page writes figures."""
+"""How the admin page formats figures."""
 
 import contextlib
 import json

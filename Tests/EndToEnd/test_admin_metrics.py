@@ -1,4 +1,4 @@
-"""Which topics have metrics of their own, and what the rules for alerts make of them."""
+"""Which topics have their own metrics, and how the alert rules evaluate them."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ def test_the_busiest_topics_have_metrics_not_the_oldest(begin, threads):
     for number in range(300):
         peer.fire(f"old.{number}", b"x")
     for name in ("young.one", "young.two"):
-        peer.numbers(name, 1, 500)  # More than events tell of all of them.
+        peer.numbers(name, 1, 500)  # More than the topics of events count together.
 
     def topics(most):
         told = admin.metrics(f"?topics={most}")
@@ -47,7 +47,7 @@ def test_topics_in_trouble_have_metrics_however_quiet(begin):
     told = until(lambda: (told := admin.metrics("?topics=1")).get(
         'forebay_behind_seconds{topic="lossy",policy="drop-oldest"}') and told, "one is behind for long enough")
     assert told['forebay_topic_published_total{topic="busy"}'] == 100
-    # As many more as were asked for.
+    # As many more as were requested.
     assert told['forebay_topic_publishes_lost_total{topic="full",reason="room"}'] == lost > 0
     assert len([sample for sample in told if sample.startswith("forebay_behind_seconds")]) == 1
     told = admin.metrics("?topics=2")
@@ -58,7 +58,7 @@ def test_topics_in_trouble_have_metrics_however_quiet(begin):
 # The rules
 
 
-# What else a rule looks at.
+# Other metrics that a rule uses.
 OTHERS = {
     "ForebayPublishesLost": ('forebay_publishes_refused_total{reason="memory"}', "0x20"),
     "ForebayMemoryShort": ("forebay_memory_limit_bytes", "100x20"),
@@ -70,14 +70,14 @@ ALERTS = {
     "ForebayPublishersBlocked": ('forebay_topic_publishers_blocked{topic="phones.7"}', "1x20"),
     "ForebayPublishesLost": ('forebay_publishes_dropped_total{reason="memory"}', "0+60x20"),
     "ForebayReloadRefused": ('forebay_reloads_total{result="refused"}', "0x10 1x10"),
-    # It is given back as soon as it runs short.
+    # It is released as soon as memory runs short.
     "ForebayMemoryShort": ("forebay_memory_bytes", "93 30x2 " * 7),
     "ForebayLogLost": ("forebay_log_lines_lost_total", "0+60x20"),
 }
 
 
 def fires(tmp_path, alert: str, change=lambda rules: rules) -> bool:
-    """Whether an alert fires after 15 minutes of what it is for."""
+    """Whether an alert fires after 15 minutes of its condition."""
     (tmp_path / "alerts.yaml").write_text(change((ROOT / "Docker/alerts.yaml").read_text()))
     series = [{"series": sample, "values": values}
               for sample, values in (one[alert] for one in (ALERTS, OTHERS) if alert in one)]

@@ -43,7 +43,7 @@ WHY = ("no credit", "not reading", "asks too little")
 
 @pytest.fixture
 def browse():
-    """Opens a page of a broker of one's own."""
+    """Opens a page of a separate broker."""
     opened = []
 
     def open_page(url, **options):
@@ -58,7 +58,7 @@ def browse():
 
 
 def slow(page):
-    """The slow ones, the state's name and the reason for it in two cells."""
+    """The slow subscriptions, with the state's name and its reason in two cells."""
     rows = [row[0].split("\n") + row[1:] for row in page.rows("subscriptions")]
     return [row[:1] + row[2:] for row in rows if row[0] in WHY]
 
@@ -76,7 +76,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
     try:
         one = page()
         one.until(lambda: len(slow(one)) == 5, "five are slow", 60)
-        # Somebody who comes now sees it with the page's first answer, and it asks every second.
+        # A user who opens the page now sees it with the first response; the page polls every second.
         one.reload()
         one.until(lambda: len(slow(one)) == 5, "five are slow")
         assert [row[0].split("\n")[0] for row in one.rows("subscriptions")[:5]] == [row[0] for row in slow(one)]
@@ -92,7 +92,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
             assert row[5] in ("20", "50") and row[7].endswith((" s", " min"))
         assert {row[0] for row in one.rows("topics")} == {"orders.eu", "prices.fx", "telemetry"}
         one.until(lambda: all(row[2] not in ("0", "") for row in one.rows("topics")), "topics have rates")
-        # Only the slow ones; only one topic; nobody.
+        # Only the slow ones; only one topic; none.
         one.click("#only-slow")
         one.until(lambda: len(one.rows("subscriptions")) == 5, "only the slow ones are shown")
         one.fill("#subscriptions-find", "telemetry")
@@ -100,7 +100,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
         one.fill("#subscriptions-find", "nobody")
         one.until(lambda: one.rows("subscriptions") == [["None matches the filter."]], "nobody is shown")
         one.fill("#subscriptions-find", "")
-        # Its owner is cut off.
+        # Its client is disconnected.
         one.until(lambda: len(slow(one)) == 5, "they are back")
         one.click("#subscriptions tbody tr:first-child button")
         one.until("document.querySelector('#ask').open", "the page asks first")
@@ -119,7 +119,7 @@ def test_it_publishes_and_tails_with_a_valve(broker, page):
     one.click("#publish button")
     one.until(lambda: one.text("#published") == "published as 1", "it is published")
     one.value("document.querySelector('#replay').value = 'all'")
-    # By keyboard: the valve is shut, so that the one credit that a subscription begins with is all.
+    # By keyboard: the valve is closed, so that the subscription has only its initial credit of one.
     one.value("document.querySelector('#valve').focus()")
     one.press("Home")
     assert one.text("#valve-words").startswith("none")
@@ -147,7 +147,7 @@ def test_what_goes_wrong_is_said_in_the_brokers_words(broker, page):
     one.fill("#topic", "a b")
     one.click("#publish button")
     one.until(lambda: "character that is not allowed" in one.text("#published"), "the broker's reason is shown")
-    one.complaints.clear()  # A refused request is one to the browser.
+    one.complaints.clear()  # The browser reports a refused request as an error.
     broker.peer().publish("ended", b"x")
     one.until(lambda: "ended" in {row[0] for row in one.rows("topics")}, "the topic is there")
     one.click("#topics button[aria-label='End or delete ended']")
@@ -169,7 +169,7 @@ def test_it_is_not_healthy_while_publishes_are_lost(broker, page):
     lost = str(peer.until("full", lambda info: info["published"] + info["lost"] == 9)["lost"])
     one.until(lambda: f", {lost} publishes" in one.text("#tiles"), "and how many were lost")
     assert one.rows("topics")[0][0] == "full" and one.rows("topics")[0][8] == lost
-    # Whoever comes later is told at once.
+    # Users who open the page later see it at once.
     one.reload()
     one.until(lambda: one.text("#health") not in ("", "connecting"), "the page shows the broker")
     assert words in one.text("#health")
@@ -183,7 +183,7 @@ def test_it_is_not_healthy_while_messages_are_dropped(begin, browse):
     peer.subscribe("newest?overflow=latest", n=1)
     peer.joined("newest", 1)
     peer.numbers("newest", 1, 9)
-    # That is what it asked for.
+    # That is what the policy does.
     one.until(lambda: any(row[0] == "newest" and row[7] != "0" for row in one.rows("topics")), "the drops are seen")
     assert one.text("#health") == "healthy"
     peer.subscribe("all?buffer=2", n=1)
@@ -208,13 +208,13 @@ def test_the_broker_looks_for_what_the_page_shows(begin, browse):
     one = browse("http://%s:%d/" % broker.admin)
     one.until(lambda: one.text("#topics-place") == "1 to 100 of 701", "the first page of all topics")
     assert one.rows("topics")[0][0] == "busy" and len(one.rows("topics")) == 100
-    # What is looked for is found, wherever it stands in the order.
+    # A search finds topics at any position of the order.
     one.fill("#topics-find", "0642")
     one.until(lambda: [row[0] for row in one.rows("topics")] == ["sensors.0642.celsius"], "the topic is found")
     assert not one.value("document.querySelector('#topics-pages').checkVisibility()")
     one.fill("#subscriptions-find", "SENSORS.0003")
     one.until(lambda: [row[1] for row in one.rows("subscriptions")] == ["sensors.0003.celsius"], "and the subscription")
-    # By pages, in the order that is wanted.
+    # Paged, in the selected order.
     one.fill("#topics-find", "")
     one.value("{ const e = document.querySelector('#topics-sort'); e.value = 'name';"
               "e.dispatchEvent(new Event('input')); }")
@@ -260,7 +260,7 @@ def test_what_matters_is_seen_on_any_screen(begin, browse, width):
     peer.numbers(long, 1, 9)
     one = browse("http://%s:%d/" % broker.admin, width=width)
     one.until(lambda: slow(one), "it is slow")
-    # Nothing lies beyond the right end of the window, nor behind something else.
+    # Nothing lies beyond the right edge of the window or is covered.
     hidden = one.value("""[...document.querySelectorAll('main td, td button, #health, header button')].filter((e) => {
       e.scrollIntoView({ block: 'center', behavior: 'instant' });
       const r = e.getBoundingClientRect();
@@ -269,7 +269,7 @@ def test_what_matters_is_seen_on_any_screen(begin, browse, width):
     }).map((e) => [e.className, e.innerText])""")
     assert hidden == []
     assert one.value("document.documentElement.scrollWidth") == width
-    # Of a long name both ends can be read.
+    # Both ends of a long name are readable.
     ends = one.value("""[...document.querySelectorAll('.cut')].map((e) => {
       const [begin, end] = e.children, box = e.closest('td').getBoundingClientRect();
       return [e.title, begin.clientWidth > 40, end.scrollWidth <= end.offsetWidth,
@@ -306,11 +306,11 @@ def test_marks_that_cannot_be_seen_are_shown(begin, browse, tmp_path):
         assert one.value(client + ".textContent").startswith(seen) and one.value(client + ".title").startswith(seen)
         one.click("#subscriptions tbody button")
         assert seen in one.text("#ask-words")
-    # Of a message's marks those that belong to its letters stay.
+    # Format characters of a message remain only if they belong to its letters.
     text = json.dumps("a\u202eb\n\t\u200d\U0001f600\x07")
     assert one.value(f"import('/kit.js').then((kit) => kit.readable({text}))") \
         == "a\\u{202e}b\n\t\u200d\U0001f600\\u{7}"
-    one.complaints.clear()  # Before it was signed in.
+    one.complaints.clear()  # Before the login.
 
 
 def test_it_asks_for_nothing_until_somebody_signs_in(begin, browse, tmp_path):
@@ -318,7 +318,7 @@ def test_it_asks_for_nothing_until_somebody_signs_in(begin, browse, tmp_path):
                  ("clerk", "clerk's", {"publish": ["orders.>"]}))
     broker = begin("-c", str(path), "--admin", "127.0.0.1:0")
     one = browse("http://%s:%d/" % broker.admin)
-    # Whoever looks again sets a timer for that with the answer.
+    # The page schedules the next poll when a response arrives.
     one.before_scripts("window.delays = []; const set = window.setTimeout;"
                        "window.setTimeout = (what, delay) => { delays.push(delay); return set(what, delay); };")
     one.reload()
@@ -336,7 +336,7 @@ def test_it_asks_for_nothing_until_somebody_signs_in(begin, browse, tmp_path):
     sign_in(one, "watcher's")
     one.until(lambda: one.text("#health") == "healthy", "the watcher may")
     assert 1000 in one.value("delays")
-    one.complaints.clear()  # Refusals are some to the browser.
+    one.complaints.clear()  # The browser reports refusals as errors.
 
 
 def test_it_is_used_with_the_keyboard_alone(broker, page):
@@ -349,7 +349,7 @@ def test_it_is_used_with_the_keyboard_alone(broker, page):
     assert one.focused() == "subscriptions-find"
     one.type("abc/")
     assert one.value("document.querySelector('#subscriptions-find').value") == "abc/"
-    # Everything that can be clicked can be reached, in the order in which it is read.
+    # Every control can be reached with the keyboard, in reading order.
     one.reload()
     one.until(lambda: shown(one) and one.focused() != "subscriptions-find", "the page begins anew")
     seen = []
@@ -361,7 +361,7 @@ def test_it_is_used_with_the_keyboard_alone(broker, page):
                  "valve", "grant-1", "grant-10", "messages"):
         assert name in seen, (name, seen)
     assert seen.index("pause") < seen.index("subscriptions-find") < seen.index("topic") < seen.index("valve")
-    # And each has a name for those who do not see it.
+    # And each has a name for screen readers.
     nameless = one.value(
         "[...document.querySelectorAll('button, input, select, textarea, [tabindex=\"0\"]')].filter((e) => "
         "!(e.innerText?.trim() || e.labels?.[0]?.innerText.trim() || e.getAttribute('aria-label'))).map((e) => e.id)")
@@ -370,7 +370,7 @@ def test_it_is_used_with_the_keyboard_alone(broker, page):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_colours_can_be_read(broker, page, dark):
-    """WCAG 2.2, 1.4.3: 4.5 to 1 at least, of all text on what is behind it."""
+    """WCAG 2.2, 1.4.3: a contrast of at least 4.5 to 1 for all text."""
     one = page(dark=dark)
     one.until(lambda: shown(one), "the page shows the broker")
     worst = one.value("""(() => {

@@ -1,4 +1,4 @@
-"""Who a person is to the admin page: signing in and out, and what a user may do there; in the clear and over TLS."""
+"""Users of the admin page: signing in and out, and what a user is allowed to do there; with and without TLS."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def broker(request, start, tmp_path_factory):
 @pytest.fixture
 def page(broker, request):
     scheme, authority = tls.trust(broker.admin)
-    # Under the name that the certificate has, as well as by the address.
+    # By the certificate's name, as well as by the address.
     this = Page("%s://localhost:%d/" % (scheme, broker.admin[1]), trusts=tls.server() if scheme == "https" else None)
     this.until(lambda: this.text("#health") == "sign in to see more", "who has not signed in is asked to")
     yield this
@@ -44,7 +44,7 @@ def page(broker, request):
 
 
 def test_whoever_is_in_the_address_signs_in_all_the_same(broker):
-    """A browser fetches nothing relative to such an address."""
+    """A browser does not fetch relative URLs of an address that contains credentials."""
     scheme, _ = tls.trust(broker.admin)
     trusts = tls.server() if scheme == "https" else None
     one = Page("%s://clerk:none@localhost:%d/" % (scheme, broker.admin[1]), trusts=trusts)
@@ -71,7 +71,7 @@ def sign_in(page, user: str, password: str):
 
 
 def shot(page, name: str):
-    """For people to look at, where $FOREBAY_SHOTS says."""
+    """Screenshots for people to look at, in the folder $FOREBAY_SHOTS."""
     if folder := os.environ.get("FOREBAY_SHOTS"):
         page.screenshot(f"{folder}/{name}.png")
 
@@ -92,7 +92,7 @@ def test_a_wrong_password_is_told_and_a_right_one_works(broker, page):
     assert page.text("#sign-in") == "Signed in" and page.text("#version") != ""
     page.until("!document.querySelector('#tail').disabled", "one can tail")
     shot(page, f"signed-in-{broker.admin[1] in tls.secured}")
-    # And out again: nothing stays on the page.
+    # After signing out, nothing stays on the page.
     dialog(page)
     page.click("#ask button[value=out]")
     page.until(lambda: page.text("#health") == "sign in to see more", "one is signed out")
@@ -133,7 +133,7 @@ def test_who_may_only_look_is_told_what_is_refused(broker, page):
 
 
 def test_the_valve_works_under_a_users_permissions(broker, page):
-    """A token alone, of somebody who may not see figures."""
+    """With a token only, of a user who may not see figures."""
     sign_in(page, "", "clerk's")
     page.until(lambda: "User 'clerk' may not control $SYS.stats" in page.text("#health"), "what is refused is told")
     page.until("!document.querySelector('#tail').disabled", "one can publish and tail nevertheless")
@@ -158,7 +158,7 @@ def test_the_valve_works_under_a_users_permissions(broker, page):
     page.until(lambda: page.text("#flow").startswith("4 received"), "and with the valve open the rest")
     page.until(lambda: page.text("#messages").split()[-3:] == ["4", "number", "4"], "the last one is shown last")
     shot(page, f"tailing-{broker.admin[1] in tls.secured}")
-    # Somebody else's tail it is not to be.
+    # It must not become another user's tail.
     sign_in(page, "operator", "right, Käse")
     page.until(lambda: page.text("#tail") == "Tail", "it has ended")
     page.until(lambda: page.text("#health") == "healthy" and not slow(page), "the broker is shown")
@@ -166,7 +166,7 @@ def test_the_valve_works_under_a_users_permissions(broker, page):
 
 @pytest.fixture
 def changing(begin, tmp_path):
-    """A broker of its own, its page, and what puts other users into its file."""
+    """A separate broker, its page, and a function that replaces the users in its file."""
 
     def put(token):
         return access.write(tmp_path, {"users": [
@@ -188,7 +188,7 @@ def test_who_is_no_more_is_told_so_and_asks_no_longer(changing):
     until(lambda: any(json.loads(line)["message"] == "reloaded" for line in list(broker.log)), "it is reloaded")
     page.until(lambda: "The credentials are not right" in page.text("#health"), "it is told")
     assert page.text("#sign-in") == "Sign in"
-    # It has guessed but once, and does not go on asking without.
+    # It has guessed once, and does not continue without credentials.
     refused = "performance.getEntriesByType('resource').filter((one) => one.responseStatus === 401).length"
     before = page.value(refused)
     page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -208,4 +208,4 @@ def test_guessing_is_slowed_and_told(changing):
         if "Too many logins failed" in page.text("#ask-words"):
             break
     else:
-        pytest.fail("one may guess for ever")
+        pytest.fail("guessing is not limited")

@@ -1,4 +1,4 @@
-"""The admin listener over TLS: who is let in, what goes through, and what does no harm."""
+"""The admin listener over TLS: authentication, requests and responses, and attacks."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def admin(broker):
     return Admin(broker)
 
 
-# Who is let in
+# Authentication
 
 
 @pytest.mark.parametrize("options, good", [
@@ -64,7 +64,7 @@ def test_curl_trusts_the_authority_and_no_other(broker):
     info = json.loads(curl(broker, "api/v1/info", *trust)[1])
     assert {one["protocol"]: one["tls"] for one in info["listeners"]} == dict(rsocket=True, http=True, admin=True)
     assert info["http_origin"] == "https://%s:%d" % broker.http
-    # To the name that the certificate has, too, and under that name.
+    # By the certificate's name too, with that name as Host.
     named = json.loads(curl(broker, "api/v1/info", *trust, "-H", "Host: localhost:%d" % broker.admin[1])[1])
     assert named["http_origin"] == "https://localhost:%d" % broker.http[1]
     code, _, words = curl(broker, "healthz", "--cacert", tls.stranger().file)
@@ -93,17 +93,17 @@ def test_its_page_may_use_http_and_nobody_elses(broker, admin):
         assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == page
         assert admin("api/v1/info", headers={"host": "%s:%d" % (host, broker.admin[1]),
                                              "origin": page}).status_code == 200
-    # Over the clear there is no page of ours.
+    # Without TLS there is no page of ours.
     assert publish("http://127.0.0.1:%d" % broker.admin[1]).status_code == 403
     admin.problem(admin("api/v1/info", headers={"origin": "https://evil.example"}), 403, "foreign-origin")
     answer = admin("")
     assert f"connect-src 'self' https://127.0.0.1:{broker.http[1]};" in answer.headers["content-security-policy"]
     assert answer.headers["forebay-http"] == "https://%s:%d" % broker.http
-    # It would hold for whatever else there is under the same name, on any port.
+    # It would apply to every other service of the same name, on any port.
     assert "strict-transport-security" not in answer.headers
 
 
-# What goes through
+# Requests and responses
 
 
 def test_a_connection_is_used_again_and_ends_as_it_should(broker):
@@ -114,7 +114,7 @@ def test_a_connection_is_used_again_and_ends_as_it_should(broker):
         answer(line)
     line.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
     assert answer(line).endswith(b"ok\n")
-    # The end is told: an ssl.SSLEOFError would say that it was not.
+    # The end is announced: otherwise there would be an ssl.SSLEOFError.
     assert line.recv(1) == b""
     line.close()
 
@@ -159,7 +159,7 @@ def test_a_head_that_can_be_read_in_two_ways_ends_the_connection(broker):
     line.close()
 
 
-# What does no harm
+# Attacks
 
 
 def test_a_handshake_has_its_time(begin):
@@ -180,13 +180,13 @@ def test_a_handshake_has_its_time(begin):
         except ConnectionError:
             break
     else:
-        pytest.fail("it went on")
+        pytest.fail("it continued")
     for line in lines[:2]:
         assert line.recv(1) == b""
     assert time.monotonic() - began > 0.6
     logged(broker, "TLS handshakes failed", "the handshake timed out")
     admin = Admin(broker)
-    # A connection that got through has all the time that there is for a request.
+    # A connection whose handshake is complete has the full time limit of a request.
     line = tls.wrap(socket.create_connection(broker.admin, timeout=DEADLINE), broker.admin)
     lines[0].close()
     before = admin.metrics()
@@ -238,7 +238,7 @@ def ended(line) -> bool:
 def test_silent_connections_are_bounded_and_keep_nobody_out_for_ever(begin, shake):
     broker = begin(*tls.server().options, "--admin", "127.0.0.1:0", "--setup-time", "1m")
     admin = Admin(broker)
-    assert admin("healthz").text == "ok\n"  # Its threads have all that they need.
+    assert admin("healthz").text == "ok\n"  # Its threads have allocated all they need.
     admin.session.close()
     before = open_files(broker)
     held = []
@@ -249,7 +249,7 @@ def test_silent_connections_are_bounded_and_keep_nobody_out_for_ever(begin, shak
         except OSError:
             held.append(plain)
     until(lambda: sum(map(ended, held)) >= 36, "64 are kept, and the others closed")
-    assert sum(map(ended, held)) <= 37  # With the first one, where nobody had noticed that it was gone.
+    assert sum(map(ended, held)) <= 37  # Including the first, whose end nobody had noticed.
     for one in held:
         one.close()
 
@@ -265,7 +265,7 @@ def test_silent_connections_are_bounded_and_keep_nobody_out_for_ever(begin, shak
 
 
 def open_files(broker) -> set[tuple[str, str]]:
-    """Numbers and names."""
+    """Descriptors and their names."""
     folder = f"/proc/{broker.pid}/fd"
     found = set()
     for number in os.listdir(folder):
@@ -284,7 +284,7 @@ def test_who_is_cut_off_and_who_reads_nothing_cost_nobody(broker, admin):
         lines.append(line)
     assert admin("healthz").text == "ok\n"
     for number, line in enumerate(lines):
-        if number % 2:  # By a reset.
+        if number % 2:  # With a reset.
             line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         line.close()
     for _ in range(10):

@@ -1,5 +1,5 @@
-"""What an operator sees of users: who did what, in the log; logins that were refused; lists without the permission to
-see them; and warnings of passwords in the clear."""
+"""What an operator learns about users: the log of who did what, refused logins, lists for users without permissions,
+and warnings about passwords in the clear."""
 
 import datetime
 import json
@@ -26,7 +26,7 @@ def guarded(start, tmp_path_factory, hashed):
 
 
 def told(broker, message: str, **fields) -> list[dict]:
-    """Lines of the log that say so, at a level that is there by default."""
+    """Matching lines of the log, at a level that is logged by default."""
     lines = [json.loads(line) for line in list(broker.log)]
     return [line for line in lines if line["message"] == message and line["level"] != "debug"
             and all(line.get(key) == value for key, value in fields.items())]
@@ -46,7 +46,7 @@ def as_user(broker, scheme: str, token: str | None) -> Commands:
 
 
 def subscribed(broker, topic: str):
-    """A subscription of blocker's, its peer, and its row."""
+    """A subscription of the user `blocker`, its peer, and its row."""
     peer = rsocket(broker, bearer("blocker"))
     subscription = peer.subscribe(topic)
     root = rsocket(broker, bearer("root"))
@@ -55,7 +55,7 @@ def subscribed(broker, topic: str):
     return peer, subscription, rows[0]
 
 
-# Who did it
+# Log of actions
 
 
 @pytest.mark.parametrize("way", ["rsocket", "http", "admin"])
@@ -104,12 +104,12 @@ def test_the_log_tells_who_ended_a_topic(guarded, topic, way):
         line = once(guarded, f"topic {message}", topic=name)
         assert line["by"] == "root" and line["by-peer"].startswith("127.0.0.1:") and int(line["epoch"]) > 0
         assert line.get("reason") == ("sensor gone" if message == "failed" else None)
-    # Who may not has done nothing.
+    # A user without permission has done nothing.
     done = as_user(guarded, way, "nobody").run("topic", "delete", f"t.{topic}.complete")
     assert done.returncode == 1 and not told(guarded, "topic deleted", topic=f"t.{topic}.complete")
 
 
-# Who was not let in
+# Refused logins
 
 
 def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_path, hashed):
@@ -117,7 +117,7 @@ def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_pa
     with pytest.raises(Rejected):
         rsocket(broker, simple("hunter2", "hunter3"))
     admin, attempts = Admin(broker), 1
-    # As fast as they are answered, until one line stands for others.
+    # As fast as responses arrive, until one line covers several attempts.
     while not any(int(line["attempts"]) > 1 for line in told(broker, "login refused")):
         answer = admin("metrics", headers={"authorization": f"Bearer hunter{attempts}"})
         assert answer.status_code in (401, 429) and attempts < 10_000
@@ -128,7 +128,7 @@ def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_pa
     assert all((later - earlier).total_seconds() > 0.7 for earlier, later in zip(times, times[1:])), times
     assert all(line["level"] == "warn" and line["address"] == "127.0.0.1" for line in lines)
     assert "credentials are not right" in lines[0]["cause"]
-    # Over HTTP likewise.
+    # The same over HTTP.
     curl = Curl(broker.http, VERSIONS["1.1"])
     assert curl(path("t"), "-I", "-H", "authorization: Bearer hunter4").status in (401, 429)
     eventually(lambda: sum(int(line["attempts"]) for line in told(broker, "login refused")),
@@ -140,7 +140,7 @@ def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_pa
 
 
 def counted(admin) -> dict[str, int]:
-    """Logins, by what came of them."""
+    """Logins, by result."""
     text = admin("metrics", auth=("root", PASSWORD)).text
     return {name: int(count) for name, count in re.findall(r'forebay_logins_total{result="(.*)"} (\d+)', text)}
 
@@ -156,7 +156,7 @@ def test_a_page_left_open_without_a_login_is_no_login_refused(start, tmp_path, h
 
 
 def test_what_was_not_permitted_is_logged(start, tmp_path, hashed):
-    """A fire publish gets no answer: its sender does not know."""
+    """A fire-and-forget publish has no response: the sender does not learn of the refusal."""
     broker = start("-c", str(write(tmp_path, users(hashed) | {"anonymous": {}})))
     peer, anybody = rsocket(broker, bearer("only-subscribe")), rsocket(broker, None)
     peer.fire("t.a", b"x")
@@ -175,7 +175,7 @@ def test_what_was_not_permitted_is_logged(start, tmp_path, hashed):
 def test_logins_at_the_admin_listener_are_counted_and_logged(start, tmp_path, hashed):
     broker = start("--admin", "127.0.0.1:0", "-c", str(write(tmp_path, users(hashed))))
     admin = Admin(broker)
-    # One connection: its login counts once.
+    # On one connection, whose login counts once.
     for _ in range(3):
         counted(admin)
     assert eventually(lambda: counted(admin)["accepted"], bool) == 1
@@ -193,7 +193,7 @@ def test_logins_at_the_admin_listener_are_counted_and_logged(start, tmp_path, ha
 
 
 def test_guessing_is_slowed_whatever_else_succeeds(start, tmp_path, hashed):
-    """And told with the user's name, as there is such a user."""
+    """The log names the user, because that user exists."""
     broker = start("-c", str(write(tmp_path, users(hashed))))
     refusals = []
     while not any("Too many logins failed" in text for text in refusals):
@@ -201,11 +201,11 @@ def test_guessing_is_slowed_whatever_else_succeeds(start, tmp_path, hashed):
             rsocket(broker, simple("root", "guess"))
         refusals.append(str(refused.value))
         rsocket(broker, bearer("nobody")).close()
-        assert len(refusals) < 20, "an account of one's own makes guesses free"
+        assert len(refusals) < 20, "a valid account makes guessing free"
     assert len(refusals) >= 7, refusals
     assert once(broker, "logins slowed")["user"] == "root"
     root = rsocket(broker, bearer("root"))
-    # Each second's figures have what each thread told last.
+    # Each second's figures contain the latest report of each thread.
     least = dict(logins_slowed=1, logins_refused=6, logins_accepted=8)
     eventually(lambda: json.loads(root.subscribe("$SYS.stats", n=1).data(1)[0]),
                lambda figures: all(figures[name] >= count for name, count in least.items()))
@@ -213,7 +213,7 @@ def test_guessing_is_slowed_whatever_else_succeeds(start, tmp_path, hashed):
     broker.stop()
 
 
-# Who may not see
+# Lists without the permission
 
 
 @pytest.mark.parametrize("scheme", ["rsocket", "http"])
@@ -231,7 +231,7 @@ def test_an_empty_table_is_not_shown_for_want_of_a_permission(guarded, topic, sc
             text = done.stderr.decode()
             assert "User 'nobody' may not see" in text and permission in text and "administrator" in text, text
     else:
-        # One's own connection is there to be seen.
+        # A user always sees their own connection.
         done = as_user(guarded, scheme, "nobody").run(*words)
         assert done.returncode == 0 and done.stdout.count(b"\n") >= 2 and permission in done.stderr.decode(), done
     done = as_user(guarded, scheme, "root").run(*words)
@@ -255,7 +255,7 @@ def test_without_credentials_one_sees_what_the_anonymous_may(begin, tmp_path, ha
     assert done.returncode == 1 and b"Without credentials one may not see the broker's subscriptions" in done.stderr
 
 
-# What nobody may see
+# Secrets that nobody may see
 
 
 def test_secrets_are_in_no_log_page_or_list(start, tmp_path, hashed):
@@ -302,7 +302,7 @@ def test_secrets_are_in_no_log_page_or_list(start, tmp_path, hashed):
     assert [secret for secret in secrets if secret in everything] == []
 
 
-# What a reload changed
+# Changes by a reload
 
 
 def test_a_reload_tells_who_may_do_what_from_now_on(start, tmp_path, hashed):
@@ -333,7 +333,7 @@ def test_a_reload_tells_who_may_do_what_from_now_on(start, tmp_path, hashed):
     broker.stop()
 
 
-# In the clear
+# Passwords in the clear
 
 
 def test_a_reload_warns_of_passwords_in_the_clear(start, tmp_path, hashed):

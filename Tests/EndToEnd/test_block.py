@@ -1,4 +1,4 @@
-"""`block`: publishers are granted no more than there is room for."""
+"""`block`: publishers are granted no more credit than there is room for."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from common import *
 
 
 def blocked(a, b, topic, buffer=1) -> Stream:
-    """A `block` subscription that is full: one message seen, `buffer` waiting."""
+    """A full `block` subscription: one message seen, `buffer` waiting."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer={buffer}", n=1, meta=True)
     a.joined(topic, 1)
     b.numbers(topic, 1, 1 + buffer)
@@ -52,7 +52,7 @@ def test_room_lets_as_many_go_as_there_is_room_for(a, b, topic):
 
 
 def drops(peer, topic) -> dict[str, int]:
-    """The figures of drops that the broker tells of itself and of a topic."""
+    """The drops that the broker reports in total and for a topic."""
     told = peer.control("$SYS.info") | peer.info(topic)
     return {name: figure for name, figure in told.items() if "drop" in name}
 
@@ -68,7 +68,7 @@ def test_a_fire_without_room_is_dropped_and_counted(a, b, topic):
     assert any(count - before[name] == 2 for name, count in drops(a, topic).items())
     sub.request(5)
     assert datas(sub.take(1)) == [b"2"]
-    a.barrier(topic)  # The room has been told of.
+    a.barrier(topic)  # The room has been reported.
     b.fire(topic, b"3")
     assert datas(sub.take(1)) == [b"3"]
 
@@ -137,7 +137,7 @@ def test_a_channel_through_a_narrow_buffer_loses_nothing(a, b, topic):
 
 
 def test_only_what_arrived_after_joining_counts(a, b, topic):
-    """A `block` subscription that replays much has room for its whole buffer all the same."""
+    """A `block` subscription with a large replay still has room for its whole buffer."""
     b.numbers(topic, 1, 20)
     sub = a.subscribe(f"{topic}?overflow=block&buffer=5&replay=all", n=1)
     a.joined(topic, 1)
@@ -180,7 +180,7 @@ def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, h
 
 
 def test_a_parked_publish_whose_caller_cancels_is_answered_no_more(a, b, topic):
-    """Whether it is still appended is open: the cancel takes the answer."""
+    """Whether the message is appended is undefined: the cancel discards the answer."""
     sub = blocked(a, b, topic)
     (offer,) = park(b, topic, 3, 3)
     offer.cancel()
@@ -201,7 +201,7 @@ def test_a_parked_publish_of_a_lost_connection_leaves_the_topic_working(connect,
 
 
 def test_several_channels_share_the_room_fairly(connect, a, topic):
-    """Four channels under one narrow reader: none is starved."""
+    """Four channels and one narrow reader: none is starved."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=8", n=1)
     a.joined(topic, 1)
     peers = [connect() for _ in range(4)]
@@ -226,7 +226,7 @@ def test_several_channels_share_the_room_fairly(connect, a, topic):
 
 
 def test_a_grant_unused_for_a_second_loses_its_reservation_but_stays_valid(connect, a, b, topic):
-    """A channel that sits on its grant holds others up for no more than about a second; its late use overshoots."""
+    """A channel that does not use its grant delays others by about a second at most; later use overshoots."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=2", n=1, meta=True)
     a.joined(topic, 1)
     idle = b.channel(topic, b"0")
@@ -242,7 +242,7 @@ def test_a_grant_unused_for_a_second_loses_its_reservation_but_stays_valid(conne
 
 
 def test_a_subscription_that_has_not_blocked_is_no_publishers_matter(a, b, topic):
-    """Without a `block` subscription nobody is paced, however little is asked for."""
+    """Without a `block` subscription publishers are not paced, however little is requested."""
     a.subscribe(f"{topic}?buffer=1&overflow=drop-oldest", n=1)
     a.subscribe(f"{topic}?buffer=1&overflow=fail", n=1)
     a.joined(topic, 2)

@@ -1,4 +1,4 @@
-"""A page in a real browser: an EventSource that subscribes, resumes by itself, and stops at the end."""
+"""A page in a real browser: an EventSource that subscribes, reconnects by itself, and stops at the end."""
 
 import base64
 import json
@@ -13,9 +13,9 @@ from common import *
 from curl import path
 from live import Publisher
 
-pytestmark = pytest.mark.rsocket  # Who publishes.
+pytestmark = pytest.mark.rsocket  # Publishes.
 
-# Tells each event of an EventSource, and the source's state: 0 while it reconnects, 1 open, 2 closed for good.
+# Reports each event of an EventSource, and the source's state: 0 while it reconnects, 1 open, 2 closed permanently.
 SOURCE = """<script>
 const source = new EventSource("URL");
 for (const kind of ["open", "error", "subscribed", "message", "base64", "gap", "complete", "failed"]) {
@@ -29,8 +29,8 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "http.md"
 
 @pytest.fixture
 def show(broker):
-    """`show(script, …)` has a browser show a page with a script on it, whose broker's connections go by way of a
-    `Passage`; with `elsewhere` it is another's page. Returns what the page tells, and the passage."""
+    """`show(script, …)` has a browser show a page with a script, with a `Passage` between it and the broker; with
+    `elsewhere` the page has another origin. Returns what the page reports, and the passage."""
     opened = []
 
     def show_page(script: str, cuts=(), elsewhere=False, to=broker) -> tuple[Reports, Passage]:
@@ -49,7 +49,7 @@ def show(broker):
 
 
 def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b, topic):
-    """Its connection is cut before the answer and at random places of the stream, most of them within an event."""
+    """Its connection is cut before the response and at random places of the stream, most of them within an event."""
     seed = random.randrange(1 << 32)
     print(f"the seed is {seed}")
     dice = random.Random(seed)
@@ -72,13 +72,13 @@ def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b
             publisher.stop()
     assert [sequence for sequence, _ in got] == list(range(1, len(publisher.sent) + 1))
     assert [data for _, data in got] == publisher.sent
-    # The end was told, the source came back with its id, and was sent away for good.
+    # The end was sent, the source reconnected with its id, and was told to stop.
     assert last.endswith(f"-{len(got)}-end") and passage.resumed[-1] == last and passage.resumed.count(last) == 1
     assert len(passage.resumed) >= len(cuts) + 2
 
 
 def test_a_page_of_another_origin_gets_nothing(show, b, topic):
-    """Unless its origin is allowed, which none is by default. The source does not try again."""
+    """Unless its origin is allowed; by default none is. The source does not reconnect."""
     b.numbers(topic, 1, 3)
     reports, passage = show(SOURCE.replace("URL", "BROKER" + path(topic, "replay=all")), elsewhere=True)
     told = reports.next(20)
@@ -87,7 +87,7 @@ def test_a_page_of_another_origin_gets_nothing(show, b, topic):
 
 
 def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
-    """The whole way of a page from elsewhere: the stream, and credit and a publish after their preflights."""
+    """Everything a page of another origin does: the stream, and credit and a publish after their preflights."""
     script = """<script>
     (async () => {
       const stream = await fetch("BROKERPATH?request=1", { headers: { accept: "application/x-ndjson" } });
@@ -115,7 +115,7 @@ def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
 
 
 def test_the_page_of_the_document(show, b, topic):
-    """It asks for ten messages and then for five at a time, by a POST of the page's."""
+    """It requests ten messages and then five at a time, with POSTs by the page."""
     (page,) = re.findall(r"```html\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert "weather.oslo" in page
     watch = """<script>

@@ -1,4 +1,4 @@
-"""The topic's byte limit: what it costs those who wait."""
+"""The topic's byte limit, and its effect on subscriptions with waiting messages."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_the_window_is_bounded_by_bytes(connect, tight, topic):
 
 @pytest.mark.parametrize("policy", ["drop-oldest", "drop-newest", "replace-newest"])
 def test_eviction_by_bytes_is_loss_at_the_head(connect, tight, topic, policy):
-    """Whatever the policy: `buffer` has room for all, the log has not."""
+    """Whatever the policy: `buffer` has room for all messages, the log does not."""
     a, b = connect(tight), connect(tight)
     sub = a.subscribe(f"{topic}?buffer=100000&overflow={policy}", n=1, meta=True)
     a.joined(topic, 1)
@@ -73,7 +73,7 @@ def test_a_small_buffer_is_no_matter_of_bytes(connect, tight, topic):
 
 
 def test_grants_of_a_channel_fit_the_byte_limit(connect, tight, topic):
-    """Behind a `block` subscription with a wide buffer, a channel of large messages loses nothing."""
+    """With a `block` subscription that has a wide buffer, a channel of large messages loses nothing."""
     a, b = connect(tight), connect(tight)
     sub = a.subscribe(f"{topic}?overflow=block&buffer=100000", n=1, meta=True)
     a.joined(topic, 1)
@@ -93,8 +93,8 @@ def test_grants_of_a_channel_fit_the_byte_limit(connect, tight, topic):
 
 
 def test_memory_stays_bounded_under_stalled_subscribers(connect, tight, topic):
-    """G3: 40 connections that read nothing, each with a subscription of its own buffer."""
-    b = connect(tight, over="rsocket")  # It has many to send.
+    """G3: 40 connections that read nothing, each with a subscription and its buffer."""
+    b = connect(tight, over="rsocket")  # It has a lot to send.
     stalled = [connect(tight, receive_buffer=16 << 10) for _ in range(40)]
     for i, this in enumerate(stalled):
         this.subscribe(f"{topic}?buffer={1 + 100 * i}")
@@ -103,5 +103,5 @@ def test_memory_stays_bounded_under_stalled_subscribers(connect, tight, topic):
     before = tight.status("VmRSS")
     sized(b, topic, 30_000)
     grown = tight.status("VmHWM") - before
-    assert grown <= LIMIT + 40 * (256 << 10) + (8 << 20), f"grown by {grown >> 10} KiB"
+    assert grown <= LIMIT + 40 * (256 << 10) + (8 << 20), f"grew by {grown >> 10} KiB"
     assert b.control("$SYS.topic.info", name=topic)["subscriptions"] == 40

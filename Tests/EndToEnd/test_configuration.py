@@ -1,4 +1,5 @@
-"""The configuration file, the environment and the command line of a real broker, and what SIGHUP changes under way."""
+"""The configuration file, the environment and the command line of a real broker, and what SIGHUP changes at run
+time."""
 
 import json
 import re
@@ -25,7 +26,7 @@ def told(broker, message: str) -> list[dict]:
 
 
 def reload(broker, message="reloaded", **expected) -> list[dict]:
-    """Sends SIGHUP; what the log says from then on, once it has said `message`."""
+    """Sends SIGHUP and returns the log from then on, once it contains `message`."""
     before, count = len(broker.log), len(told(broker, message))
     broker.process.send_signal(signal.SIGHUP)
     eventually(lambda: told(broker, message), lambda lines: len(lines) > count)
@@ -71,7 +72,7 @@ def test_a_check_finds_what_a_start_would_refuse(start, file, listener):
     code, out, err = start.run("-t", "-c", str(file))
     assert (code, out) == (2, "") and f"{listener}: 0.0.0.0:7799 ({file}:1): 0.0.0.0:7799 would" in err
     assert "there are no users" in err and "allow-anonymous: true" in err and "--" not in err
-    # A start refuses it likewise.
+    # A start refuses it too.
     assert start.refusal("-c", str(file)) == (2, err.rstrip())
     assert start.run("-t", "-c", str(file), "--allow-anonymous")[0] == 0
 
@@ -119,7 +120,7 @@ def test_what_is_in_force_is_printed_with_where_it_came_from(start, file):
     assert came["retain: 5"] == f"{file}:2" and came["topics:"] == f"{file}:3"
     assert (came["threads: 3"], came["log-level: warn"]) == ("--threads", "FOREBAY_LOG_LEVEL")
     assert came["log-format: text"] == "default"
-    # It can be read again, and then says the same of itself.
+    # The output can be read again, and then prints the same.
     file.write_text(out)
     again = start.run("--print-config", "-c", str(file))[1]
     assert [line.split(" #")[0].rstrip() for line in again.splitlines()] == [
@@ -151,13 +152,13 @@ def test_a_reload_changes_what_can_be_changed_and_drops_nothing(start, connect, 
     changed = {line["key"]: (line["from"], line["to"]) for line in lines if line["message"] == "setting changed"}
     assert changed == {"retain": ("5", "3"), "log-level": ("info", "debug"), "max-topics": ("100000", "3"),
                        "topics": ("none", "1 element")}
-    # Each shard has it once it has looked into its inbox.
+    # Each shard applies it when it next reads its inbox.
     b.until("orders.eu", lambda info: info["retain"] == 2)
     assert b.info("orders.eu")["retained"] == 2
     b.numbers("orders.eu", 21, 40)
     assert sub.data(20) == numbers(21, 40)
     assert own.process.poll() is None
-    # --threads and --log-format of the command line win over the file before and after.
+    # --threads and --log-format on the command line override the file before and after.
     assert not told(own, "setting needs a restart")
     own.stop()
 
@@ -210,7 +211,7 @@ def test_a_broken_file_leaves_everything_as_it_was(start, connect, file):
     peer.numbers("t", 1, 9)
     assert sub.data(9) == numbers(1, 9) and peer.info("t")["retain"] == 5
     assert not told(own, "reloaded")
-    # And when it is in order again, it is in force again.
+    # Once the file is valid again, it takes effect again.
     file.write_text("retain: 4\n")
     reload(own, changed=1)
     peer.until("t", lambda info: info["retain"] == 4)
@@ -243,7 +244,7 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
     eventually(preflight, lambda got: got == "https://a.org")
     peer = connect(own)
     peer.numbers("t", 1, 1)
-    # Those of the pages have gone.
+    # The connections of the pages have gone.
     eventually(lambda: peer.listing("$SYS.connections"), lambda rows: len(rows) == 1)
     file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
     reload(own, changed=1)
@@ -274,7 +275,7 @@ def test_reloads_are_counted(start, file):
     own.stop()
 
 
-# What the machine has
+# Limits of the machine
 
 
 @pytest.mark.parametrize("wanted, files", [(1000, 1100), (1000, 2000)])
@@ -291,7 +292,7 @@ def test_few_open_files_are_told(start, wanted, files):
         assert line["level"] == "warn" and line["max-connections"] == wanted and line["open-files"] == files
         assert 0 < line["connections"] < wanted < line["needed"] < 2000
         assert f"ulimit -n {line['needed']}" in line["advice"] and "LimitNOFILE" in line["advice"]
-        # That many are enough, and one less is not.
+        # That number is enough, and one less is not.
         needed = line["needed"]
         for count, expected in ((needed, wanted), (needed - 1, wanted - 1)):
             other = start("--max-connections", str(wanted), launcher=["prlimit", f"--nofile={count}"])
@@ -310,7 +311,7 @@ def test_few_open_files_are_told_when_connections_become_more(start, file):
     own.stop()
 
 
-# What stands in documents
+# Documents
 
 
 LOGIN = """-----BEGIN PUBLIC KEY-----
@@ -320,13 +321,13 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 
 def test_the_sample_file_is_in_order(start, file):
-    # The files that it names. A certificate that ends soon would be warned of.
+    # The files that it names. A certificate that expires soon would cause a warning.
     pair = tls.authority().issue(days=400)
     for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
         (file.parent / name).write_bytes(Path(path).read_bytes())
     (file.parent / "login.pem").write_text(LOGIN)
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
-    # With every line that is commented out put in, too.
+    # And with every commented-out line enabled.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))
     code, _, err = start.run("-t", "-c", str(file))
     assert (code, err) == (0, "")
@@ -348,7 +349,7 @@ def test_the_sample_file_has_every_setting(printed):
 
 
 def test_the_document_has_every_setting(printed):
-    """With its default, and whether it takes a restart to change it, as the sample file has it."""
+    """With its default, and whether changing it requires a restart, as in the sample file."""
     text = (ROOT / "Docs/configuration.md").read_text()
     rows = re.findall(r"(?m)^\| `([a-z-]+)` \| (.*?) \| (yes|restart) \|", text)
     assert sorted(key for key, _, _ in rows) == sorted(printed)

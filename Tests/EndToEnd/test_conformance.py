@@ -1,8 +1,8 @@
-"""Protocol/conformance.md, guarantees.md and threats.md say which test shows what. Here: that these tests are
-there, that no test named by a rule is left out, and that no rule is.
+"""Protocol/conformance.md, guarantees.md and threats.md name the test that shows each rule. This checks that these
+tests exist, that every test named after a rule is listed, and that every rule is.
 
-Tests are named in the last column of each table: `test_x`, or `file/test_x` where several files have one of the name,
-for a function in Tests/wire; `Suite.test`, or `Folder/Suite.test`, for one in Suite.swift.
+Tests are named in the last column of each table: `test_x` for a function in Tests/EndToEnd, or `file/test_x` if several
+files have one of that name; `Suite.test`, or `Folder/Suite.test`, for one in Suite.swift.
 """
 
 import ast
@@ -16,7 +16,7 @@ PAGES = ["conformance.md", "guarantees.md", "threats.md"]
 
 
 def wire_tests() -> dict[str, list[str]]:
-    """The functions in Tests/EndToEnd that are tests: by name, the files that have one."""
+    """The test functions in Tests/EndToEnd: by name, the files that have one."""
     found = {}
     for file in sorted((ROOT / "Tests/EndToEnd").rglob("test_*.py")):
         for node in ast.parse(file.read_text()).body:
@@ -29,7 +29,7 @@ LAYERS = {"System", "Wire", "Engine", "Broker", "Client", "Streams", "Tools", "T
 
 
 def swift_tests() -> dict[str, list[str]]:
-    """The Swift tests, as Suite.test by their file: the folders that have one."""
+    """The Swift tests, as Suite.test by file name: the folders that have one."""
     found = {}
     for file in sorted((ROOT / "Tests").rglob("*.swift")):
         folder = next(path.name for path in file.parents if path.parent.name in LAYERS)
@@ -43,7 +43,7 @@ WIRE, SWIFT = wire_tests(), swift_tests()
 
 
 def missing(cited: str) -> str | None:
-    """What is wrong with a test's name, if anything is."""
+    """What is wrong with a test's name, if anything."""
     place, _, name = cited.rpartition("/")
     have = (WIRE if name.startswith("test_") else SWIFT).get(name, [])
     if place:
@@ -81,7 +81,7 @@ def quantity(text: str) -> int:
 
 
 def constant(name: str) -> int:
-    """A limit that is no setting, Type.name, as the sources have it."""
+    """A limit that is not a setting, Type.name, from the sources."""
     kind, field = name.split(".")
     (file,) = (ROOT / "Sources").rglob(f"{kind}.swift")
     found = re.findall(rf"(?:let|var) {field}(?:: \w+)? = ([^\n]+)", file.read_text())
@@ -128,7 +128,7 @@ def test_a_row_without_a_test_says_why(page):
 
 
 def numbers(name: str) -> list[str]:
-    """The rules that a test is named by: test_1_6_and_2_4_terminal is 1.6 and 2.4."""
+    """The rules after which a test is named: test_1_6_and_2_4_terminal is 1.6 and 2.4."""
     digits = re.match(r"test_((?:\d+_)+(?:and_(?:\d+_)+)*)", name)
     return [one.strip("_").replace("_", ".") for one in digits[1].split("and_")] if digits else []
 
@@ -142,7 +142,7 @@ def test_every_rule_of_reactive_streams_has_a_row():
 def test_tests_of_reactive_streams_stand_at_their_rules():
     rows = {row.rule: row for row in tables("conformance.md")["Reactive Streams"]}
     for name in of_file("test_rules"):
-        assert numbers(name), f"{name} is named by no rule"
+        assert numbers(name), f"no rule names {name}"
         for rule in numbers(name):
             assert name in rows[rule].tests, f"{rule} does not name {name}"
     for row in rows.values():
@@ -176,8 +176,8 @@ def test_every_case_of_the_kit_has_a_row_and_its_tests_stand_there():
         assert any(test.startswith(f"test_{words}") for test in cited([row])), f"{row.rule}: {row.tests}"
 
 
-# The sections of the protocol as the page calls them, before a colon where one has several rules; and the words that
-# the names of their tests begin with.
+# The sections of the protocol as the page names them, before a colon if one has several rules; and the prefixes of
+# their tests' names.
 SECTIONS = {
     "Framing": "framing", "Header": "header", "Ignore flag": "ignore_flag", "Metadata header": "metadata_header",
     "Stream ids": "stream_ids", "SETUP": "setup", "ERROR": "error", "LEASE": "lease", "KEEPALIVE": "keepalive",
@@ -197,7 +197,7 @@ def test_every_section_of_the_protocol_has_rows_and_its_tests_stand_there():
         named = {name for name in tests if re.match(rf"test_{words}s?_", name)}
         here = cited([row for row in rows if row.rule.partition(":")[0] == section])
         everywhere = cited(rows)
-        assert named <= everywhere, f"{section}: {sorted(named - everywhere)} stand nowhere"
+        assert named <= everywhere, f"{section}: {sorted(named - everywhere)} do not exist"
         assert not named or named & here, f"{section} names none of its tests"
 
 
@@ -205,7 +205,7 @@ def test_every_section_of_http2_that_a_test_is_named_by_has_a_row():
     rows = {row.rule: row for row in tables("conformance.md")["HTTP/2"]}
     swift = {name for name in SWIFT if name.startswith("RFC9113Tests.section")}
     for name in of_file("test_http2_frames"):
-        assert numbers(name), f"{name} is named by no section"
+        assert numbers(name), f"no section names {name}"
         for rule in numbers(name):
             assert name in rows[rule].tests, f"{rule} does not name {name}"
     assert swift <= cited(list(rows.values())), sorted(swift - cited(list(rows.values())))

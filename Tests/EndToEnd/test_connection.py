@@ -1,4 +1,4 @@
-"""Set-up and framing: the answers to the unexpected that concern the connection."""
+"""Set-up and framing: the responses to unexpected input that concern the connection."""
 
 import struct
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.rsocket
 
 @pytest.fixture
 def witness(a, b, topic):
-    """A stream on another connection, which must go on whatever happened meanwhile."""
+    """A stream on another connection, which must continue whatever happens meanwhile."""
     sub = a.subscribe(f"{topic}.witness")
     a.joined(f"{topic}.witness", 1)
     yield sub
@@ -21,7 +21,7 @@ def witness(a, b, topic):
 
 
 def refused(connection, *codes: int) -> str:
-    """ERROR on stream 0 with one of `codes`, and then the end of the connection."""
+    """Expects ERROR on stream 0 with one of `codes`, and then the end of the connection."""
     frame = connection.frame(0)
     assert frame.kind == ERROR and frame.code in codes, frame
     assert frame.text
@@ -60,14 +60,14 @@ def test_establishment_begins_with_setup(line, witness, first):
 @pytest.mark.parametrize("cut", [1, 5, 12, 20, 40])
 def test_setup_cut_short_is_invalid(line, witness, cut):
     whole = raw.setup()[3:]
-    part = whole[: len(whole) - cut] if cut < 40 else whole[:8]  # Of 1 the last byte of the data's mime is missing.
+    part = whole[: len(whole) - cut] if cut < 40 else whole[:8]  # With 1, the last byte of the data's mime is missing.
     this = line()
     this.send(raw.u24(len(part)) + part)
     refused(this, raw.INVALID_SETUP)
 
 
 def test_setup_times_of_0_are_taken_for_the_least_lifetime(line, b, topic):
-    """They must be above 0, which is for the client to see to: it is served, and has to give a keepalive."""
+    """They must be above 0, which is the client's responsibility: it is served, and must send keepalives."""
     this = line()
     this.lives = False
     this.send(raw.setup(keepalive_ms=0, lifetime_ms=0), raw.request(raw.REQUEST_RESPONSE, 1, b"x", raw.route(topic)))
@@ -123,7 +123,7 @@ def test_setup_may_carry_metadata_and_data(line, topic):
 
 
 def test_setup_has_plain_lengths_of_mimes(line, topic):
-    """A mime of 200 bytes, which as an id would be a well-known one."""
+    """A mime of 200 bytes, a length that as an id would be a well-known mime."""
     this = line()
     this.send(raw.setup(mime=b"x" * 200), raw.request(raw.REQUEST_RESPONSE, 1, b"x", topic.encode()))
     assert this.frame(1).data == b"1"
@@ -150,7 +150,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_framing_that_is_broken_is_a_connection_error(line, witness, what):
-    """…and kills that connection only: the witness's stream goes on."""
+    """…and affects that connection only: the witness's stream continues."""
     this = line()
     this.send(raw.setup())
     this.opened.add(1)
@@ -205,7 +205,7 @@ def test_framing_byte_by_byte(line, topic):
 
 
 def test_framing_is_big_endian_and_leaves_itself_out(line, topic):
-    """The bytes of an answer: 3 of length, 4 of stream, 2 of type and flags (PAYLOAD, NEXT and COMPLETE), the data."""
+    """The bytes of a response: 3 of length, 4 of stream, 2 of type and flags (PAYLOAD, NEXT and COMPLETE), the data."""
     this = line()
     this.socket.sendall(raw.setup() + raw.request(raw.REQUEST_RESPONSE, 0x01020305, b"x", raw.route(topic)))
     got = b""
@@ -241,7 +241,7 @@ def test_header_reserved_bit_is_masked(a, topic):
 
 
 def test_a_client_that_gives_up(line, witness):
-    """An ERROR on stream 0 from the client, which then leaves."""
+    """The client sends an ERROR on stream 0 and leaves."""
     this = line()
     this.send(raw.setup(), raw.error(0, raw.CONNECTION_ERROR, "I give up"))
     this.close()

@@ -1,4 +1,4 @@
-"""Control calls, lists, and the broker's own topics, under `$SYS.`."""
+"""Control calls, lists, and the broker's own topics below `$SYS.`."""
 
 import pytest
 
@@ -163,7 +163,7 @@ def test_control_needs_a_name(a):
 
 @pytest.mark.parametrize("name", ["$SYS.nothing", "$SYS.topic", "$SYS.topic.nothing", "$SYS.", "$SYS.topics.x"])
 def test_unknown_sys_names(a, name):
-    """INVALID or REJECTED for whatever is done with them."""
+    """INVALID or REJECTED, whatever the operation."""
     refused = {Kind.INVALID, Kind.REJECTED}
     assert refusal(a.subscribe(name)).kind in refused
     assert a.channel(name, b"x").end().kind in refused
@@ -227,7 +227,7 @@ def test_events_tell_of_topics(a, b, topic):
 
 
 def test_events_are_an_ordinary_topic(a, b, topic):
-    """Replay, credit and meta, as anywhere."""
+    """Replay, credit and meta, as for any topic."""
     events = a.subscribe("$SYS.events", n=1, meta=True)
     a.barrier(topic)
     for i in range(3):
@@ -250,7 +250,7 @@ def test_subscriptions_to_events_raise_no_events(a, b, topic):
     for other in others:
         other.cancel()
     b.barrier(topic)
-    b.numbers(topic, 1, 1)  # An event that is certain to come after any of those.
+    b.numbers(topic, 1, 1)  # An event that is certain to follow any of those.
     told = b""
     while topic.encode() not in told:
         told = events.take(1)[0].data

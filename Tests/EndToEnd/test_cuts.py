@@ -1,5 +1,6 @@
-"""A proxy cuts the connection at every byte of a conversation, each way. A client that resumes its connection loses and
-doubles nothing in either direction; one that comes back by epoch and sequence loses and doubles no delivery."""
+"""A proxy cuts the connection at every byte of a conversation, in each direction. A client that resumes its connection
+loses and duplicates nothing in either direction. One that returns by epoch and sequence loses and duplicates no
+delivery."""
 
 import base64
 import contextlib
@@ -21,11 +22,11 @@ from resuming import Resuming, check, converse
 pytestmark = pytest.mark.rsocket
 AT_ONCE = 6
 PAYLOADS = [b"one", b"two", b"three", b"\x00\xff", b"five"]
-BEFORE = 3  # So many of them are there when the reader comes.
+BEFORE = 3  # The number of messages that exist when the reader arrives.
 
 
 def at_every_place(address, direction: str, hold, first=1):
-    """Holds a conversation through a proxy for each byte of it that goes in this direction, from the `first` one on."""
+    """Holds a conversation through a proxy for each byte of it in this direction, from the `first` one on."""
     def cut_at(place: int) -> bool:
         with contextlib.closing(Proxy(address, place=(direction, place))) as proxy:
             hold(proxy.address, place)
@@ -36,8 +37,8 @@ def at_every_place(address, direction: str, hold, first=1):
     places = range(first, proxy.bytes[direction] + 1)
     with ThreadPoolExecutor(AT_ONCE) as threads:
         came_back = sum(threads.map(cut_at, places))
-    # What is sent in one go is not always the same, nor is the whole always as long. The last bytes nobody misses.
-    print(f"{came_back} came back of {len(places)}")
+    # Messages are not always batched in the same way, and the total length varies. Losing the last bytes has no effect.
+    print(f"{came_back} of {len(places)} clients resumed")
     assert 0.8 * len(places) <= came_back and len(places) > 80
 
 
@@ -48,12 +49,12 @@ def test_a_socket_that_breaks_anywhere_loses_and_doubles_nothing(broker, topic, 
         check(this)
         this.end()
 
-    # What breaks before SETUP is taken was never begun.
+    # A break before SETUP is accepted leaves no session.
     first = len(raw.keepalive()) + (len(raw.setup(flags=raw.R, token=bytes(16))) if direction == "out" else 0)
     at_every_place(broker.address, direction, one, first + 1)
 
 
-# By epoch and sequence. Each face yields what comes over one connection, and the end, if it comes.
+# By epoch and sequence. Each protocol's function yields what arrives over one connection, and the end if it arrives.
 
 
 def rsocket(address, topic: str, last: Message | None):
@@ -85,7 +86,7 @@ def grpc(address, topic: str, last: Message | None):
 
 
 def body_of_stream(wire: Wire):
-    """What comes on stream 1, piece by piece."""
+    """What arrives on stream 1, piece by piece."""
     count = 0
     while True:
         wire.until(lambda this: this.closed or 1 in this.ended or (1 in this.answers and this.answers[1].body[count:]))
@@ -117,7 +118,7 @@ def event_id(message: Message) -> str:
 
 
 def body_of_line(line: socket.socket):
-    """What comes in chunks, piece by piece."""
+    """What arrives in chunks, piece by piece."""
     text, count, body = b"", 0, b""
     while b"\r\n\r\n" not in text:
         text += received(line)
@@ -167,15 +168,15 @@ FACES = [rsocket, grpc, event_stream_1, event_stream_2]
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
 def test_a_reader_by_epoch_and_sequence_misses_nothing_wherever_it_is_cut(broker, topic, face, direction):
     def one(address, place: int):
-        """Reads a topic to its end, over two connections at most. The rest of the topic, and its end, are
-        published when the reader has what is there at first."""
+        """Reads a topic to its end, over at most two connections. The rest of the topic and its end are published when
+        the reader has the initial messages."""
         name, got, over = f"{topic}.{place}", [], False
         with contextlib.closing(broker.peer()) as publisher:
             publisher.publish(name, *PAYLOADS[:BEFORE])
             for _ in range(2):
                 with contextlib.suppress(ConnectionError):
                     for event in face(address, name, got[-1] if got else None):
-                        assert not over, f"{event} behind the end"
+                        assert not over, f"{event} after the end"
                         if isinstance(event, End):
                             assert event.kind is None, event
                             over = True

@@ -1,4 +1,4 @@
-"""Credit: additive, saturating, never exceeded; what is waiting; what an unread socket means."""
+"""Credit: additive, saturating, never exceeded; waiting messages; the effect of an unread socket."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_outstanding_credit_that_reaches_2_31_minus_1_is_unbounded(a, topic):
 
 
 def test_demand_saturates(a, b, topic):
-    """Requests that overflow 32 and, together, tempt to overflow more: unbounded, and still served."""
+    """Requests whose sum overflows 32 bits, and even more bits together: unbounded, and still served."""
     sub = a.subscribe(topic, n=UNBOUNDED)
     for _ in range(100):
         sub.request(UNBOUNDED)
@@ -135,7 +135,7 @@ def test_credits_of_streams_on_one_connection_are_apart(a, b, topic):
 
 
 def test_an_unbounded_subscriber_that_does_not_read_is_treated_as_one_without_credit(connect, b, topic):
-    """What its socket and its connection's output do not hold waits, and overflows by its own policy."""
+    """Messages that neither its socket nor its connection's output can take wait, and overflow by its own policy."""
     idle = connect(receive_buffer=64 << 10)
     sub = idle.subscribe(f"{topic}?buffer=50", meta=True)
     b.joined(topic, 1)
@@ -156,7 +156,7 @@ def test_an_unbounded_subscriber_that_does_not_read_is_treated_as_one_without_cr
 
 
 def test_an_unread_socket_does_not_slow_others(connect, a, b, topic):
-    """G4: beside a subscriber that reads nothing, another gets everything."""
+    """G4: next to a subscriber that reads nothing, another receives everything."""
     idle = connect(receive_buffer=64 << 10)
     idle.subscribe(f"{topic}?buffer=10")
     sub = a.subscribe(topic)
@@ -168,7 +168,7 @@ def test_an_unread_socket_does_not_slow_others(connect, a, b, topic):
 
 
 def test_streams_of_one_connection_share_its_output_fairly(connect, b, topic):
-    """One stream of a connection is behind by far; another on the same connection gets its message at once."""
+    """One stream of a connection is far behind; another on the same connection receives its message at once."""
     this = connect(receive_buffer=64 << 10)
     hungry, quiet = this.subscribe(f"{topic}?buffer=4000"), this.subscribe(f"{topic}.quiet")
     b.joined(topic, 1)

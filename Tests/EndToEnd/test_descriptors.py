@@ -1,4 +1,4 @@
-"""The descriptors that the broker's server reflection gives are those of the .proto file, which is documented."""
+"""The descriptors returned by the broker's server reflection are those of the documented .proto file."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The documents: their links lead somewhere, contents name every section, and pages say whom they are for."""
+"""The documents: links resolve, contents list every section, and pages name their audience."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def prose(path: Path) -> str:
-    """Without blocks of code."""
+    """The text without code blocks."""
     return FENCE.sub("", path.read_text())
 
 
@@ -21,7 +21,7 @@ def headings(path: Path) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """As sites that show Markdown make it."""
+    """An anchor as Markdown renderers generate it."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.replace("`", "")).lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 

@@ -1,4 +1,4 @@
-"""SIGTERM: no new streams, what is buffered is delivered, and then the end, with exit code 0."""
+"""SIGTERM: no new streams, buffered messages are delivered, and the process ends with exit code 0."""
 
 import os
 import signal
@@ -17,8 +17,8 @@ from web import Web
 
 @pytest.fixture
 def own(start):
-    """A broker of the test's own, which the test ends. It may drain for longer than anybody here waits, so that one
-    that ends has not waited for that limit."""
+    """A broker of this test only, which the test stops. Its drain limit is longer than any wait here, so that a broker
+    that stops has not waited for that limit."""
     this = start("--drain-time", "1h", "--admin", "127.0.0.1:0")
     yield this
     if this.process.poll() is None:
@@ -93,7 +93,7 @@ def test_requests_that_nobody_has_read_are_answered(own, first):
         client.settimeout(DEADLINE)
         answers.append(client.recv(1 << 16))
         client.close()
-    assert all(answers), f"{answers.count(b'')} of {len(answers)} were closed without a word"
+    assert all(answers), f"{answers.count(b'')} of {len(answers)} were closed without an error"
     ended(own)
 
 
@@ -111,7 +111,8 @@ def test_what_is_buffered_is_delivered(own, connect, topic):
 
 
 def test_new_streams_are_refused_while_it_drains(own, connect, topic):
-    """A subscriber that has not read yet holds it; meanwhile a publish is REJECTED, or finds the connection closed."""
+    """A subscriber that has not read yet delays the drain; meanwhile a publish is REJECTED, or finds the connection
+    closed."""
     a, b = connect(own, receive_buffer=64 << 10), connect(own)
     a.subscribe(topic)
     b.joined(topic, 1)
@@ -122,7 +123,7 @@ def test_new_streams_are_refused_while_it_drains(own, connect, topic):
         refused = None
         while refused is None:
             try:
-                b.publish(topic, b"x")  # Until the signal has been seen.
+                b.publish(topic, b"x")  # Until the broker has seen the signal.
             except StreamError as error:
                 refused = error.kind
         assert refused == Kind.REJECTED
@@ -131,7 +132,7 @@ def test_new_streams_are_refused_while_it_drains(own, connect, topic):
 
 
 def test_a_second_signal_ends_it_at_once(own, connect, topic):
-    """Though a subscriber does not read what is due to it."""
+    """Even while a subscriber does not read its messages."""
     a, b = connect(own, receive_buffer=64 << 10), connect(own)
     a.subscribe(topic)
     b.joined(topic, 1)
@@ -144,7 +145,7 @@ def test_a_second_signal_ends_it_at_once(own, connect, topic):
 
 
 def test_who_asks_again_gets_all_that_waits(own, connect, topic):
-    """As clients do when half of what they asked for has come. Nobody is waited for who does not ask."""
+    """As clients do when half of their credit is used. The broker does not wait for clients that request nothing."""
     a, b, silent = connect(own), connect(own), connect(own)
     sub = a.subscribe(topic, n=10)
     silent.subscribe(topic, n=1)
@@ -162,8 +163,8 @@ def test_who_asks_again_gets_all_that_waits(own, connect, topic):
 
 
 def test_a_time_limit(start, connect, topic):
-    """Someone who asks for little at a time, and for more whenever that has come, does not keep the broker for ever."""
-    # What is cut off then nobody takes apart; under the address sanitizer that counts as leaked.
+    """A client that requests a few messages at a time, again and again, does not keep the broker alive forever."""
+    # Streams that are cut off are not freed; the address sanitizer counts that as a leak.
     own = start(variables={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
     a, b = connect(own), connect(own)
     sub = a.subscribe(f"{topic}?buffer=100000", n=1)
@@ -185,7 +186,7 @@ def test_a_time_limit(start, connect, topic):
 
 @pytest.mark.grpc
 def test_http2_is_told_at_once_that_the_end_is_near(own, topic):
-    """So that calls go elsewhere, while those under way go on."""
+    """So that new calls go elsewhere while active ones continue."""
     this, other = Wire(own.http), Web(own)
     this.send(this.call(1, SUBSCRIBE, open_of(topic, n=1)))
     this.until(lambda wire: 1 in wire.answers)
@@ -194,7 +195,7 @@ def test_http2_is_told_at_once_that_the_end_is_near(own, topic):
     own.process.send_signal(signal.SIGTERM)
     this.until(lambda wire: wire.notified)
     assert not this.goaway and 1 not in this.ended
-    # Two more: a request_n.
+    # Two more messages, by request_n.
     this.send(data(1, framed(b"\x10\x02")))
     this.until(lambda wire: b"3" in wire.answers[1].body)
     refused = this.answer(1)
@@ -221,7 +222,7 @@ def test_a_call_that_had_not_heard_of_it_is_told(own, topic):
 
 @pytest.mark.rsocket
 def test_what_waits_for_a_stream_over_http_is_delivered(own, connect, http_version, topic):
-    """A reader that is behind gets it all, then the end that says to come again."""
+    """A slow reader receives everything, then the end that tells it to reconnect."""
     web = Web(own, http_version)
     lines = web.lines(topic)
     lines.stop()

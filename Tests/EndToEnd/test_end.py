@@ -1,4 +1,4 @@
-"""The end of a topic: completion, failure, deletion, and who may still do what."""
+"""The end of a topic: completion, failure, deletion, and what is still allowed then."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def cancel(peer, channel):
 
 
 def exceed(peer, channel):
-    """By which it is rejected."""
+    """Sends beyond its credit, for which it is rejected."""
     channel.send(bytes(2 << 20))
 
 

@@ -1,19 +1,20 @@
-"""One topic and three subscribers: over gRPC, over RSocket and by an event stream. Each stalls in turn, and neither
-disturbs the others nor loses more than its buffer and policy say; what it loses is told in its own face's way."""
+"""One topic and three subscribers: over gRPC, over RSocket and by an event stream. Each stalls in turn; it neither
+disturbs the others nor loses more than its buffer and policy allow, and its loss is reported in its own protocol's
+form."""
 
 import pytest
 
 from common import *
 from events import EventStream
 
-pytestmark = pytest.mark.grpc  # The Observer's transport; the other two are opened by the tests.
+pytestmark = pytest.mark.grpc  # The Observer's transport; the tests open the other two.
 
-BATCH, BUFFER = 32, 1024  # Messages; the latter is what a subscription has unless it asks for another.
+BATCH, BUFFER = 32, 1024  # Messages; BUFFER is a subscription's default.
 
 
 class Faces:
-    """The three, and a publisher that goes on when whoever is not stalled has all that it published: the others need
-    nothing but what they are sent at once."""
+    """The three subscribers, and a publisher that continues once all that are not stalled have received everything: the
+    others never need more buffer than a batch."""
 
     def __init__(self, connect, curl, topic, reads: bool):
         self.topic, self.reads, self.next = topic, reads, 1
@@ -27,7 +28,7 @@ class Faces:
         self.writer.joined(topic, len(self.subs))
 
     def step(self, *live: str):
-        """A batch of messages, which come to each of the `live` whole and with nothing lost."""
+        """Publishes a batch of messages; each of the `live` subscribers receives it completely."""
         expected = [(i, 0) for i in range(self.next, self.next + BATCH)]
         self.writer.publish(self.topic, *(b"%08d" % i + self.body for i, _ in expected))
         self.next += BATCH
@@ -39,24 +40,25 @@ class Faces:
                 self.subs[name].request(BATCH)
 
     def row(self, name: str) -> dict:
-        """What the broker tells of a subscription."""
+        """The broker's row for a subscription."""
         (row,) = [row for row in self.writer.ledger(self.topic) if self.peers.get(row["peer"], "events") == name]
         return row
 
     def stall(self, name: str):
-        """Until it has lost some. The two that go on have one more batch by then."""
+        """Publishes until it has lost messages. The other two have one more batch by then."""
         if self.reads and name == "events":
             self.subs[name].stop()
         if not self.reads:
-            self.step(*self.subs.keys() - {name})  # This much it has still asked for.
+            self.step(*self.subs.keys() - {name})  # Covered by its remaining credit.
         while (row := self.row(name))["dropped"] < 3 * BATCH or row["waiting"] < BUFFER:
-            self.step(*self.subs.keys() - {name})  # A kernel may take some more in between, of one that reads.
+            self.step(*self.subs.keys() - {name})  # The kernel may accept some more in between.
         assert row["waiting"] == BUFFER
 
     def resume(self, name: str, first: int):
-        """What it gets from `first` on: all that was handed over before it stalled, and the newest that its buffer
-        holds, with the loss told just between: in one place for who does not ask, while kernels may take a few more
-        after the first loss for who does not read. After that it is as the others are again."""
+        """Checks what it receives from `first` on: everything delivered before it stalled, then the newest messages
+        that its buffer holds, with the loss reported in between. A client that stopped requesting has one loss; for one
+        that stopped reading, the kernel may accept a few more messages after the first loss. Afterwards it receives the
+        same as the others."""
         sub, last, got = self.subs[name], self.next - 1, []
         if self.reads and name == "events":
             sub.go()
@@ -78,7 +80,7 @@ class Faces:
 
 @pytest.mark.parametrize("how", ["asks", "reads"])
 def test_each_stalls_in_turn_and_disturbs_no_other(connect, curl, topic, how):
-    """It stops asking, or it asks for all and stops reading; then it goes on."""
+    """It stops requesting, or it requests everything and stops reading; then it continues."""
     faces = Faces(connect, curl, topic, reads=how == "reads")
     faces.step(*faces.subs)
     for name in ("grpc", "rsocket", "events"):
@@ -90,7 +92,7 @@ def test_each_stalls_in_turn_and_disturbs_no_other(connect, curl, topic, how):
         assert sub.end().kind is None, name
 
 
-# What each policy keeps for an event stream that is stalled
+# What each policy keeps for a stalled event stream
 
 FEW = 50  # Its buffer.
 KEPT = {"drop-oldest": lambda all: all[-FEW:], "drop-newest": lambda all: all[:FEW], "latest": lambda all: all[-1:],
@@ -98,7 +100,7 @@ KEPT = {"drop-oldest": lambda all: all[-FEW:], "drop-newest": lambda all: all[:F
 
 
 def stalled(curl, a, b, topic, policy, how) -> tuple[EventStream, Stream, list[bytes]]:
-    """An event stream for which the first message waits, a subscriber beside it, and what was published."""
+    """An event stream for which the first message waits, another subscriber, and what was published."""
     sub = EventStream(curl, topic, f"overflow={policy}&buffer={FEW}", n=2 if how == "asks" else UNBOUNDED)
     beside = a.subscribe(topic)
     b.joined(topic, 2)
@@ -117,7 +119,7 @@ def publish(b, topic, sent: list[bytes], count: int):
 
 
 def row(a, b, topic) -> dict:
-    """What the broker tells of the event stream; `a` is who subscribes beside it."""
+    """The broker's row for the event stream; `a` is the other subscriber."""
     (found,) = [row for row in b.ledger(topic) if row["peer"] != a.peer]
     return found
 
@@ -127,7 +129,7 @@ def go_on(sub: EventStream, how: str, count: int):
 
 
 def told(got: list[Message]) -> list[int]:
-    """The sequences; what is left out between them must have been told as lost."""
+    """The sequences. Gaps between them must have been reported as lost."""
     before = [0, *(one.sequence for one in got)]
     assert [one.dropped for one in got] == [one.sequence - last - 1 for one, last in zip(got, before)]
     return [one.sequence for one in got]
@@ -149,7 +151,7 @@ def test_a_stalled_event_stream_keeps_what_its_policy_says(curl, a, b, topic, po
         end = sub.end()
         assert end.kind == Kind.OVERFLOW and told(got) == expected
         return
-    publish(b, topic, sent, 1)  # Under drop-newest it tells what was lost.
+    publish(b, topic, sent, 1)  # Under drop-newest it reports the loss.
     got += sub.take(1)
     assert told(got) == [*expected, len(sent)] and [one.data for one in got] == [sent[i - 1] for i in told(got)]
     assert beside.data(1) == sent[-1:]

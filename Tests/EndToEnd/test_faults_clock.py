@@ -1,5 +1,5 @@
-"""Somebody sets the machine's clock, by an hour and either way: for the broker alone, by `clock.c`. The clock that
-never steps back goes on, as it would."""
+"""The machine's clock is set forwards or back by an hour: simulated for the broker only, by `clock.c`. The monotonic
+clock is not affected."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ HOUR = 3600
 
 
 class Clock:
-    """The broker's time of day, beside the real one."""
+    """The broker's time of day, relative to the real one."""
 
     def __init__(self, folder):
         self.library, file = folder / "clock.so", folder / "offset"
@@ -47,7 +47,7 @@ def clock(tmp_path):
 
 @pytest.fixture
 def broker(start, tmp_path, clock):
-    """What is retained is so for five seconds; who shows a token may do what everybody may, while it lasts."""
+    """Messages are retained for five seconds; a client with a token has all permissions while the token is valid."""
     (tmp_path / "secret").write_bytes(SECRET)
     everything = dict.fromkeys(("publish", "subscribe", "control"), [">", "$SYS.>"])
     file = access.write(tmp_path, {
@@ -64,7 +64,7 @@ def token(expires: float) -> bytes:
 
 
 def retained(peer: Peer, topic: str) -> list[Message]:
-    """What is there to be replayed."""
+    """The messages available for replay."""
     info = peer.info(topic)
     subscription = peer.subscribe(f"{topic}?replay=all", meta=True)
     peer.barrier(topic)
@@ -89,13 +89,13 @@ def test_the_clock_is_set(broker, clock, step):
         peer.publish(topic, b"behind")
         while events.pending():
             events.take(1)
-        events.take(1)  # By then the broker has looked at what is too old.
+        events.take(1)  # By then the broker has looked for expired messages.
         got = retained(peer, topic)
-        assert [one.data for one in got] == [b"before", b"behind"], "nothing is older or younger for it"
+        assert [one.data for one in got] == [b"before", b"behind"], "messages expired early or late"
         assert abs(got[1].timestamp / 1e9 - clock.now()) < 60
         assert abs(got[0].timestamp / 1e9 - (clock.now() - step)) < 60
         if step > 0:
-            # Her token holds until an hour that is over now.
+            # Her token is valid until an hour that has passed now.
             told = alice.frame(0)
             assert told.kind == ERROR and "expired" in told.text and not hers.pending(), told
             alice.end()
@@ -107,7 +107,7 @@ def test_the_clock_is_set(broker, clock, step):
         else:
             peer.numbers("t.hers", 1, 1)
             assert hers.data(1) == [b"1"]
-        # What is retained goes when its time has come, and so does what came behind the step.
+        # Retained messages expire on time, and so do those published after the step.
         eventually(lambda: peer.info(topic)["retained"], lambda count: count == 0, timeout=30)
         for well in wells:
             well.moves()

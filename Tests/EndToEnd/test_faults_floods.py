@@ -1,5 +1,5 @@
-"""Clients that want nothing good: garbage as fast as it goes, requests that never come to an end, and more connections
-than there is room for. Beside them a well client, of whom nothing is missing."""
+"""Hostile clients: garbage at full speed, requests that never complete, and more connections than are allowed. A
+healthy client next to them loses nothing."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ MIB = 1 << 20
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("port", ["rsocket", "http", "admin", "rsockets"])
 def test_garbage(begin, port):
-    """200 MB a second, as far as two processors have it beside everything else: `heavy` asks for all of it."""
+    """200 MB per second, as far as two processors allow next to everything else: `heavy` requires all of it."""
     pair = tls.server()
     broker = begin("--admin", "127.0.0.1:0", *(pair.options if port.endswith("s") else ()))
     address = {"rsocket": broker.address, "http": broker.http, "admin": broker.admin}[port.removesuffix("s")]
@@ -35,11 +35,11 @@ def test_garbage(begin, port):
         before = [well.count for well in wells]
         told = garbage.throw(address, port, seconds=2)
         assert told["offered"] > 40 and told["taken"] > 5 and told["connections"] >= 2 * garbage.THREADS, told
-        assert all(well.count > count for well, count in zip(wells, before)), "they went on meanwhile"
+        assert all(well.count > count for well, count in zip(wells, before)), "they made no progress meanwhile"
     broker.stop()
 
 
-# Requests that never come to an end: where they are sent, and what. The broker must close within its limits.
+# Requests that never complete: the listener, and the bytes. The broker must close the connection within its limits.
 
 DRIPS = {
     "nothing": ("address", b""),
@@ -54,7 +54,7 @@ DRIPS = {
 
 
 class Drip:
-    """Connections that say a byte at a time, and never all of it."""
+    """Connections that send a byte at a time, and never a complete request."""
 
     def __init__(self, address, text: bytes, count: int):
         self.sockets = [socket.create_connection(address, timeout=DEADLINE) for _ in range(count)]
@@ -73,10 +73,10 @@ class Drip:
                     left.remove(one)
                     self.closed += 1
             place += 1
-            time.sleep(0.05)  # The drip.
+            time.sleep(0.05)  # The rate.
 
     def _step(self, one: socket.socket, place: int) -> bool:
-        """False when the broker has closed it."""
+        """False if the broker has closed it."""
         try:
             if place < len(self.text):
                 one.send(self.text[place:place + 1])
@@ -96,7 +96,7 @@ class Drip:
 
 
 def test_slowloris(begin):
-    """Each is closed when its time is over, though it never is silent."""
+    """Each is closed when its time limit expires, although it is never silent."""
     broker, count = begin("--setup-time", "1s"), 40
     with beside(broker, "rsocket", "grpc", growth=16 * MIB):
         drips = [Drip(getattr(broker, port), text, count) for port, text in DRIPS.values()]
@@ -112,7 +112,7 @@ def test_slowloris_of_handshakes(begin, port):
     with beside(broker, "rsocket", growth=16 * MIB):
         for text in (b"", garbage.HELLO + bytes(200)):
             Drip(getattr(broker, port), text, 40).over(DEADLINE)
-        # A handshake that is done, and half of what has to come over it.
+        # A completed handshake, and half of a request over it.
         context = tls.context(getattr(broker, port))
         with context.wrap_socket(socket.create_connection(getattr(broker, port)), server_hostname="127.0.0.1") as line:
             line.settimeout(DEADLINE)
@@ -124,7 +124,7 @@ def test_slowloris_of_handshakes(begin, port):
 
 
 def test_slowloris_on_the_admin_listener(begin):
-    """It has few connections. Who has sent no request gives way to who comes."""
+    """It allows few connections. One that has sent no request gives way to a new one."""
     broker = begin("--admin", "127.0.0.1:0")
     ready = "http://%s:%d/readyz" % broker.admin
     with beside(broker, growth=16 * MIB):
@@ -143,7 +143,7 @@ def test_slowloris_on_the_admin_listener(begin):
 
 
 def test_many_connections_at_once(begin):
-    """They come as fast as they can be made, subscribe, get what is published, and go at once."""
+    """They connect as fast as possible, subscribe, receive what is published, and leave at once."""
     count = 600
     broker = begin("--max-connections", "100000")
     with beside(broker, "rsocket", "grpc", growth=24 * MIB) as wells:

@@ -1,5 +1,5 @@
-"""A network that is slow, loses, stands still, and is cut: by a proxy everywhere, and by the kernel where a test may
-have a network of its own."""
+"""A network that is slow, lossy, stalled, and cut: simulated by a proxy everywhere, and by the kernel if a test may
+have its own network."""
 
 import contextlib
 import ctypes
@@ -21,13 +21,14 @@ WINDOW = 200
 
 
 class Reader:
-    """Reads a topic by whatever connection there is, and goes on where it stood."""
+    """Reads a topic over the current connection, and continues where it left off."""
 
     def __init__(self, topic: str):
         self.topic, self.epoch, self.got = topic, None, []
 
     def read(self, peer: Observer, count: int, timeout=DEADLINE, until=lambda: True) -> bool:
-        """So many messages, and more until that holds, a few at a time; false when the connection is lost before."""
+        """Takes that many messages, and more until the condition holds, a few at a time; False if the connection is
+        lost before that."""
         token = f"from={len(self.got) + 1}&epoch={self.epoch}&gap=fail" if self.got else "replay=all"
         try:
             subscription = peer.subscribe(f"{self.topic}?{token}", n=WINDOW, meta=True)
@@ -51,7 +52,7 @@ class Reader:
 
 
 class Source:
-    """Publishes numbers, ahead of a reader by less than what is retained, until it is stopped."""
+    """Publishes numbers until it is stopped, ahead of a reader by fewer messages than are retained."""
 
     def __init__(self, peer: Observer, reader: Reader):
         self.peer, self.reader, self.count, self.failure = peer, reader, 0, None
@@ -77,8 +78,8 @@ class Source:
 
 @contextlib.contextmanager
 def cutting(proxy: Proxy, after: float):
-    """Cuts after so many seconds, and again until what is done meanwhile is over: a connection that is being made when
-    the network is cut is made."""
+    """Cuts after that many seconds, and repeatedly until the block has ended: a connection that is being opened during
+    a cut succeeds."""
     over = threading.Event()
 
     def cut():
@@ -109,7 +110,7 @@ def address_of(broker, transport: str):
 
 
 def test_cuts_lose_and_double_nothing(begin, transport):
-    """The connection is reset again and again, wherever it is; by epoch and sequence the reader goes on."""
+    """The connection is reset again and again, at any point; the reader continues by epoch and sequence."""
     broker, dice = begin(), random.Random(11)
     with beside(broker, transport, growth=16 * MIB) as (well,), contextlib.ExitStack() as stack:
         proxy = Proxy(address_of(broker, transport), delay=0.001, jitter=0.002)
@@ -131,8 +132,8 @@ def test_cuts_lose_and_double_nothing(begin, transport):
 
 
 def test_delay_and_loss(begin, transport):
-    """A tenth of a second there and back, and every twentieth piece late by a retransmission: all of it comes, credit
-    included."""
+    """A tenth of a second round trip, and every twentieth piece late by a retransmission: everything arrives, including
+    credit."""
     broker = begin()
     with beside(broker, transport, growth=16 * MIB, slowest=20), contextlib.ExitStack() as stack:
         proxy = Proxy(address_of(broker, transport), delay=0.03, jitter=0.02, loss=20)
@@ -140,9 +141,9 @@ def test_delay_and_loss(begin, transport):
         near, far, reader = broker.peer(transport), connected(proxy, transport), Reader("t.far")
         publisher = broker.peer(transport)
         source = Source(publisher, reader)
-        # How many pieces the bytes come in is up to how busy the machine is.
+        # The number of pieces depends on the machine's load.
         assert reader.read(far, 400, until=lambda: proxy.lost["in"] > 0)
-        # And the other way: what is published from afar.
+        # The other direction: publishing from the remote side.
         channel, count, lost = far.channel("t.from-afar", b"0"), 1, proxy.lost["out"]
         while count < 300 or proxy.lost["out"] == lost:
             for number in range(count, count + 20):
@@ -158,7 +159,8 @@ def test_delay_and_loss(begin, transport):
 
 
 def test_a_network_that_stands_still(begin, transport):
-    """Nothing comes and nobody is told. A reader that is cut off so costs nothing; when it is back it goes on."""
+    """Nothing arrives and neither side is notified. A reader cut off in this way costs nothing, and continues when it
+    is back."""
     broker = begin()
     with beside(broker, transport, growth=16 * MIB) as (well,), contextlib.ExitStack() as stack:
         proxy = Proxy(address_of(broker, transport))
@@ -187,11 +189,11 @@ def test_a_network_that_stands_still(begin, transport):
     broker.stop()
 
 
-# The kernel's own
+# Simulated by the kernel
 
 
 class Network:
-    """A network of its own, with nothing but a loopback interface; held by a process."""
+    """A separate network with only a loopback interface, kept alive by a process."""
 
     def __init__(self):
         self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "ip link set lo up && echo ready && exec cat"],
@@ -204,7 +206,7 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self):
-        """The sockets that this thread makes meanwhile are in that network."""
+        """Sockets that this thread creates in the block are in that network."""
         with open(f"/proc/{self.holder.pid}/ns/net") as there, open("/proc/thread-self/ns/net") as here:
             assert LIBC.setns(there.fileno(), 0) == 0, os.strerror(ctypes.get_errno())
             try:
@@ -213,7 +215,7 @@ class Network:
                 assert LIBC.setns(here.fileno(), 0) == 0
 
     def sent_again(self) -> int:
-        """How many segments TCP has sent a second time."""
+        """The number of segments that TCP has retransmitted."""
         names, values = [line.split() for line in self.run("grep Tcp: /proc/net/snmp").stdout.splitlines()]
         return int(values[names.index("RetransSegs")])
 
@@ -223,7 +225,7 @@ class Network:
 
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-# Where the kernel has no netem, a queue that is too short loses as well, and is slow.
+# Without netem in the kernel, a queue that is too short also loses packets and delays them.
 IMPAIRMENTS = ["tc qdisc add dev lo root netem delay 20ms 10ms loss 3%",
                "tc qdisc add dev lo root tbf rate 4mbit burst 5kb limit 9kb"]
 
@@ -233,14 +235,15 @@ def network():
     this = Network()
     if not this.is_there:
         this.close()
-        pytest.skip("this machine does not let a test have a network of its own")
+        pytest.skip("network namespaces are not available on this machine")
     yield this
     this.close()
 
 
 @pytest.mark.rsocket
 def test_a_network_of_the_kernels(start, network):
-    """Segments are lost and sent again; then there is no network for a while. All of it comes, on one connection."""
+    """Segments are lost and retransmitted; then there is no network for a while. Everything arrives, on one
+    connection."""
     class Inside(start):
         def spawn(self, command, environment):
             return super().spawn([*network.enter, *command], environment)

@@ -1,5 +1,5 @@
-"""A broker that is killed and comes again, and one that is stopped for a while and goes on: what its clients lose by it
-is told, and nobody is blamed for what the broker did not hear."""
+"""A broker that is killed and restarted, and one that is stopped for a while and resumed: its clients learn what they
+lost, and nobody is blamed for input that the broker did not read."""
 
 import json
 import selectors
@@ -19,12 +19,12 @@ LIVES = 3
 
 
 class Load:
-    """Publishes numbers, a few at a time and each acknowledged, until its connection is lost. What has no
-    acknowledgement by then is what the next one begins with."""
+    """Publishes numbers, a few at a time and each acknowledged, until its connection is lost. The next one begins with
+    the unacknowledged ones."""
 
     def __init__(self, broker, transport: str, topic: str, first: int):
         self.peer, self.topic, self.next = broker.peer(transport), topic, first
-        self.acknowledged = {}  # The number that each sequence has.
+        self.acknowledged = {}  # The number published at each sequence.
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -47,7 +47,7 @@ class Load:
 
 
 def all_there_is(subscription) -> list[Message]:
-    """What still comes on a connection whose broker was killed."""
+    """What still arrives on a connection whose broker was killed."""
     got = []
     try:
         while not isinstance(event := subscription.event(), End):
@@ -58,8 +58,8 @@ def all_there_is(subscription) -> list[Message]:
 
 
 def test_killed_and_started_again_under_load(begin, transport):
-    """Each life is an epoch. Within it nothing is skipped, doubled or changed; the next one tells by its epoch that it
-    is another; and whoever must miss nothing is refused instead."""
+    """Each life of the broker is an epoch. Within it nothing is skipped, duplicated or changed. The next life has
+    another epoch, and clients that must not miss anything are refused instead."""
     topic, token, first, lives = "t.killed", "replay=all", 1, []
     broker = begin()
     options = ["--listen", "%s:%d" % broker.address, "--http", "%s:%d" % broker.http]
@@ -80,10 +80,10 @@ def test_killed_and_started_again_under_load(begin, transport):
         assert len({one.epoch for one in got}) == 1 and not any(one.dropped for one in got)
         told = {one.sequence: int(one.data) for one in got}
         assert all(told.get(sequence, number) == number for sequence, number in load.acknowledged.items())
-        # Over gRPC the requests of one connection have no order.
+        # Over gRPC the requests of one connection are unordered.
         assert sorted(told.values()) == list(range(min(told.values()), min(told.values()) + len(told))) or (
             transport == "grpc")
-        assert min(told.values()) <= first, "what was not acknowledged is sent again"
+        assert min(told.values()) <= first, "unacknowledged messages were not sent again"
         lives.append(got)
         token, first = f"from={got[-1].sequence + 1}&epoch={got[-1].epoch}", load.next
         for one in (load.peer, reader):
@@ -99,7 +99,7 @@ def test_killed_and_started_again_under_load(begin, transport):
 
 
 class Quiet:
-    """RSocket clients that say nothing of themselves: they live by answering the broker's question whether they do."""
+    """RSocket clients that send nothing unprompted: they stay alive by answering the broker's keepalives."""
 
     def __init__(self, broker, count: int, lifetime_ms: int):
         self.peers = [Peer(broker.address, lifetime_ms=lifetime_ms) for _ in range(count)]
@@ -131,7 +131,7 @@ class Quiet:
 
 @pytest.mark.rsocket
 def test_a_broker_that_was_stopped_blames_nobody(begin):
-    """It sleeps for longer than every limit that its clients are held to; more of them than it hears in one turn."""
+    """It is stopped for longer than every time limit of its clients, which are more than it reads in one turn."""
     limit, count = 3, 400
     broker = begin("--threads", "1", "--http-silence", f"{limit}s", "--setup-time", f"{limit}s", "--block-limit",
                    f"{limit}s")
@@ -164,17 +164,17 @@ def test_a_broker_that_was_stopped_blames_nobody(begin):
         assert full.data(3) == numbers(1, 3) and parked[0].sequence() == 3
         told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "stood still" in line], bool)
         assert told[0]["level"] == "warn" and int(told[0]["milliseconds"]) >= limit * 1000
-        # Longer than they would need to be cut for what was before, and asked once more meanwhile.
+        # Longer than the cut for the earlier silence would take, with another keepalive in between.
         figures = watcher.subscribe("$SYS.stats", n=limit + 1)
         figures.take(limit + 1)
         assert (quiet.cut, len(watcher.listing("$SYS.connections"))) == (0, before)
         watcher.numbers("t.quiet", 1, 1)
         assert stream.data(1) == [b"1"]
         others[1].until(b"data: 1\n")
-        # The limits hold as before for those who really are gone.
+        # The limits still apply to clients that have really gone.
         quiet.fall_silent()
         gone = {peer.peer for peer in quiet.peers}
-        # A connection to another listener may have the port of one of these at its end.
+        # A closed connection to another listener may have had the same port as one of these.
         rows = lambda: [row for row in watcher.listing("$SYS.connections") if row["protocol"] == "rsocket"]
         eventually(rows, lambda rows: not gone & {row["peer"] for row in rows}, 30)
         for one in [quiet, late, watcher, blocker, *others]:

@@ -1,5 +1,5 @@
-"""What the broker gets from its machine runs out, or is taken away, and comes back: file descriptors, memory, the log's
-reader, the time of day."""
+"""Resources that the broker gets from its machine run out, or are taken away, and come back: file descriptors, memory,
+the log's reader, the time of day."""
 
 import contextlib
 import fcntl
@@ -37,7 +37,7 @@ def logged(broker, message: str) -> list[dict]:
 
 
 def test_descriptors_run_out(begin):
-    """Whoever is connected goes on, whoever is not is told so in its protocol, and is let in as soon as there are
+    """Connected clients continue; new ones are refused in their protocol, and are accepted as soon as there are
     descriptors again."""
     broker = begin("--admin", "127.0.0.1:0")
     waiting, began = [], time.monotonic()
@@ -56,7 +56,7 @@ def test_descriptors_run_out(begin):
         sentence = "no open file left for a connection"
 
         def is_refused() -> bool:
-            """One that is let in, as another has just gone, stays."""
+            """A connection that is accepted because another has just closed is kept."""
             waiting.append(socket.create_connection(broker.address, timeout=1))
             with contextlib.suppress(TimeoutError):
                 return sentence in waiting[-1].recv(4096).decode(errors="replace")
@@ -66,15 +66,15 @@ def test_descriptors_run_out(begin):
         answer = requests.get("http://%s:%d/v1/topics/t/messages" % broker.http, timeout=DEADLINE)
         assert answer.status_code == 503 and sentence in answer.text
         eventually(lambda: logged(broker, "cannot accept connections"), bool)
-        # The listener without a descriptor is asked anew a few times a second, and costs nothing but that.
+        # The listener without a descriptor retries a few times per second, and costs nothing else.
         began_wait, spent = time.monotonic(), processor_time(broker.pid)
         held.numbers("t.short", 1, 20)
         assert session.get(metrics, timeout=DEADLINE).status_code == 200
         held.subscribe("$SYS.stats", n=3).take(3)
         used = (processor_time(broker.pid) - spent) / (time.monotonic() - began_wait)
-        assert used < 0.9, "it spins"
+        assert used < 0.9, "it busy-waits"
         told = logged(broker, "cannot accept connections")
-        assert "ulimit -n" in told[0]["cause"] and len(told) <= time.monotonic() - began + 2, "once a second at most"
+        assert "ulimit -n" in told[0]["cause"] and len(told) <= time.monotonic() - began + 2, "logged too often"
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, former)
         last = Peer(broker.address)
         last.numbers("t.short", 21, 21)
@@ -91,7 +91,7 @@ BAD_REQUEST = b"GET / HTTP/9.9\r\nHost: x\r\n\r\n"
 @pytest.mark.parametrize("port, sent", [("address", b""), ("address", b"\0\0\7garbage"), ("http", b""),
                                         ("http", BAD_REQUEST), ("http", b"\x16garbage")])
 def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent):
-    """The clients stay, read nothing, and come back as soon as they are cut off."""
+    """The clients stay, read nothing, and reconnect as soon as they are disconnected."""
     broker = start("--admin", "127.0.0.1:0", launcher=["prlimit", "--nofile=300"])
     flood, served, most = [], [], 0
     try:
@@ -111,7 +111,7 @@ def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent
             assert answer.status_code == 200
             served.append(time.monotonic() - asked)
         assert max(served) < 1, served
-        assert most > 60, "the flood was one"
+        assert most > 60, "the flood was too small"
     finally:
         for one in flood:
             one.close()
@@ -120,8 +120,8 @@ def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent
 
 @pytest.mark.parametrize("failures", [1, 20])
 def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
-    """That is not the broker's own limit, and another advice helps. With one failure the connection gets a file that
-    was kept for it; with more there is none."""
+    """This is not the broker's own limit, and the advice differs. With one failure the connection gets a reserved
+    descriptor; with more there is none."""
     library, left = tmp_path / "accept.so", tmp_path / "failures"
     source = Path(__file__).with_name("accept.c")
     command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source]
@@ -147,9 +147,9 @@ def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
 
 
 def test_memory_is_reached_and_freed(begin):
-    """Topics that stalled subscribers keep whole take all there may be; then these lose what waits for them, or
-    publishes there are refused. A topic with less than its share goes on, and with the subscribers the memory goes
-    too."""
+    """Topics kept in memory by stalled subscribers use all of it; then these subscribers lose waiting messages, or
+    publishes to their topics are refused. A topic within its share is not affected, and the memory is freed with the
+    subscribers."""
     limit, turns = 160 * MIB, 60
     broker = begin("--memory", "160M", "--retain", "10", "--retain-bytes", "100M")
     with beside(broker, growth=64 * MIB) as (well,):
@@ -175,7 +175,7 @@ def test_memory_is_reached_and_freed(begin):
         assert sum(row["dropped"] for row in ledgers) + sum(refused.values()) > turns
         for subscription in subscriptions[:3]:
             subscription.cancel()
-        assert eventually(lambda: published_of(publisher, "t.full5", body), bool), "there is room again"
+        assert eventually(lambda: published_of(publisher, "t.full5", body), bool), "there is no room"
         for subscription, row in list(zip(subscriptions, ledgers))[3:]:
             subscription.request(row["waiting"])
             assert len(subscription.take(row["delivered"] + row["waiting"])) == row["delivered"] + row["waiting"]
@@ -185,7 +185,7 @@ def test_memory_is_reached_and_freed(begin):
 
 
 def test_what_waits_and_memory_is_too_little_for_is_told(begin):
-    """That a subscription lost its messages for memory, and not for its own buffer, is in the log."""
+    """The log says that a subscription lost its messages for lack of memory, and not because of its own buffer."""
     broker = begin("--memory", "16M", "--retain-bytes", "1G")
     stalled, publisher = broker.peer(), broker.peer()
     stalled.subscribe("waits?buffer=1000000", n=1)
@@ -207,7 +207,7 @@ def published_of(publisher, topic: str, body: bytes) -> bool:
 
 
 class Unread:
-    """What a broker is that has its log in a pipe which nobody reads but the test, when it wants."""
+    """A broker whose log goes to a pipe that only the test reads, when it wants to."""
 
     def spawn(self, command, environment):
         self.pipe, write = os.pipe()
@@ -218,7 +218,7 @@ class Unread:
         return process
 
     def _first_lines(self):
-        """Those that tell where it listens, and what comes before."""
+        """Those with the listeners' addresses, and what precedes them."""
         listeners = 0
         while listeners < 2:
             line = b""
@@ -228,7 +228,7 @@ class Unread:
             yield line
 
     def read(self, until: bytes) -> list[dict]:
-        """What comes up to a line with `until` in it."""
+        """The lines up to one that contains `until`."""
         text = b""
         while until not in text or not text.endswith(b"\n"):
             text += os.read(self.pipe, 1 << 16)
@@ -240,11 +240,11 @@ class Unread:
 
 
 class OnDisk:
-    """What a broker is that has its log in a file."""
+    """A broker whose log goes to a file."""
 
     def spawn(self, command, environment):
         self.file = tempfile.TemporaryFile()
-        # As in a shell, to write beyond a limit on files is an error and no signal.
+        # As from a shell, writing beyond a file size limit is an error and not a signal.
         process = subprocess.Popen(command, stderr=self.file, stdout=subprocess.DEVNULL, env=environment,
                                    restore_signals=False)
         process.stderr = self._first_lines()
@@ -258,7 +258,7 @@ class OnDisk:
 
 
 def test_the_log_goes_on_when_its_disk_was_full(start):
-    """What was lost meanwhile is counted, and told before the next line."""
+    """Lines lost meanwhile are counted, and the count is logged before the next line."""
     broker = type("BrokerOnDisk", (OnDisk, start), {})("--log-level", "debug", "--admin", "127.0.0.1:0")
 
     def lost():
@@ -266,7 +266,7 @@ def test_the_log_goes_on_when_its_disk_was_full(start):
         return int(re.search(r"^forebay_log_lines_lost_total (\d+)$", text, re.MULTILINE)[1])
 
     try:
-        full = os.fstat(broker.file.fileno()).st_size + 20  # No whole line.
+        full = os.fstat(broker.file.fileno()).st_size + 20  # Not a complete line.
         former = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
         before = lost()
         for count in range(before + 1, before + 4):
@@ -289,7 +289,7 @@ def test_the_log_goes_on_when_its_disk_was_full(start):
 
 @pytest.fixture
 def unread(start):
-    """One that tells of every connection that it refuses; as often, therefore, as anybody likes."""
+    """A broker that logs every connection it refuses, so that clients can cause any number of lines."""
     this = type("UnreadBroker", (Unread, start), {})("--log-level", "debug", "--max-connections-per-address", "8")
     yield this
     this.process.kill()
@@ -299,7 +299,7 @@ def unread(start):
 
 
 def be_refused(broker, count: int):
-    """From an address that has all the connections it may have. Each time is a line of the log."""
+    """From an address that already has all the connections it may have. Each refusal is a line of the log."""
     for _ in range(count):
         with socket.create_connection(broker.address, timeout=DEADLINE, source_address=("127.0.0.2", 0)) as line:
             answer = b""
@@ -309,7 +309,7 @@ def be_refused(broker, count: int):
 
 
 def test_a_log_that_nobody_reads(unread):
-    """The broker goes on; what does not fit is dropped, counted, and told to whoever reads at last."""
+    """The broker continues; lines that do not fit are dropped, counted, and reported to the eventual reader."""
     count = 5000  # About 700 KB; half a megabyte waits at most.
     with beside(unread, growth=16 * MIB) as (well,):
         full = [socket.create_connection(unread.address, source_address=("127.0.0.2", 0)) for _ in range(8)]
@@ -323,9 +323,9 @@ def test_a_log_that_nobody_reads(unread):
         told = unread.read(b"log lines dropped")
         refused = sum(line["message"] == "connection refused" for line in told)
         (lost,) = [line for line in told if line["message"] == "log lines dropped"]
-        # Once a second a line says how many were refused, which may be lost as well.
+        # Once a second a line reports the number of refusals; it may be lost as well.
         assert int(lost["count"]) > 0 and count <= refused + int(lost["count"]) <= count + 60, lost
-        # With its reader gone for good the log is no more, and everything else goes on.
+        # With its reader gone permanently there is no log any more, and everything else continues.
         os.close(unread.pipe)
         be_refused(unread, 20)
         well.moves()
@@ -336,7 +336,7 @@ def test_a_log_that_nobody_reads(unread):
 
 @pytest.mark.parametrize("closed", ["2", "0 1 2"])
 def test_standard_streams_that_are_closed(start, closed):
-    """No socket takes their place, or a client would be sent the log."""
+    """No socket takes their place, or a client would receive the log."""
     ports = []
     with contextlib.ExitStack() as stack:
         for _ in range(2):

@@ -1,5 +1,5 @@
-"""Floods of requests that are given up at once, which cost their sender a few bytes each: others are served meanwhile,
-and when it is over nothing is left of them."""
+"""Floods of requests that are cancelled at once and cost their sender a few bytes each: others are served meanwhile,
+and nothing remains afterwards."""
 
 import select
 from concurrent.futures import ThreadPoolExecutor
@@ -10,17 +10,17 @@ from client import *
 
 pytestmark = pytest.mark.rsocket
 
-TIMES = 4  # That each connection sends its thousand requests.
+TIMES = 4  # How often each connection sends its thousand requests.
 
 
 def pairs(route: bytes, kind=raw.REQUEST_STREAM, data=b"", n=1) -> bytes:
-    """A thousand requests, each with its cancel behind it."""
+    """A thousand requests, each followed by its cancel."""
     n = None if kind == raw.REQUEST_RESPONSE else n
     return b"".join(raw.request(kind, stream, data, route, n) + raw.cancel(stream) for stream in range(1, 2000, 2))
 
 
 def flood(connection, chunk: bytes):
-    """Sends it some times as fast as it is taken, and takes in what is answered."""
+    """Sends it several times as fast as it is accepted, and reads the responses."""
     this, left = connection.socket, memoryview(chunk * TIMES)
     this.settimeout(0)
     while left:
@@ -44,7 +44,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("what", FLOODS)
 def test_requests_given_up_at_once_hold_up_nobody(broker, line, a, b, topic, what):
-    """Four connections, so that each shard has some. A client on another connection is answered all the while."""
+    """Four connections, so that each shard has some. A client on another connection receives responses all the time."""
     for number in range(64):  # So that lists have pages, on each shard.
         b.publish(f"{topic}.{number}", b"x")
     sub, before = a.subscribe(f"{topic}.beside"), broker.status("VmRSS")

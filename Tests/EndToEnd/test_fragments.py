@@ -1,4 +1,4 @@
-"""Fragments, both ways."""
+"""Fragments, in both directions."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_fragmentation_of_a_request_stream(a, b, topic):
 
 
 def test_fragmentation_costs_one_credit_a_message(a, b, topic):
-    """Item 0 and the rest in fragments: each whole message costs one credit."""
+    """Item 0 and the rest in fragments: each complete message costs one credit."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=4", n=1)
     a.joined(topic, 1)
     stream = next(b.ids)
@@ -125,7 +125,7 @@ def test_fragmentation_given_up_by_cancel(a, b, topic):
 
 
 def test_fragmentation_without_end_is_capped(broker, b, topic):
-    """Fragments without end: refused once they are more than a message may be, and never kept."""
+    """Fragments without end: refused once they exceed the maximum size of a message, and never kept."""
     sub = b.subscribe(topic)
     b.joined(topic, 1)
     before, stream, piece = broker.status("VmHWM"), next(b.ids), bytes(60 << 10)

@@ -1,4 +1,5 @@
-"""What only gRPC has: responses of several messages, half-close, deadlines, statuses, trailers; health, reflection."""
+"""What only gRPC has: responses with several messages, half-close, deadlines, statuses, trailers; health,
+reflection."""
 
 import signal
 
@@ -22,12 +23,12 @@ OPENS = {
 
 
 def raw_call(peer, method: str, *requests):
-    """A call of two streams whose requests may be any."""
+    """A streaming call with arbitrary requests."""
     return getattr(peer.pubsub, method)(iter(requests), timeout=DEADLINE)
 
 
 def status(call) -> Code:
-    """How a call ends, whatever comes before."""
+    """The status of a call, whatever precedes it."""
     with pytest.raises(grpc.RpcError) as ended:
         list(call)
     return ended.value.code()
@@ -53,7 +54,7 @@ def test_the_first_response_tells_the_epoch_without_a_message(a, topic):
 
 
 def test_credit_counts_messages_not_responses(a, b, topic):
-    """And what waits comes together."""
+    """And waiting messages arrive together."""
     b.numbers(topic, 1, 1000)
     request = pb.SubscribeRequest(open=pb.Open(topic=topic, replay_all=True, request_n=1000))
     call, got = raw_call(a, "Subscribe", request), []
@@ -65,7 +66,7 @@ def test_credit_counts_messages_not_responses(a, b, topic):
 
 
 def test_a_response_has_at_most_1_mib_or_one_message(a, b, topic):
-    """Which the client checks of each."""
+    """The client checks this for each response."""
     b.publish(topic, *([bytes(300_000)] * 20), bytes(1 << 20))
     assert len(a.subscribe(f"{topic}?replay=all").take(21)) == 21
 
@@ -308,7 +309,7 @@ SERVICES = {"forebay.v1.PubSub", "forebay.v1.Admin", "grpc.health.v1.Health"}
 
 
 def without_json_names(file):
-    """What protoc adds to descriptors, and Python's stubs leave out."""
+    """protoc adds these to descriptors, and Python's stubs leave them out."""
     for message in file.message_type:
         for field in [*message.field, *(field for nested in message.nested_type for field in nested.field)]:
             field.ClearField("json_name")
@@ -316,7 +317,7 @@ def without_json_names(file):
 
 
 def test_reflection(a):
-    """As grpc_reflection reads it: it speaks v1alpha."""
+    """With grpc_reflection, which speaks v1alpha."""
     database = ProtoReflectionDescriptorDatabase(a.channel_)
     assert SERVICES <= set(database.get_services())
     told = database.FindFileContainingSymbol("forebay.v1.PubSub")

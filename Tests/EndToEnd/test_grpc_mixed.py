@@ -1,4 +1,4 @@
-"""RSocket and gRPC on one topic: the same messages, with the same content types and headers, and the same fate."""
+"""RSocket and gRPC on one topic: the same messages, with the same content types and headers, and the same outcome."""
 
 import base64
 
@@ -15,17 +15,17 @@ JSON_ID = b"\x85"  # application/json, by its well-known id.
 
 @pytest.fixture
 def r(connect):
-    """A client over RSocket; `a` and `b` are over gRPC here."""
+    """A client over RSocket; `a` and `b` use gRPC here."""
     return connect(over="rsocket")
 
 
 def content_type(name: str) -> bytes:
-    """An entry's content: a mime that is written out."""
+    """An entry's content: a mime written out."""
     return bytes([len(name) - 1]) + name.encode()
 
 
 def packed(headers: dict[str, str]) -> bytes:
-    """Headers as their entry has them: each name after 2 bytes of length, each value after 4."""
+    """Headers as encoded in their entry: each name after 2 bytes of length, each value after 4."""
     parts = [(name.encode(), value.encode()) for name, value in headers.items()]
     return b"".join(len(name).to_bytes(2, "big") + name + len(value).to_bytes(4, "big") + value
                     for name, value in parts)
@@ -109,7 +109,7 @@ def test_entries_from_rsocket_come_as_headers(a, r, topic):
 
 
 def test_what_the_broker_says_of_a_publishers_message_is_not_the_publishers(a, b, topic):
-    """Sequence and time of a publisher are ignored."""
+    """A publisher's sequence and time are ignored."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     b.publish(topic, b"x", sequence=77, timestamp_ns=5)
@@ -119,7 +119,7 @@ def test_what_the_broker_says_of_a_publishers_message_is_not_the_publishers(a, b
 
 @pytest.mark.parametrize("stalled", ["grpc", "rsocket"])
 def test_a_stalled_subscriber_of_one_transport_disturbs_none_of_the_other(connect, topic, stalled):
-    """It reads nothing; subscribers of either transport get everything at once."""
+    """It reads nothing; subscribers of either transport receive everything at once."""
     idle = connect(over=stalled, receive_buffer=64 << 10)
     readers = [connect(over="grpc"), connect(over="rsocket")]
     subs = [reader.subscribe(topic) for reader in readers]

@@ -1,4 +1,4 @@
-"""gRPC's own bytes, as no gRPC library would send them; and streams by the thousand."""
+"""gRPC at the byte level, as no gRPC library would send it; and streams by the thousand."""
 
 import pytest
 
@@ -12,7 +12,7 @@ INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL
 
 
 def test_the_broker_itself_keeps_the_deadline(wire, a, topic):
-    """Without a client that cancels when the time is over."""
+    """Without a client that cancels when the deadline expires."""
     this = wire()
     this.send(this.call(1, SUBSCRIBE, open_of(topic[:90]), more=[("grpc-timeout", "300m")]))
     a.joined(topic[:90], 1)
@@ -31,7 +31,7 @@ def test_a_deadline_that_is_none(wire, topic, timeout):
 
 @pytest.mark.parametrize("timeout", ["99999999H", "1H", "60M", "5000000u", "99999999n"])
 def test_deadlines_of_every_unit(wire, a, topic, timeout):
-    """The last is a tenth of a second; none of them is over at once."""
+    """The last is a tenth of a second; none expires at once."""
     this, name = wire(), topic[:90]
     this.send(this.call(1, SUBSCRIBE, open_of(name), more=[("grpc-timeout", timeout)]))
     this.until(lambda w: 1 in w.answers)
@@ -124,7 +124,7 @@ def test_what_is_refused_for_what_came_behind_its_message_did_nothing(wire, a, t
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_call_is_acted_upon_at_its_end(wire, a, topic, size, apart):
-    """In however many pieces its message comes, and with the end or without."""
+    """In any number of pieces, and with or without the end in the same write."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     this, one = wire(), framed(one_of(topic))
@@ -147,7 +147,7 @@ def test_a_length_of_the_body_that_is_not_its_own_publishes_nothing(wire, a, top
 
 @pytest.mark.parametrize("kind", ["application/grpc", "application/grpc+json", "application/grpc-web"])
 def test_grpc_is_known_by_path_and_type_together(wire, a, topic, kind):
-    """Under /v1/ the type is the message's; elsewhere one that is not served gets 415."""
+    """Below /v1/ the content type belongs to the message; elsewhere an unsupported type gets 415."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     this = wire()
@@ -192,15 +192,15 @@ def test_several_messages_in_one_frame(wire, a, topic):
 
 
 def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
-    """Of every kind, a hundred on a connection, as more in a short time would be an attack. They leave what the broker
-    counts as its memory, and every table, where a first thousand have put them. The memory of the process finds its
-    size as the topic of events turns over, again and again; what leaked would add as much to it each time."""
+    """Of every kind, a hundred per connection, because more in a short time would be an attack. Afterwards the broker's
+    counted memory, and every table, are as a first thousand left them. The memory of the process may grow while the
+    topic of events turns over; a leak would add as much each time."""
     name = topic[:90]
     streams = range(1, 200, 2)
     half = framed(channel_of(name))[:-3]
 
     def begin(this, stream: int) -> bytes:
-        """A subscription with a message waiting for credit, a channel, a stream of plain HTTP, half a message."""
+        """A subscription with a message waiting for credit, a channel, a stream of plain HTTP, or half a message."""
         kind = stream // 2 % 4
         if kind == 0:
             return this.call(stream, SUBSCRIBE, open_of(name, n=1, replay_all=True))
@@ -234,7 +234,7 @@ def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
         before = broker.status("VmRSS")
         for _ in range(100):
             connection()
-        # A spare block of 256 KiB may be kept for the next messages, or not.
+        # A spare block of 256 KiB may or may not be kept for later messages.
         eventually(counts, lambda seen: seen[:5] == settled[:5] and seen[5] - settled[5] < (256 + 64) << 10)
         return broker.status("VmRSS") - before
 
@@ -246,7 +246,7 @@ def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
     assert sub.data(1) == [b"5"]
 
 
-# A socket that is not read, though the windows of HTTP/2 are as wide as they can be: nothing but TCP holds it up.
+# A socket that is not read, with HTTP/2 windows as wide as possible: only TCP holds the broker back.
 
 
 def subscribing(topic: str, **more) -> bytes:
@@ -254,7 +254,7 @@ def subscribing(topic: str, **more) -> bytes:
 
 
 def responses(this: Wire, stream: int) -> list:
-    """The whole ones of those that have arrived."""
+    """The complete ones of those that have arrived."""
     found, at, body = [], 0, this.answers[stream].body if stream in this.answers else b""
     while at + 5 <= len(body) and at + 5 + (length := int.from_bytes(body[at + 1 : at + 5], "big")) <= len(body):
         found.append(pb.SubscribeResponse.FromString(bytes(body[at + 5 : at + 5 + length])))
@@ -270,7 +270,8 @@ WIDE = (4, 0x7FFFFFFF)  # SETTINGS_INITIAL_WINDOW_SIZE
 
 
 def test_a_socket_that_is_not_read_holds_up_its_own_subscription_alone(wire, a, b, topic):
-    """What the socket and the connection's output do not hold waits, and overflows by its own policy."""
+    """Messages that neither the socket nor the connection's output can take wait, and overflow by the subscription's
+    policy."""
     this, count, body = wire(WIDE, receive_buffer=64 << 10), 2000, bytes(4 << 10)
     this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=50)))
     quick = a.subscribe(topic)
@@ -288,7 +289,7 @@ def test_a_socket_that_is_not_read_holds_up_its_own_subscription_alone(wire, a, 
 
 
 def test_streams_of_a_socket_that_is_not_read_share_it_fairly(wire, b, topic):
-    """One stream is behind by megabytes; a message of another comes before the most of them."""
+    """One stream is megabytes behind; a message of another arrives before most of that."""
     this, count, body, quiet = wire(WIDE, receive_buffer=64 << 10), 200, bytes(16 << 10), f"{topic}.quiet"
     this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=4000)))
     this.send(this.call(3, SUBSCRIBE, subscribing(quiet, request_n=UNBOUNDED)))
@@ -298,13 +299,13 @@ def test_streams_of_a_socket_that_is_not_read_share_it_fairly(wire, b, topic):
         b.publish(topic, *([body] * (count // 20)))
     b.numbers(quiet, 1, 1)
     this.until(lambda w: messages(w, 3))
-    assert len(messages(this, 1)) < count // 2, "the other stream's message came behind the most"
+    assert len(messages(this, 1)) < count // 2, "the other stream's message arrived after most of them"
     this.until(lambda w: len(w.answers[1].body) > count * len(body))
     assert len(messages(this, 1)) == count
 
 
 def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, connect, topic):
-    """G3: 40 connections, each with a subscription of its own buffer."""
+    """G3: 40 connections, each with a subscription and its buffer."""
     retained = 256 << 10
     tight = start("--retain-bytes", str(retained))
     try:
@@ -319,7 +320,7 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
         for _ in range(400):
             b.publish(topic, *([bytes(1000)] * 50))
         grown = tight.status("VmHWM") - before
-        assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grown by {grown >> 10} KiB"
+        assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grew by {grown >> 10} KiB"
         assert b.info(topic)["subscriptions"] == 40
         for this in stalled:
             this.close()  # Or the broker would wait for them before it ends.

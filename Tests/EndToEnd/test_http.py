@@ -1,4 +1,4 @@
-"""Plain HTTP over HTTP/1.1 and HTTP/2, as Protocol/http.md has it."""
+"""Plain HTTP over HTTP/1.1 and HTTP/2, as specified in Protocol/http.md."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ import pytest
 from client import *
 from web import Web
 
-pytestmark = pytest.mark.rsocket  # Who publishes and looks up beside; gRPC does in test_faces.py.
+pytestmark = pytest.mark.rsocket  # Publishes and observes; test_faces.py does so over gRPC.
 
 DEAD_ID = "0123456789abcdef0123456789ab"
 
@@ -68,7 +68,7 @@ def test_long_messages(web, a, topic):
     assert first["payload"].encode() == payloads[0]
     assert base64.b64decode(second["payload_base64"]) == payloads[1]
     assert third["payload"] == "end"
-    # The other way round: in the log they are in fragments.
+    # The other way round: the log holds them in fragments.
     assert [one.data for one in a.subscribe(f"{topic}?replay=all").take(3)] == payloads
 
 
@@ -167,7 +167,7 @@ def test_no_more_comes_than_was_asked_for(web, a, topic):
     web.publish(topic, *[b"%d" % number for number in range(1, 8)])
     assert [event.data for event in stream.take(2)] == ["1", "2"]
     assert delivered(a, topic) == 2
-    # Each request has a connection of its own, and so comes to either thread.
+    # Each request has its own connection, and so reaches either thread.
     for n, last in [(1, 3), (1, 4), (2, 6)]:
         answer = web.ask(stream.id, n)
         assert (answer.status, answer.body) == (204, b"")
@@ -218,7 +218,7 @@ def test_completion(web, a, topic, form):
         end = stream.event()
         assert (end.type, end.data) == ("complete", '{"dropped":0}')
         assert end.id.endswith("-1-end")
-        # With that an EventSource comes back, and is to stop.
+        # An EventSource reconnects with that id and must stop.
         assert web.send(web.topic(topic), "-H", f"last-event-id: {end.id}").status == 204
     assert stream.ended() == 0
 
@@ -238,7 +238,7 @@ def test_overflow_fails_the_stream(web, a, topic):
     a.joined(topic, 1)
     web.publish(topic, b"1", b"2", b"3")
     assert stream.line()["sequence"] == 1
-    # What waits is delivered first.
+    # Waiting messages are delivered first.
     web.ask(stream.id, 1)
     assert stream.line()["sequence"] == 2
     end = stream.line()
@@ -281,7 +281,7 @@ def test_a_body_that_is_too_long(web, topic):
     body = bytes((1 << 20) + 1)
     told = web.send(web.topic(topic), body=body)
     assert (told.status, told.problem) == (413, "too-large")
-    # Without Content-Length it is found out as it grows.
+    # Without Content-Length the limit is detected as the body grows.
     grown = web.send(web.topic(topic), "-X", "POST", "-T", "-", body=body)
     assert (grown.status, grown.problem) == (413, "too-large")
     assert web.publish(topic, body[:-1]) == [1]
@@ -310,7 +310,7 @@ def test_a_publish_waits_for_room(web, a, topic):
     assert (refused.status, refused.problem, refused.headers["retry-after"]) == (503, "blocked", "1")
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize("path, options, status, problem", [
@@ -358,7 +358,7 @@ def test_a_silent_stream_gives_signs_of_life(web, a, topic):
     stream = web.events(topic, "request=1")
     a.joined(topic, 1)
     began = time.monotonic()
-    # In the order of the stream: the comment stands between the opening and the message.
+    # In stream order: the comment is between the opening and the message.
     later = threading.Timer(17, lambda: web.publish(topic, b"1"))
     later.start()
     assert stream.event(20).data == "1"
@@ -380,7 +380,7 @@ def test_a_slow_reader_disturbs_nobody(broker, web, a, topic, form):
     for number in range(400):
         a.publish(topic, b"%04d" % number + payload)
         assert quick.line()["payload"].startswith(f"{number:04}x")
-    # The topic keeps 16 MiB for replay; of what goes to the two there is far less.
+    # The topic retains 16 MiB for replay; the output for the two clients is far less.
     assert broker.status("VmRSS") - before < 40 << 20
     slow.go()
     if form == "events":

@@ -1,5 +1,5 @@
-"""What is special to HTTP/1.1: the version of a connection by its first bytes, requests one after the other on it, what
-ends it. By plain sockets, and curl where a client is meant."""
+"""What is specific to HTTP/1.1: detecting a connection's version by its first bytes, requests one after the other, and
+what ends a connection. Uses plain sockets, and curl as a real client."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from common import *
 from curl import VERSIONS, Curl
 from http1 import *
 
-pytestmark = pytest.mark.rsocket  # What it is looked at with: `a` and `b`.
+pytestmark = pytest.mark.rsocket  # The observers' transport: `a` and `b`.
 
 HTTP2_SETTINGS = 4
 
 
 @pytest.fixture
 def own(start):
-    """A broker of the test's own, which the test may end."""
+    """A broker of this test only, which the test may stop."""
     this = start()
     yield this
     if this.process.poll() is None:
@@ -30,7 +30,7 @@ def own(start):
 
 
 def spent(broker) -> float:
-    """Seconds of CPU that the broker has used."""
+    """Seconds of CPU time that the broker has used."""
     fields = Path(f"/proc/{broker.pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -42,7 +42,7 @@ def spent(broker) -> float:
 def test_a_request_in_pieces(http1, first):
     this = http1()
     this.send(first)
-    time.sleep(0.05)  # So that the pieces arrive apart; the outcome does not depend on it.
+    time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
     this.send(GET[len(first):])
     assert problem(this.answer()) == (404, "not-found")
 
@@ -78,7 +78,7 @@ def test_half_of_a_preface_costs_nothing(http1, broker):
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"\xff\xfe\r\n\r\n", b"garbage\r\n\r\n",
                                      b"GET\r\n\r\n", b"GET / HTTP/1.1x\r\n\r\n", b"\r\n\0\r\n\r\n"])
 def test_garbage_ends_the_connection(http1, garbage):
-    """What has not even a method is not answered."""
+    """Input that has not even a method is not answered."""
     this = http1()
     this.send(garbage)
     assert re.match(rb"$|HTTP/1.1 400 ", this.input.read())
@@ -93,14 +93,14 @@ def test_later_versions_are_refused(http1):
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"P", b"G", b"GET /nothing HTTP/1.1\r\nX: "])
 def test_a_head_that_does_not_come(http1, sent):
-    """Nor does one that comes slowly, byte by byte, get more time."""
+    """One that arrives slowly, byte by byte, gets no more time either."""
     this = http1()
     began = time.monotonic()
     this.send(sent)
     this.socket.settimeout(0.5)
     while True:
         try:
-            # HTTP/2 is told as much as can be told before it is known to be that.
+            # An HTTP/2 client receives what can be sent before its version is certain.
             if this.socket.recv(1000) == b"":
                 break
         except TimeoutError:
@@ -188,7 +188,7 @@ def test_what_is_behind_a_stream_is_thrown_away(http1, a, topic):
 
 
 def test_a_flood_behind_a_stream_ends_it(http1, a, topic):
-    """Slowly, so that the broker reads what comes."""
+    """Slowly, so that the broker reads what arrives."""
     this = http1()
     this.send(get(topic))
     assert this.head()[0] == 200
@@ -203,7 +203,7 @@ def test_a_flood_behind_a_stream_ends_it(http1, a, topic):
 
 
 def test_a_stream_behind_answers_that_are_not_read(http1, a, topic):
-    """They come first, however long they were left."""
+    """The responses come first, however long they were unread."""
     a.numbers(topic, 1, 1)
     this = http1(receive_buffer=4096)
     this.send(GET * 500 + get(topic, "replay=1"))
@@ -213,7 +213,7 @@ def test_a_stream_behind_answers_that_are_not_read(http1, a, topic):
     this.until(b"data: 1\n")
 
 
-# Clients that go
+# Clients that leave
 
 
 @pytest.mark.parametrize("how", ["idle", "half an end", "reset", "stalled"])
@@ -243,7 +243,7 @@ def test_a_client_that_goes_is_noticed(http1, a, topic, how):
     get("t", "", b"Transfer-Encoding: chunked\r\n", "POST") + b"5\r\nhel",
     b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\nGE"])
 def test_a_client_that_goes_in_the_middle_is_noticed(own, connect, sent):
-    """Its end comes with its last bytes."""
+    """Its end arrives with its last bytes."""
     a = connect(own)
     for _ in range(20):
         this = Line(own.http)
@@ -278,7 +278,7 @@ def test_who_half_closes_is_still_answered(http1, topic):
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize("kind", ["publish", "refusal", "options"])
 def test_many_who_half_close_together_are_all_answered(own, topic, fresh, kind):
-    """What the broker finds at one go: each request, and its client's end behind it."""
+    """The broker reads each request together with its client's end."""
     request, status = {
         "publish": (post(topic, b"hello"), 200),
         "refusal": (GET, 404),
@@ -311,7 +311,7 @@ def test_streams_that_wait_cost_no_time(http1, broker, a, topic):
     for _ in range(10):
         a.publish(topic, bytes(500_000))
     a.barrier(topic)
-    time.sleep(0.5)  # What the kernel still takes.
+    time.sleep(0.5)  # What the kernel still accepts.
     before = spent(broker)
     time.sleep(1)
     assert spent(broker) - before < 0.4
@@ -352,7 +352,7 @@ def test_connections_that_come_and_go_leave_nothing(own, http1, connect, topic):
 
     opened = files()
     round()
-    settle(opened + 4)  # What the library opens for itself, on each shard.
+    settle(opened + 4)  # The library's own allocations on each shard.
     before = own.status("VmRSS")
     for _ in range(4):
         round()
@@ -383,7 +383,7 @@ def test_shutdown_tells_streams_and_ends_connections(own, http1, connect, topic)
 
 
 def test_curl_as_it_is(broker, topic):
-    """A stream over HTTP/1.1 sees what is published over both versions, in order."""
+    """A stream over HTTP/1.1 receives what is published over both versions, in order."""
     one, two = Curl(broker.http, []), Curl(broker.http, VERSIONS["2"])
     stream = one.stream(path(topic))
     for i in range(1, 11):

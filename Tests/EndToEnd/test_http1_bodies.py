@@ -1,4 +1,4 @@
-"""Bodies over HTTP/1.1: in chunks, announced by Expect, refused before they came, too long, too slow, never ending."""
+"""Bodies over HTTP/1.1: chunked, announced by Expect, refused before they arrive, too long, too slow, never ending."""
 
 import socket
 import time
@@ -9,7 +9,7 @@ from common import *
 from curl import path
 from http1 import *
 
-pytestmark = pytest.mark.rsocket  # What it is looked at with: `a` and `b`.
+pytestmark = pytest.mark.rsocket  # The observers' transport: `a` and `b`.
 
 
 def test_a_body_in_chunks(http1, a, topic):
@@ -104,7 +104,7 @@ def test_a_body_that_comes_too_slowly(http1, topic):
     (b"Transfer-Encoding: chunked\r\n", b"3\r\nabc\r\n0\r\n\r\n")])
 @pytest.mark.parametrize("together", [True, False])
 def test_a_stream_whose_request_has_a_body(http1, a, topic, more, body, together):
-    """It begins behind that, or before."""
+    """The stream begins before the body or after it."""
     this = http1()
     this.send(*([get(topic, "", more) + body] if together else [get(topic, "", more), body]))
     status, _ = this.head()

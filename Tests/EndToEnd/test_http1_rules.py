@@ -1,5 +1,5 @@
-"""Requests of HTTP/1.1 that could be read in two ways, each refused with what may be hidden behind it (RFC 9112, 11.2);
-and those that are too long, or meant for another version."""
+"""Ambiguous HTTP/1.1 requests, each refused together with what may be smuggled after it (RFC 9112, 11.2); and requests
+that are too long, or meant for another version."""
 
 import subprocess
 import time
@@ -8,7 +8,7 @@ import pytest
 
 from http1 import *
 
-pytestmark = pytest.mark.rsocket  # What it is looked at with: `b`.
+pytestmark = pytest.mark.rsocket  # The observer's transport: `b`.
 
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 TWO_WAYS = {
@@ -34,7 +34,7 @@ TWO_WAYS = {
 
 @pytest.mark.parametrize("case", TWO_WAYS)
 def test_what_could_be_read_in_two_ways(http1, b, topic, case):
-    """It is refused, and what could be a request behind it is not."""
+    """It is refused, and so is what could be a request after it."""
     this = http1()
     behind = post(f"{topic}.hidden", b"x")
     this.send(get(topic, "", TWO_WAYS[case], "POST") + b"0\r\n\r\n" + behind)
@@ -54,7 +54,7 @@ LENGTHS = [b"-1", b"+3", b"3 ", b"0x3", b"3,3", b"", b"3a", b"184467440737095516
 def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, pieces):
     this, others = http1(), [http1() for _ in range(3)]
     for other in others:
-        other.send(GET[:-2])  # Requests that have begun are none of its business.
+        other.send(GET[:-2])  # Requests that have begun do not concern it.
     if kept:
         this.send(GET)
         assert this.answer()[0] == 404
@@ -62,7 +62,7 @@ def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, p
     if pieces:
         this.send(request[:60])
         others[0].send(b"X: y\r\n")
-        time.sleep(0.05)  # So that the pieces arrive apart; the outcome does not depend on it.
+        time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
         this.send(request[60:])
     else:
         this.send(request)
@@ -106,7 +106,7 @@ def test_a_whole_uri(http1):
 
 
 def test_grpc_is_told_what_it_needs(http1, topic):
-    """By its path; a message may be of that type as of any other."""
+    """By its path; a message may have that type like any other."""
     this, kind = http1(), b"Content-Type: application/grpc+proto\r\n"
     this.send(b"POST /forebay.v1.PubSub/PublishOne HTTP/1.1\r\n" + HOST + kind + b"Content-Length: 5\r\n\r\nhello")
     assert problem(this.answer()) == (505, "http-version")

@@ -1,4 +1,4 @@
-"""Attacks on HTTP/2 servers, mounted: each ends its own connection or stream, and costs nobody else anything."""
+"""Known attacks on HTTP/2 servers: each ends its own connection or stream, and costs other clients nothing."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from http2 import *
 
 pytestmark = pytest.mark.grpc
 
-# A connection that is over has said so, by GOAWAY; unless what it sent meanwhile was unread, and took that with it.
+# The broker ends a connection with GOAWAY, unless unread input at the close made the kernel discard it.
 MAY_END_BY = {ENHANCE_YOUR_CALM, PROTOCOL_ERROR, FLOW_CONTROL_ERROR}
 TOPIC = "t.attacked"
 
@@ -28,13 +28,13 @@ def forgotten(witness, this: Wire):
 
 @pytest.fixture
 def steady(broker, witness):
-    """The broker's memory is about what it was before, at its highest too."""
+    """The broker's memory is about what it was before, including its peak."""
     before = broker.status("VmHWM")
     yield
     assert broker.status("VmHWM") - before < 8 << 20
 
 
-# Each goes a little beyond its limit, so that all of it is read and the GOAWAY with it.
+# Each slightly exceeds its limit, so that the broker reads all of it and the GOAWAY can be read.
 FLOODS = {
     "rapid reset": lambda w: b"".join(w.call(i, SUBSCRIBE) + reset(i) for i in range(1, 2051, 2)),
     "CONTINUATION": lambda w: frame(HEADERS, 0, 1, w.request("GET", "/")) + frame(CONTINUATION, 0, 1) * 8,
@@ -48,13 +48,13 @@ FLOODS = {
 
 
 def figures(peer, seconds: int) -> dict:
-    """The broker's own figures after so many times that it tells them, which it does every second."""
+    """The broker's figures after that many of its updates, one per second."""
     return json.loads(peer.subscribe("$SYS.stats", n=seconds).take(seconds)[-1].data)
 
 
 def test_attacks_have_a_reason_and_are_counted(wire, witness):
-    """A GOAWAY says what was too much, and the broker's figures have each connection and stream that was ended."""
-    # What other tests did is counted by then, on every shard.
+    """GOAWAY says which limit was exceeded, and the broker counts each connection and stream that it ended."""
+    # By then every shard has counted what other tests did.
     before = figures(witness, 3)
     for name, flood in FLOODS.items():
         this = wire()
@@ -80,8 +80,8 @@ def test_attacks_have_a_reason_and_are_counted(wire, witness):
 
 
 def test_messages_begun_on_many_streams(wire, witness):
-    """Each window holds the beginning of its stream's message, so that the rest has to wait in the broker: bounded for
-    all streams of a connection together."""
+    """Each window fits the beginning of its stream's message, so that the rest must wait in the broker: bounded for all
+    streams of a connection together."""
     topics = [f"{TOPIC}.begun.{i}" for i in range(40)]
     for name in topics:
         witness.publish(name, bytes(500_000))
@@ -95,7 +95,7 @@ def test_messages_begun_on_many_streams(wire, witness):
     this.until(lambda w: begun() >= 9)
     this.roundtrip()
     assert memory() - before < 8 << 20
-    # Whoever waits has its turn as others are read.
+    # Waiting streams proceed as others are read.
     for i in range(40):
         this.send(window_update(2 * i + 1, 1 << 20))
     this.until(lambda w: all(len(w.answers[2 * i + 1].body) > 500_000 for i in range(40)))
@@ -106,7 +106,7 @@ def test_messages_begun_on_many_streams(wire, witness):
 
 
 def test_rapid_reset(wire, witness, steady):
-    """CVE-2023-44487: streams that are opened and reset at once. 1,000 in 30 seconds are borne."""
+    """CVE-2023-44487: streams that are opened and reset at once. 1,000 in 30 seconds are tolerated."""
     this = wire()
     this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(1, 1_801, 2)))
     this.roundtrip()
@@ -117,7 +117,8 @@ def test_rapid_reset(wire, witness, steady):
 
 
 def test_subscriptions_cancelled_are_no_rapid_reset(wire, witness, steady):
-    """It is how they end, however many there are: 300 at a time, 3,000 in all, beside one that stays."""
+    """Cancelling is how subscriptions end, however many there are: 300 at a time, 3,000 in all, next to one that
+    stays."""
     this = wire()
     this.send(this.call(1, SUBSCRIBE, open_of(TOPIC)))
     for first in range(3, 6_003, 600):
@@ -134,7 +135,7 @@ def test_subscriptions_cancelled_are_no_rapid_reset(wire, witness, steady):
 
 
 def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
-    """The same by errors: a window of a stream that is opened too far."""
+    """The same by errors: a stream's window that is opened too far."""
     this = wire()
     streams = range(1, 20_001, 2)
     this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + window_update(i, 0x7FFFFFFF) for i in streams))
@@ -143,7 +144,7 @@ def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
 
 
 def test_continuation_flood(wire, witness, steady):
-    """CVE-2024-27316 and its kin: a header block that never ends."""
+    """CVE-2024-27316 and similar: a header block that never ends."""
     this = wire()
     this.flood(frame(HEADERS, 0, 1, this.request("GET", "/")), *([frame(CONTINUATION, 0, 1, bytes(0))] * 1000))
     ends(this)
@@ -166,7 +167,7 @@ def test_five_continuations_are_borne(wire, witness):
 
 
 def test_some_empty_data_is_borne(wire, witness):
-    """Some clients flush by it."""
+    """Some clients use it to flush."""
     this = wire()
     name, empty = f"{TOPIC}.empty", b"".join([data(1)] * 16)
     head = frame(HEADERS, END_HEADERS, 1, this.request("POST", f"/v1/topics/{name}/messages"))
@@ -187,7 +188,7 @@ def test_empty_data(wire, witness, steady):
     frame(PING, 0, 0, bytes(8)), settings(), settings((4, 65_535)), frame(PRIORITY, 0, 1, bytes([0, 0, 0, 3, 1]))],
     ids=["CVE-2019-9512 PING", "CVE-2019-9515 SETTINGS", "SETTINGS with a window", "CVE-2019-9513 PRIORITY"])
 def test_control_frames_without_end(wire, witness, steady, flood):
-    """None of the answers is read."""
+    """None of the responses is read."""
     this = wire(receive_buffer=4 << 10)
     for _ in range(200):
         if not this.flood(*([flood] * 1000)):
@@ -204,7 +205,7 @@ def test_window_updates_without_end(wire, witness, steady):
 
 
 def test_headers_too_large(wire, witness, steady):
-    """In one frame: an answer for that stream alone, as far as it can be."""
+    """In one frame: if possible, only that stream gets an error."""
     this = wire()
     fields = [("x-%d" % i, "y" * 250) for i in range(60)]
     this.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, this.request("GET", "/v1/nothing", *fields)))
@@ -213,7 +214,7 @@ def test_headers_too_large(wire, witness, steady):
 
 
 def test_headers_that_grow_when_they_are_decoded(wire, witness, steady):
-    """An HPACK bomb: a long value kept in the table, and named a thousand times by a byte each."""
+    """An HPACK bomb: a long value kept in the table, and referenced a thousand times with a byte each."""
     this = wire()
     bomb = this.request("GET", "/", ("x-bomb", "y" * 3900)) + b"\xbe" * 12_000
     for i in range(1, 100, 2):
@@ -224,7 +225,7 @@ def test_headers_that_grow_when_they_are_decoded(wire, witness, steady):
 
 
 def test_too_many_streams(wire, witness):
-    """Those beyond the limit are refused, so that the client may try them again; the others are served."""
+    """Those beyond the limit are refused, so that the client may retry them; the others are served."""
     this = wire()
     this.until(lambda w: w.settings)
     most = this.settings[3]
@@ -241,8 +242,8 @@ def test_too_many_streams(wire, witness):
 
 
 def test_a_dribbling_reader(wire, witness, broker, steady):
-    """CVE-2019-9511: windows that are opened by a byte at a time. What that makes the broker send in tiny frames has a
-    rate; what it does not send waits as for any slow subscriber."""
+    """CVE-2019-9511: windows that are opened a byte at a time. The rate of tiny frames that the broker sends for them
+    is limited; the remaining data waits as for any slow subscriber."""
     this = wire((4, 0))
     this.send(this.call(1, SUBSCRIBE, open_of(f"{TOPIC}.dribble", n=100)))
     witness.joined(f"{TOPIC}.dribble", 1)
@@ -268,7 +269,7 @@ def test_a_reader_of_many_streams_that_reads_nothing(wire, witness, broker, stea
 
 
 def test_a_publisher_whose_messages_never_end(wire, witness, steady):
-    """Pieces of messages on many streams: bounded together, not for each stream alone."""
+    """Partial messages on many streams: bounded together, not only for each stream."""
     this = wire()
     started = framed(bytes(1 << 20))[:-1]
     for i in range(1, 201, 2):

@@ -1,5 +1,5 @@
-"""HTTP/2 frames that are wrong, each named by the section of RFC 9113 that says what a server must do with them. And
-what it must answer. Only the connection or the stream that they came on pays for them."""
+"""Invalid HTTP/2 frames, each named after the section of RFC 9113 that specifies the server's reaction; and frames that
+it must answer. Only the connection or stream that received them is affected."""
 
 import struct
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.grpc
 
 
 def get(this: Wire, stream=1, flags=END_HEADERS | END_STREAM, more=()) -> bytes:
-    """A request that is answered whatever topics there are."""
+    """A request that succeeds whatever topics there are."""
     return frame(HEADERS, flags, stream, this.request("GET", "/v1/nothing", *more))
 
 
 def ended(verdict: Verdict, *codes: int) -> bool:
-    """The connection is over: by GOAWAY with one of the codes, or by its end with what was unread."""
+    """Whether the connection has ended: by GOAWAY with one of the codes, or by a close with unread input."""
     return verdict.what == "closed" or (verdict.what == "goaway" and verdict.code in codes)
 
 
@@ -67,7 +67,7 @@ def test_5_4_1_connection_errors(wire, witness, case):
     this = wire()
     this.roundtrip()
     this.flood(frames(this))
-    # RFC 9113, 5.4.1 and 7: an error may be told by the more general code.
+    # RFC 9113, 5.4.1 and 7: a more general code may be used.
     assert ended(this.over(), code, PROTOCOL_ERROR), this.goaway
 
 
@@ -88,12 +88,12 @@ def test_3_4_settings_must_come_first(wire, witness, case):
 def test_3_4_and_6_5_3_settings_are_sent_and_acknowledged(wire):
     this = wire()
     this.until(lambda w: w.acks == 1 and w.settings)
-    assert this.settings.get(3), "MAX_CONCURRENT_STREAMS is limited and told"
+    assert this.settings.get(3), "MAX_CONCURRENT_STREAMS is not limited or not announced"
     this.send(settings((1, 0), (4, 1000)))
     this.until(lambda w: w.acks == 2)
 
 
-# What a stream pays for: RST_STREAM, or an answer of 4xx where HTTP has one; not the connection.
+# What affects only a stream: RST_STREAM, or a 4xx response if HTTP has one.
 MALFORMED = {
     "8.2.1 an upper-case name": [("X-Upper", "x")],
     "8.2.2 connection": [("connection", "close")],
@@ -138,7 +138,7 @@ def test_8_1_1_a_body_of_another_length_than_content_length(wire, witness, topic
 
 
 def test_5_1_data_after_the_end_of_a_stream(wire, witness):
-    """STREAM_CLOSED, for the stream or for the connection; ignored where the stream is gone already."""
+    """STREAM_CLOSED, for the stream or for the connection; ignored if the stream has already gone."""
     this = wire()
     this.send(this.call(1, SUBSCRIBE, open_of("t.frames"), end=True), data(1, b"more"))
     verdict = this.verdict(1)
@@ -154,7 +154,7 @@ def test_6_9_a_streams_window(wire, witness, increment, code):
 
 
 def test_5_3_1_a_stream_that_depends_on_itself(wire, witness):
-    """Nothing to RFC 9113, and an error to those that still know the priorities of RFC 7540."""
+    """Valid in RFC 9113, and an error for servers that still implement the priorities of RFC 7540."""
     this = wire()
     this.send(frame(PRIORITY, 0, 1, struct.pack(">IB", 1, 16)), get(this, 3))
     verdict = this.verdict(3)

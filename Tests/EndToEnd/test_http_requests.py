@@ -1,4 +1,4 @@
-"""Plain HTTP, everything but streams: publishing, refusals, methods, over HTTP/1.1 and HTTP/2."""
+"""Plain HTTP except streams: publishing, refusals, methods, over HTTP/1.1 and HTTP/2."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from common import *
 from curl import *
 
-pytestmark = pytest.mark.rsocket  # What it is compared with: `a` and `b` are over RSocket.
+pytestmark = pytest.mark.rsocket  # For comparison: `a` and `b` use RSocket.
 
 HEADERS = ("-H", "content-type: text/plain", "-H", "forebay-header-Station: blindern")
 

@@ -1,4 +1,4 @@
-"""Bad options and bad names: INVALID on that stream, with what was wrong and what is known."""
+"""Invalid options and names: INVALID on that stream, with the reason and the valid choices."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.rsocket
 
 
 def invalid(peer, frame_stream) -> str:
-    """The text of the INVALID by which a request must be answered."""
+    """The text of the INVALID with which a request must be answered."""
     frame = peer.frame(frame_stream)
     assert frame.kind == ERROR and frame.code == raw.INVALID, frame
     assert frame.text and "\n" not in frame.text

@@ -1,4 +1,4 @@
-"""Tokens by PyJWT: of each algorithm, and every attack on them that there is a name for."""
+"""Tokens made by PyJWT: with each algorithm, and every known attack on them."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ ANOTHER = {"RS256": rsa.generate_private_key(65537, 2048), "ES256": ec.generate_
 
 
 def public(algorithm: str) -> bytes:
-    """What the broker has of a key."""
+    """The broker's half of a key."""
     key = PRIVATE[algorithm]
     if algorithm == "HS256":
         return key
@@ -47,7 +47,7 @@ def broker(start, tmp_path_factory):
 
 
 def claims(**changed) -> dict:
-    """Those of a good token; None leaves one out."""
+    """The claims of a valid token; None leaves one out."""
     good = dict(sub="alice", aud="forebay", iss="login", exp=time.time() + 600, forebay=dict(publish=["t.>"]))
     return {name: value for name, value in (good | changed).items() if value is not None}
 
@@ -64,7 +64,7 @@ def base64url(data: bytes) -> str:
 
 
 def forged(header: dict, secret: bytes = b"", **changed) -> str:
-    """A token that no library would make, signed by HMAC."""
+    """A token that no library would make, signed with HMAC."""
     text = f"{base64url(json.dumps(header).encode())}.{base64url(json.dumps(claims(**changed)).encode())}"
     return text + "." + base64url(hmac.new(secret, text.encode(), hashlib.sha256).digest() if secret else b"")
 
@@ -122,7 +122,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_attacks(start, tmp_path, attack):
-    # A broker each, for failures are slowed.
+    # One broker each, because failures are slowed.
     for algorithm in PRIVATE:
         (tmp_path / algorithm).write_bytes(public(algorithm))
     keys = [dict(id=algorithm.lower(), algorithm=algorithm, file=algorithm) for algorithm in PRIVATE]
@@ -145,7 +145,7 @@ def test_another_key_of_the_same_kind(start, tmp_path, algorithm):
     broker = start("-c", str(write(tmp_path, {"jwt": {"keys": [dict(id="a", algorithm=algorithm, file="key")]}})))
     for key, status in ((ANOTHER[algorithm], 401), (PRIVATE[algorithm], 200)):
         assert publish(broker, signed(algorithm, key, headers={"kid": "a"}, aud=None)) == status
-    # Without a configured audience a token for one is for somebody else.
+    # Without a configured audience, a token with an audience is meant for another service.
     assert publish(broker, signed(algorithm, headers={"kid": "a"})) == 401
     broker.stop()
 

@@ -1,4 +1,4 @@
-"""KEEPALIVE: the same data back, promptly, within its limit."""
+"""KEEPALIVE: the same data in the response, promptly, within its limit."""
 
 import time
 
@@ -29,7 +29,7 @@ def test_keepalive_that_asks_for_no_answer_gets_none(a):
 def test_keepalives_are_answered_in_order(a):
     a.send(*(raw.keepalive(b"%d" % i) for i in range(20)))
     got = b""
-    while got != b"19":  # Answers may conflate where the client does not read them; the last one comes.
+    while got != b"19":  # Responses may be conflated if the client does not read them; the last one arrives.
         following = a.frame(0).data
         assert not got or int(following) > int(got)
         got = following
@@ -51,7 +51,7 @@ def test_keepalive_is_answered_between_the_frames_of_streams(a, b, topic):
 
 
 def test_keepalive_is_answered_promptly_behind_queued_data(connect, b, topic):
-    """16 MB are due to a client that has not read for a while; its keepalive is answered before most of it."""
+    """16 MB are waiting for a client that has not read for a while; its keepalive is answered before most of it."""
     this = connect(receive_buffer=64 << 10)
     sub = this.subscribe(f"{topic}?buffer=100000")
     b.joined(topic, 1)
@@ -61,7 +61,7 @@ def test_keepalive_is_answered_promptly_behind_queued_data(connect, b, topic):
     b.until(topic, lambda info: info["published"] == 1000)
     this.send(raw.keepalive(b"still there?"))
     assert this.frame(0).data == b"still there?"
-    assert this.read < 2 << 20, f"{this.read} bytes came before the answer"
+    assert this.read < 2 << 20, f"{this.read} bytes came before the response"
     assert len(sub.take(500)) == 500
 
 
@@ -70,7 +70,7 @@ def test_keepalives_hold_a_connection_beyond_its_lifetime(connect, topic):
     end = time.monotonic() + 2.5
     while time.monotonic() < end:
         assert echo(this, b"here").data == b"here"
-        time.sleep(0.3)  # The keepalive's period.
+        time.sleep(0.3)  # The keepalive interval.
     this.barrier(topic)
 
 
@@ -86,12 +86,13 @@ def test_keepalive_missing_for_a_lifetime_ends_the_connection(connect, b, topic)
 
 
 def test_keepalive_of_the_broker_that_is_answered_is_a_sign_of_life(connect, topic):
-    """The broker may ask by a keepalive of its own; a client that answers lives, and one that is not asked says so."""
+    """The broker may send a keepalive of its own; a client that answers it is alive, and one that receives none sends
+    its own."""
     this = connect(keepalive_ms=500, lifetime_ms=1000)
     end = time.monotonic() + 3
     while time.monotonic() < end:
         try:
-            assert this.frame(0, timeout=0.4).kind == raw.KEEPALIVE  # Others than those that ask.
+            assert this.frame(0, timeout=0.4).kind == raw.KEEPALIVE  # Not counting those that request a response.
         except TimeoutError:
             pass
         if this.read == 0:
@@ -100,8 +101,8 @@ def test_keepalive_of_the_broker_that_is_answered_is_a_sign_of_life(connect, top
 
 
 def test_a_lifetime_is_not_shortened_by_silence_of_data(connect, a, topic):
-    """Default lifetime, nothing to say: the connection stays."""
+    """Default lifetime, nothing sent: the connection stays."""
     a.barrier(topic)
     this = connect(keepalive_ms=1000, lifetime_ms=600_000)
-    time.sleep(2.5)  # Longer than two keepalive periods.
+    time.sleep(2.5)  # Longer than two keepalive intervals.
     this.barrier(topic)

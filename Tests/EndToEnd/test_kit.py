@@ -1,6 +1,6 @@
-"""The cases of the public RSocket test kit, each under its name, as a broker of topics knows them: by rsocket-py over
-RSocket, and by grpcio over HTTP/2. Its servers answer by scripts; here a topic holds what the script says. The cases of
-its channels are in test_kit_channels.py.
+"""The cases of the public RSocket test kit, each under its name, applied to a broker of topics: with rsocket-py over
+RSocket, and with grpcio over HTTP/2. The kit's servers respond from scripts; here a topic holds the scripted messages.
+The channel cases are in test_kit_channels.py.
 """
 
 import pytest
@@ -13,11 +13,11 @@ WAITS = "?replay=all"  # A script of the kit begins when its stream does.
 
 
 def script(b, topic, *items: bytes, end: str | None = "complete") -> str:
-    """A topic that holds these messages and has ended, or not; and how to subscribe to all of it."""
+    """Creates a topic that holds these messages, ended or not. Returns the route that subscribes to all of it."""
     if items:
         b.publish(topic, *items)
     else:
-        held = b.subscribe(topic, n=1)  # A topic is created even where it stays empty.
+        held = b.subscribe(topic, n=1)  # A topic is created even if it stays empty.
         b.joined(topic, 1)
         held.cancel()
     if end:
@@ -29,7 +29,7 @@ BROKEN = failed("broken")
 
 
 def nothing_more(peer, topic, *subs):
-    """What the broker had to say is there, and nothing of it is for these streams."""
+    """Everything the broker sent has arrived, and none of it is for these streams."""
     peer.barrier(topic)
     for sub in subs:
         sub.nothing()
@@ -48,7 +48,7 @@ def test_fire_and_forget(a, b, topic):
 
 @pytest.mark.rsocket
 def test_fire_and_forget_2(a, b, topic):
-    """One that nobody takes is forgotten too: the topic has ended."""
+    """One that is not accepted is forgotten too: the topic has ended."""
     sub = a.subscribe(script(b, topic, b"c"))
     assert datas(sub.rest()) == [b"c"]
     b.fire(topic, b"d")
@@ -70,7 +70,7 @@ def test_request_response_error(a, topic):
 
 
 def parked(a, b, topic):
-    """A subscription that blocks and has no room: a publish of its topic is not answered."""
+    """A `block` subscription without room: a publish to its topic is not answered."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     b.publish(topic, b"1", b"2")
@@ -102,7 +102,7 @@ def test_request_response_multiple_succession(a, topic):
 
 
 def test_request_response_request_after_cancel(a, b, topic):
-    """It was cancelled: no room that comes later makes it answered, or published."""
+    """After its cancel, later room neither answers nor publishes it."""
     sub = parked(a, b, topic)
     (offer,) = park(b, topic, 3, 3)
     offer.cancel()
@@ -168,7 +168,7 @@ def test_request_stream_flow_control(a, b, topic):
 
 
 def test_request_stream_flow_control_2(a, b, topic):
-    """More is asked for than there is."""
+    """More is requested than exists."""
     sub = a.subscribe(script(b, topic, *numbers(1, 4)), n=10)
     assert datas(sub.rest()) == numbers(1, 4) and sub.ended == End()
     nothing_more(a, topic)
@@ -262,7 +262,7 @@ def test_request_stream_sequential(connect, b, topic):
 
 
 def test_a_client_that_leaves_harms_no_other(connect, a, b, topic):
-    """Not of the kit: its clients end together."""
+    """Not part of the kit: its clients end together."""
     sub, leaving = a.subscribe(topic), connect()
     leaving.subscribe(topic)
     a.joined(topic, 2)
@@ -300,7 +300,7 @@ def test_stream_test_3(a, b, topic):
 
 
 def test_request_response_test_1(a, topic):
-    """A payload may be empty; the answer is none the less whole."""
+    """A payload may be empty; the response is still complete."""
     assert a.offer(topic, b"").sequence() == 1
 
 

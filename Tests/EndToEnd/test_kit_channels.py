@@ -1,7 +1,7 @@
-"""The channel cases of the public RSocket test kit, each under its name: what the requester sends against what the
-responder answers. Here the requester publishes, and the broker's half carries its acknowledgements: the answer is
-single, multiple, an error, or none, as the requester's credit and the topic's state have it. By rsocket-py, and by
-grpcio but where a requester withholds credit or sends an error, which gRPC has no way to do.
+"""The channel cases of the public RSocket test kit, each under its name: the items of the requester against the
+response of the responder. Here the requester publishes, and the broker's half carries its acknowledgements: a single
+response, several, an error, or none, depending on the requester's credit and the topic's state. With rsocket-py, and
+with grpcio except where a requester withholds credit or sends an error, which is impossible over gRPC.
 """
 
 import pytest
@@ -12,7 +12,7 @@ CLIENTS = ["rsocket-py", "grpc"]
 
 
 def ends(channel, end=End()):
-    """What was told before the end, which must be this one."""
+    """What was received before the end, which must be this one."""
     told = []
     while channel.ended is None:
         told.append(channel.event())
@@ -26,13 +26,13 @@ def send(channel, first: int, last: int):
 
 
 def ended(b, topic):
-    """A topic that takes no messages any more: the answer to a publisher is an error."""
+    """A topic that accepts no more messages: a publisher is answered with an error."""
     b.publish(topic, b"0")
     b.control("$SYS.topic.complete", name=topic)
 
 
 def held(a, topic) -> "Stream":
-    """A subscription that blocks: one message is delivered, one waits, and then there is no answer."""
+    """A `block` subscription: one message is delivered, one waits, and then there is no response."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     return sub
@@ -48,7 +48,7 @@ def test_request_channel_single_vs_single(a, topic):
 
 @pytest.mark.rsocket
 def test_request_channel_single_vs_no_response(a, b, topic):
-    """The one acknowledgement that was asked for is spent: no other comes, and the end needs none."""
+    """The only acknowledgement requested is spent: no other arrives, and the end needs none."""
     channel = a.channel(topic, b"a", acks=1)
     channel.acknowledged(1)
     channel.send(b"b")
@@ -84,7 +84,7 @@ def test_request_channel_multi_vs_multi(a, topic):
 
 
 def test_request_channel_multi_vs_no_response(a, b, topic):
-    """There is no room: neither credit nor acknowledgement comes for what does not fit."""
+    """There is no room: neither credit nor an acknowledgement arrives for messages that do not fit."""
     sub, channel = held(a, topic), b.channel(topic, b"1")
     channel.acknowledged(1)
     channel.until(lambda: channel.granted)
@@ -108,14 +108,14 @@ def test_request_channel_multi_vs_error(a, b, topic):
 
 
 def test_request_channel_no_response_vs_single(a, topic):
-    """The requester sends nothing beyond what it opened with."""
+    """The requester sends nothing beyond item 0."""
     channel = a.channel(topic, b"a", complete=True)
     ends(channel)
     assert channel.sent == 0
 
 
 def test_request_channel_no_response_vs_multi(a, b, topic):
-    """The broker's half is of use before the requester's first further item: credit and acknowledgement."""
+    """The broker's half works before the requester's first further item: credit and acknowledgement."""
     channel = a.channel(topic, b"a")
     channel.until(lambda: channel.granted and channel.acks)
     channel.complete()
@@ -133,7 +133,7 @@ def test_request_channel_no_response_vs_error(a, b, topic):
 
 
 def test_request_channel_no_response_vs_no_response(a, b, topic):
-    """Parked from its first item on: nothing comes until there is room."""
+    """Parked from its first item on: nothing arrives until there is room."""
     sub = held(a, topic)
     b.publish(topic, b"1", b"2")
     channel = b.channel(topic, b"3")
@@ -147,7 +147,7 @@ def test_request_channel_no_response_vs_no_response(a, b, topic):
 @pytest.mark.rsocket
 @pytest.mark.parametrize("acks", [1, UNBOUNDED], ids=["single", "multi"])
 def test_request_channel_error_vs_single_and_multi(a, b, topic, acks):
-    """An error of the requester ends both halves; what it sent before stays."""
+    """The requester's error ends both halves; what it sent before stays."""
     channel = a.channel(topic, b"0", acks=acks)
     channel.acknowledged(1)
     channel.send(b"1")
@@ -176,7 +176,7 @@ def test_request_channel_interleave_request_response(a, topic):
 
 
 def test_request_channel_cancel(a, b, topic):
-    """In the middle of what it sends: its publisher is gone, what was accepted stays."""
+    """In the middle of its messages: its publisher is gone, accepted messages stay."""
     channel = a.channel(topic, b"0")
     send(channel, 1, 4)
     channel.acknowledged(5)
@@ -186,7 +186,7 @@ def test_request_channel_cancel(a, b, topic):
 
 
 def test_request_channel_cancel_2(a, b, topic):
-    """Right behind its end: nothing is left to cancel."""
+    """Directly after its end: nothing is left to cancel."""
     channel = a.channel(topic, b"0")
     channel.acknowledged(1)
     channel.complete()
@@ -213,7 +213,7 @@ def test_request_channel_multiple_succession(a, topic):
 
 
 def test_request_channel_after_cancel(a, b, topic):
-    """No acknowledgement and no credit comes any more, whatever is asked for."""
+    """No further acknowledgement or credit arrives, whatever is requested."""
     channel = a.channel(topic, b"0")
     channel.acknowledged(1)
     channel.cancel()

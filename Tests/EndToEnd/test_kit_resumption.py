@@ -1,5 +1,5 @@
-"""The resumption cases of the public RSocket test kit, each under its name: a stream of six messages, half of which are
-asked for before its socket breaks. By plain sockets, as rsocket-py resumes nothing and gRPC has no sessions."""
+"""The resumption cases of the public RSocket test kit, each under its name: a stream of six messages, half of them
+requested before its socket breaks. Over plain sockets, because rsocket-py does not resume and gRPC has no sessions."""
 
 import pytest
 
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.rsocket
 
 @pytest.fixture
 def cut(broker, b, topic):
-    """A client whose socket is closed, after three of the six messages; and what the broker has delivered by then."""
+    """A client whose socket is closed after three of the six messages; and the number that the broker has delivered by
+    then."""
     b.numbers(topic, 1, 6)
     b.control("$SYS.topic.complete", name=topic)
     this = Resuming(broker.address)
@@ -31,7 +32,7 @@ def completes(this):
 
 
 def request_while_cut(this, n: int):
-    """It goes out with what is sent again."""
+    """The request is sent with the retransmitted frames."""
     this.sent.append(raw.request_n(1, n))
 
 
@@ -42,7 +43,7 @@ def test_stream_resumption_test_1(cut):
 
 
 def test_stream_resumption_test_2(cut, b, topic):
-    """Nobody comes back: nothing more is delivered, whatever was meant to be asked for."""
+    """The client does not return: nothing more is delivered, whatever it meant to request."""
     request_while_cut(cut, 3)
     (row,) = b.ledger(topic)
     assert row["delivered"] == 3 and row["waiting"] == 3

@@ -1,4 +1,4 @@
-"""All four interactions by rsocket-py, a client that nobody here wrote."""
+"""All four interactions with rsocket-py, an independent client."""
 
 import asyncio
 
@@ -134,7 +134,7 @@ def test_acknowledgements_cost_the_librarys_credit(broker, topic):
     two(broker, scene)
 
 
-# Around them
+# Around the interactions
 
 
 def test_cancel(broker, topic):
@@ -208,7 +208,8 @@ def test_meta_and_the_publishers_metadata(broker, topic):
 
 @pytest.mark.parametrize("size", [64, 1000])
 def test_fragments_by_the_library(broker, topic, size):
-    """It sends fragments of `size`, and takes the broker's of 64 KiB. (Its COMPLETE may overtake its own fragments.)"""
+    """It sends fragments of `size`, and accepts the broker's of 64 KiB. (Its COMPLETE may overtake its own
+    fragments.)"""
 
     async def scene(a, b):
         sub, body = subscribe(a, topic), bytes(range(256)) * 400
@@ -223,7 +224,7 @@ def test_fragments_by_the_library(broker, topic, size):
 
 
 def test_keepalives_keep_the_library_connected(broker, topic):
-    """Its server counts as alive while keepalives come back."""
+    """To the library the server is alive while keepalives return."""
 
     async def scene(a, b):
         before = a._last_server_keepalive
@@ -231,7 +232,7 @@ def test_keepalives_keep_the_library_connected(broker, topic):
             await publish(b, topic, b"x")
             if a._last_server_keepalive > before:
                 break
-            await asyncio.sleep(0.01)  # Until its own keepalive, sent once a second, has come back.
+            await asyncio.sleep(0.01)  # Until its own keepalive, sent once a second, has returned.
         assert a._last_server_keepalive > before and a.is_server_alive()
 
     two(broker, scene)

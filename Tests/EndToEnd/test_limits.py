@@ -1,5 +1,5 @@
-"""Limits over connections, users and addresses of a real broker with several threads: what is refused, that it is
-counted, and that others do not notice. What only the engine can be brought to is in CoreTests."""
+"""Limits on connections, users and addresses of a real broker with several threads: requests beyond them are refused
+and counted, and others are not affected. Limits that only the engine can be driven to are tested in CoreTests."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rsocket
 
 
 def test_a_body_that_is_not_complete_counts_as_a_power_of_two(start):
-    """Two of 40,000 bytes are all of 128 KiB; four of 32,768 are, too."""
+    """Two of 40,000 bytes use up 128 KiB; so do four of 32,768."""
     broker = start("--max-unfinished", "128K", "--max-payload", "64K")
     for size, most in [(40_000, 2), (32_768, 4)]:
         with contextlib.closing(Wire(broker.http)) as wire:
@@ -40,16 +40,16 @@ def test_a_body_that_is_not_complete_counts_as_a_power_of_two(start):
 
 
 class Limited:
-    """A broker with limits, and those who use it."""
+    """A broker with limits, and its clients."""
 
     def __init__(self, start, *options: str):
         self.broker = start("--admin", "127.0.0.1:0", *options)
         self.opened = []
-        # Where there are users, one of them asks for the metrics.
+        # If there are users, one of them reads the metrics.
         self.who = ("alice", "secret") if "-c" in options else None
 
     def reached(self) -> dict[str, int]:
-        """How often each limit was, as far as it was."""
+        """How often each limit was reached, without those at 0."""
         with requests.Session() as session:
             session.trust_env = False
             answer = session.get("http://%s:%d/metrics" % self.broker.admin, auth=self.who, timeout=DEADLINE)
@@ -64,7 +64,7 @@ class Limited:
         return [line for line in lines if line["message"] == message]
 
     def told(self, limit: str, cause: str):
-        """Until the log says, as a warning, that the limit was reached, and by whom."""
+        """Waits until the log warns that the limit was reached, and by which client."""
         eventually(lambda: [(line["level"], line["limit"], cause in line["cause"])
                             for line in self.logged("limit reached")], lambda lines: ("warn", limit, True) in lines)
 
@@ -73,7 +73,7 @@ class Limited:
         return self.opened[-1]
 
     def post(self, topic: str, source="127.0.0.1", user: str | None = None, **headers: str) -> tuple[int, dict]:
-        """Publishes over HTTP/1.1, on a connection of its own."""
+        """Publishes over HTTP/1.1, on a separate connection."""
         line = http.client.HTTPConnection(*self.broker.http, timeout=DEADLINE, source_address=(source, 0))
         with contextlib.closing(line):
             if user:
@@ -114,7 +114,7 @@ ALICE, BOB = access.simple("alice", "secret"), access.simple("bob", "secret")
 
 
 def refused(limited: Limited, reason: str):
-    """A connection that is told, and ended, whether it says something or not."""
+    """A connection that is refused with a reason and ended, whether or not it sends anything."""
     with contextlib.closing(raw.Connection(limited.broker.address)) as line:
         with contextlib.suppress(OSError):
             line.send(raw.setup())
@@ -159,7 +159,7 @@ def test_connections_from_an_address(limited):
     peers = [this.peer() for _ in range(3)]
     for _ in range(3):
         refused(this, "Your address has 3 connections, the most allowed; close some.")
-    assert this.post("t", source="127.0.0.2")[0] == 200, "another address is not concerned"
+    assert this.post("t", source="127.0.0.2")[0] == 200, "another address is not affected"
     assert this.reached() == {"connections-per-address": 3}
     peers[0].close()
     eventually(lambda: len(peers[1].listing("$SYS.connections")), lambda count: count == 2)
@@ -272,7 +272,7 @@ def test_setup_time(limited, face):
 
 
 def test_a_channel_is_slowed_and_not_broken(limited, users):
-    """Two channels of one user, on two threads, together; another user at full speed meanwhile."""
+    """Two channels of one user, on two threads, share the rate; another user publishes at full speed meanwhile."""
     this = limited(*users(**{"publish-rate": 100}))
     alice, more, bob = this.peer(ALICE), this.peer(ALICE), this.peer(BOB)
     began = time.monotonic()
@@ -287,7 +287,7 @@ def test_a_channel_is_slowed_and_not_broken(limited, users):
                 accepted += 1
         if swift.sent < 90:
             swift.send(b"x")
-        for peer in (alice, more):  # What has come is read on the way.
+        for peer in (alice, more):  # Received grants and acknowledgements are read on the way.
             peer.info("swift")
     bound = 100 * (time.monotonic() - began) + 100
     assert 200 < accepted <= bound + 1, (accepted, bound)
@@ -307,7 +307,7 @@ def test_acknowledged_publishes_wait_and_fire_is_dropped(limited, users):
     assert alice.numbers("t", 1, 10) == list(range(1, 11))
     assert bob.publish("t", b"bob") == [11]
     assert this.post("t", user="alice")[1]["sequence"] == 12
-    assert time.monotonic() - began >= 0.1, "it waited for its token"
+    assert time.monotonic() - began >= 0.1, "it did not wait for its token"
     offers = [alice.offer("t", b"x") for _ in range(60)]
     alice.fire("t", b"fire")
     results = []
@@ -319,7 +319,7 @@ def test_acknowledged_publishes_wait_and_fire_is_dropped(limited, users):
             results.append(None)
     taken = [one for one in results if one]
     assert taken == list(range(13, 13 + len(taken))) and 10 <= len(taken) < 60
-    assert results[len(taken):] == [None] * (60 - len(taken)), "in order of arrival"
+    assert results[len(taken):] == [None] * (60 - len(taken)), "not in order of arrival"
     info = bob.info("t")
     assert info["published"] == 12 + len(taken)
     assert this.reached()["publish-rate"] >= 60
@@ -334,7 +334,7 @@ def test_bytes_a_second(limited, users):
     assert alice.publish("t", bytes(9000)) == [2]
     assert time.monotonic() - began >= 0.6
     assert bob.publish("t", bytes(9000)) == [3]
-    # What is larger than all that is saved up goes at last, and is paid for then.
+    # A message larger than the whole allowance is accepted in the end, and charged then.
     assert alice.offer("u", bytes(100_000)).sequence() == 1
     status, problem = this.post("t", user="alice")
     assert (status, problem["type"]) == (429, "/problems/limit")
@@ -358,7 +358,7 @@ def test_a_reload_changes_limits(limited, users):
 
 @pytest.mark.slow
 def test_channels_that_wait_for_tokens_leave_at_once(start, tmp_path):
-    """Quadratic, the close of one of these connections would take seconds, and nobody would be served meanwhile."""
+    """If this were quadratic, closing one of these connections would take seconds, during which nobody is served."""
     file = tmp_path / "forebayd.yaml"
     file.write_text("publish-rate: 1000000\n")
     broker = start("-c", str(file), "--max-parked", "10000", threads=1)
@@ -374,7 +374,7 @@ def test_channels_that_wait_for_tokens_leave_at_once(start, tmp_path):
         lines.append(line)
     well = broker.peer()
     well.until("t3", lambda info: info["publishers"] == 10_000, 120)
-    # From now on none of them gets what it was granted.
+    # From now on none of them can use what it was granted.
     file.write_text("publish-rate: 1\n")
     broker.process.send_signal(signal.SIGHUP)
     eventually(lambda: any('"reloaded"' in line for line in list(broker.log)), bool)

@@ -1,4 +1,4 @@
-"""The broker's two listeners: told, turned off, and refused with a sentence that helps."""
+"""The broker's two listeners: configured, turned off, and refused with a helpful message."""
 
 import json
 import socket
@@ -76,7 +76,7 @@ def test_handshakes_that_come_to_no_end_are_counted(begin):
 
 
 def test_connections_of_http_are_told_apart(begin):
-    """One that has said nothing has no session of HTTP/2 yet."""
+    """One that has sent nothing has no HTTP/2 session yet."""
     admin = Admin(begin("--admin", "127.0.0.1:0"))
 
     def told():

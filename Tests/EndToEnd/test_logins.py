@@ -1,4 +1,4 @@
-"""Many wrong passwords at once, from many addresses: whoever has the right one gets in beside them."""
+"""Many wrong passwords at once, from many addresses: users with the right password still get in."""
 
 import collections
 import contextlib
@@ -16,7 +16,7 @@ from common import *
 pytestmark = [pytest.mark.rsocket, pytest.mark.timeout(240)]
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 42)]
-UNDER_WAY = 800  # Attempts that wait for their answers: more than the broker has wait.
+UNDER_WAY = 800  # Attempts that wait for a response: more than the broker queues.
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def guarded(start, tmp_path):
 
 
 def log_in(broker, user: str, source: str) -> tuple[int, float]:
-    """The status of a publish on a connection of its own, and how long that took."""
+    """The status of a publish on a separate connection, and the time it took."""
     began = time.monotonic()
     line = http.client.HTTPConnection(*broker.http, timeout=60, source_address=(source, 0))
     with contextlib.closing(line):
@@ -40,7 +40,7 @@ def log_in(broker, user: str, source: str) -> tuple[int, float]:
 
 
 class Flood:
-    """Wrong passwords, as fast as it can, from addresses in turn, and of other users each time."""
+    """Wrong passwords at full speed, from changing addresses and for changing users."""
 
     def __init__(self, broker):
         self.broker, self.sent, self.stopped = broker, 0, threading.Event()
@@ -80,13 +80,13 @@ def test_right_passwords_pass_a_flood_of_wrong_ones(guarded):
     assert log_in(guarded, "alice", "127.0.0.1")[0] == 200
     flood = Flood(guarded)
     try:
-        # More come than may wait, and from each address one has failed: the next ones give way to others.
+        # More arrive than may wait, and each address has had a failure: its next attempts give way to others.
         eventually(lambda: (flood.refused > 0, len(flood.failed)), lambda seen: seen == (True, len(ADDRESSES)), 180)
         newcomers, known = [], []
         for number in range(10):
-            # Each of these logs in for the first time, from an address that nothing came from before.
+            # Each of these logs in for the first time, from an address not seen before.
             newcomers.append(log_in(guarded, f"user{number}", f"127.0.1.{number + 1}"))
-            # Her password is not hashed again, and so waits for none of those that are.
+            # Her password is cached, and so does not wait for any that must be hashed.
             known += [log_in(guarded, "alice", "127.0.0.1") for _ in range(10)]
         assert all(status == 200 for status, _ in newcomers + known), newcomers + known
         median = lambda logins: statistics.median(took for _, took in logins)

@@ -1,5 +1,6 @@
-"""Memory stays within its bound, whatever clients leave unread, hold open or send. Some hundred connections here; in
-`heavy` there are five thousand. Others are served meanwhile, and who did not read stays and is told what was lost."""
+"""Memory stays within its bound, whatever clients leave unread, hold open or send. Some hundred connections here;
+`heavy` has five thousand. Others are served meanwhile. A client that did not read keeps its connection and receives the
+count of its losses."""
 
 import contextlib
 import select
@@ -32,7 +33,7 @@ def test_clients_that_do_not_read_over_tls(begin, protocol):
 
 @pytest.fixture
 def bounded(begin):
-    """A broker with a bound, and a client beside the attack that is served all the while."""
+    """A broker with a bound, and a client next to the attack that is served all the time."""
 
     def one(limit=LIMIT, threads=1):
         broker = begin("--memory", str(limit), "--threads", str(threads))
@@ -49,7 +50,7 @@ def bounded(begin):
 
 
 def over(bound: Bound, well: Well, slowest=5.0):
-    """What an attack comes to."""
+    """The outcome of an attack."""
     bound.tell(f"slowest beside {well.slowest:.2f} s")
     bound.check()
     well.check(slowest)
@@ -57,8 +58,8 @@ def over(bound: Bound, well: Well, slowest=5.0):
 
 
 def pour(sockets: list, chunk: bytes, seconds: float, total: int, reads=True):
-    """Sends each socket up to `total` bytes of the chunk, again and again, as far as it takes them. What comes back is
-    taken in, if anybody `reads`; who is closed is left alone."""
+    """Sends up to `total` bytes to each socket, repeating the chunk, as far as it accepts them. Responses are read if
+    `reads`; closed sockets are skipped."""
     end, left = time.monotonic() + seconds, {one.socket: total for one in sockets}
     for this in left:
         this.setblocking(False)
@@ -93,7 +94,7 @@ def pour(sockets: list, chunk: bytes, seconds: float, total: int, reads=True):
 
 
 def test_requests_that_are_never_whole(bounded):
-    """3.75 MB in fragments on each of 100 connections: as long as there is memory; then they are refused."""
+    """3.75 MB in fragments on each of 100 connections: accepted while there is memory, then refused."""
     broker, bound, well = bounded()
     crowd = [raw.Connection(broker.address) for _ in range(100)]
     piece = bytes(62_500)
@@ -114,7 +115,7 @@ def test_requests_that_are_never_whole(bounded):
 
 @pytest.mark.parametrize("form", ["grpc", "post2"])
 def test_bodies_that_are_never_whole(bounded, form):
-    """Of 40 requests on each of 60 connections over HTTP/2, as far as the windows let them come."""
+    """40 requests on each of 60 connections over HTTP/2, as far as the windows allow."""
     broker, bound, well = bounded()
     crowd = [Wire(broker.http) for _ in range(60)]
     bound.everybody_is_there()
@@ -137,7 +138,7 @@ def test_bodies_that_are_never_whole(bounded, form):
 
 
 def test_bodies_of_http1_that_are_never_whole(bounded):
-    """1 MB on each of 200 connections, and a byte more to come."""
+    """1 MB on each of 200 connections, with one byte missing."""
     broker, bound, well = bounded()
     crowd = [Line(broker.http) for _ in range(200)]
     well.moves()
@@ -151,7 +152,7 @@ def test_bodies_of_http1_that_are_never_whole(bounded):
 
 
 def test_heads_of_http1_without_bodies(bounded):
-    """So many that what the broker has for each of them would take all memory: beyond half of that they are refused."""
+    """So many that the broker's state for them would use all memory: beyond half of it they are refused."""
     broker, bound, well = bounded()
     count = 2 * LIMIT // (32 << 10)
     control, head = broker.peer(), post("unfinished", bytes(100_000))[:-100_000]
@@ -170,7 +171,7 @@ def test_heads_of_http1_without_bodies(bounded):
 
 @pytest.mark.parametrize("sent", [GET[:20], GET], ids=["the beginning of a request", "a request"])
 def test_idle_connections_of_http1(bounded, sent):
-    """They take none of the memory that messages could have, but for an eighth: beyond that an answer is the last."""
+    """They use at most an eighth of the memory for messages: beyond that, connections close after a response."""
     broker, bound, well = bounded()
     control = broker.peer()
     used = lambda: control.control("$SYS.info")["memory"]
@@ -189,8 +190,8 @@ def test_idle_connections_of_http1(bounded, sent):
 
 
 def test_events(bounded):
-    """Subscribing and cancelling as fast as it goes, where each tells another shard of an event and that one has much
-    to do of the same kind. Nobody reads what it is told."""
+    """Subscribing and cancelling at full speed, with every event sent to another shard that is busy with the same.
+    Nobody reads the events."""
     broker, bound, well = bounded(LIMIT // 4, threads=2)
     control, peers = broker.peer(), [broker.peer() for _ in range(12)]
     watchers = [broker.peer(receive_buffer=4096) for _ in range(2)]
@@ -215,7 +216,7 @@ def test_events(bounded):
 
 
 def owner(topic: str, shards: int) -> int:
-    """The shard that a topic lives on."""
+    """The shard that owns a topic."""
     number = 0xCBF29CE484222325
     for byte in topic.encode():
         number = (number ^ byte) * 0x100000001B3 & (1 << 64) - 1
@@ -223,7 +224,7 @@ def owner(topic: str, shards: int) -> int:
 
 
 def test_publishes_to_a_shard_that_is_behind(bounded):
-    """Fired from many connections to a topic whose shard has more to do than they have."""
+    """Fire-and-forget from many connections to a topic whose shard is busier than theirs."""
     broker, bound, well = bounded(threads=2)
     readers = [RSocket(broker, "behind") for _ in range(300)]
     crowd = [raw.Connection(broker.address) for _ in range(150)]
@@ -240,7 +241,7 @@ def test_publishes_to_a_shard_that_is_behind(bounded):
 
 
 def test_a_message_of_many_empty_entries(bounded):
-    """16,000 of metadata in one message, for 300 readers of NDJSON: they are refused, or cost once what they cost."""
+    """16,000 metadata entries in one message, for 300 readers of NDJSON: they are refused, or share a single copy."""
     broker, bound, well = bounded()
     readers, control = [HTTP1Lines(broker, "entries") for _ in range(300)], broker.peer()
     control.joined("entries", 300)
@@ -255,7 +256,8 @@ def test_a_message_of_many_empty_entries(bounded):
 
 
 def test_messages_for_clients_that_can_resume(bounded):
-    """Copies are kept for those who may come back: 20 messages of a megabyte, and 400 who acknowledge nothing."""
+    """Copies are kept for clients that may resume: 20 messages of a megabyte, and 400 clients that acknowledge
+    nothing."""
     broker, bound, well = bounded()
     crowd = [raw.Connection(broker.address, receive_buffer=4096) for _ in range(400)]
     for number, one in enumerate(crowd):
@@ -278,7 +280,7 @@ def requests(kind: int, count: int, route: str, body=b"", flags=0) -> bytes:
                     for stream in range(1, 2 * count, 2))
 
 
-# What connections send, and how many there are: each of them is within the limits of one connection.
+# What connections send, and their number: each stays within the limits of one connection.
 HOARDS = {
     "frames without their last byte": (200, lambda: requests(raw.REQUEST_RESPONSE, 1, "hoard", bytes(1_000_000))[:-1]),
     "unfinished requests of a byte": (1500, lambda: requests(raw.REQUEST_RESPONSE, 255, "hoard", b"x", raw.F)),
@@ -307,7 +309,7 @@ def test_hoards(bounded, what):
 
 
 def test_answers_over_http2_that_are_not_read(bounded):
-    """2,000 requests on each of 500 connections, as far as they are taken."""
+    """2,000 requests on each of 500 connections, as far as they are accepted."""
     broker, bound, well = bounded()
     crowd = [Wire(broker.http, receive_buffer=4096) for _ in range(500)]
     well.moves()

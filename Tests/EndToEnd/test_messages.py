@@ -1,4 +1,4 @@
-"""A message: its payload, and what the broker says of it."""
+"""A message: its payload, and the broker's metadata for it."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What comes with a message: the broker's entry, the publisher's; and the three forms of a request's metadata."""
+"""Message metadata: the broker's entry, the publisher's; and the three forms of a request's metadata."""
 
 import time
 
@@ -99,7 +99,7 @@ FORMS = {"composite": COMPOSITE, "bare routing": ROUTING, "plain string": b"text
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_route_in_each_form_of_metadata(connect, b, topic, form):
-    """All four interactions by it, with options in the route."""
+    """All four interactions with each form, with options in the route."""
     this = connect(mime=FORMS[form])
     b.numbers(topic, 1, 3)
     sub = this.subscribe(f"{topic}?replay=2&buffer=100")

@@ -1,4 +1,4 @@
-"""Names of topics, and options that contradict each other, whatever the transport."""
+"""Topic names, and contradictory options, over each transport."""
 
 import pytest
 

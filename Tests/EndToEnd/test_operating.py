@@ -1,5 +1,5 @@
-"""What the admin listener shows an operator while something is wrong: who is held back, and that the broker is not to
-blame for what is not its fault."""
+"""What the admin listener shows an operator during a problem: which clients are held back, and that the broker is not
+blamed for causes outside it."""
 
 import json
 import signal
@@ -60,7 +60,7 @@ def test_who_is_refused_has_not_broken_the_protocol(operated):
     assert stats["protocol_errors"] == 0 and stats["denied"] == 0
     feed = this.peer("feed")
     this.reload(users=[one for one in this.settings["users"] if one["name"] != "feed"])
-    assert feed.frame(0).code == 0x101, "the user is no longer known"
+    assert feed.frame(0).code == 0x101, "the connection of a removed user was not ended"
     assert this.stats()["protocol_errors"] == 0
     feed.close()
 

@@ -1,4 +1,4 @@
-"""The overflow policies: exactly which messages are seen, and what is told of the others."""
+"""The overflow policies: exactly which messages are seen, and how the loss of the others is reported."""
 
 import pytest
 
@@ -19,7 +19,8 @@ def seen(messages) -> list[tuple[int, int]]:
     return [(one.sequence, one.dropped) for one in messages]
 
 
-# Ten messages against credit 2 and buffer 3. For each policy: what comes when more is asked for, and the next after it.
+# Ten messages against credit 2 and buffer 3. For each policy: what arrives after another request, and the message after
+# that.
 CASES = {
     "drop-oldest": ([(8, 5), (9, 0), (10, 0)], (11, 0)),
     "drop-newest": ([(3, 0), (4, 0), (5, 0)], (11, 5)),
@@ -139,7 +140,7 @@ def test_buffer_of_the_largest_size(a, b, topic):
 
 
 def test_drops_come_in_order_of_several_turns(a, b, topic):
-    """Overflow, relief and overflow again: each loss is told right where it happened, and once."""
+    """Overflow, relief and overflow again: each loss is reported exactly where it happened, and once."""
     sub = start(a, b, topic, "overflow=drop-oldest&buffer=2", n=1)
     arrive(a, b, topic, 1, 5)
     sub.request(1)
@@ -167,7 +168,7 @@ def test_drop_newest_keeps_several_ranges(a, b, topic):
 
 
 def test_drop_newest_is_exact_up_to_64_ranges_and_refuses_the_65th(a, b, topic):
-    """Every other message is refused, so that each one that waits is a range of its own."""
+    """Every other message is refused, so that each waiting message is a separate range."""
     sub = start(a, b, topic, "overflow=drop-newest&buffer=80", n=1)
     arrive(a, b, topic, 1, 81)  # 1 seen, 2…81 wait: one range
     got = sub.take(1)
@@ -175,7 +176,7 @@ def test_drop_newest_is_exact_up_to_64_ranges_and_refuses_the_65th(a, b, topic):
     for turn in range(65):
         sub.request(1)
         got += sub.take(1)
-        arrive(a, b, topic, 82 + 2 * turn, 83 + 2 * turn)  # There is room for the first; 82 is the first range's still.
+        arrive(a, b, topic, 82 + 2 * turn, 83 + 2 * turn)  # The first has room; 82 still belongs to the first range.
         if turn < 64:
             expected.append(82 + 2 * turn)
     sub.request(100)
@@ -187,7 +188,7 @@ def test_drop_newest_is_exact_up_to_64_ranges_and_refuses_the_65th(a, b, topic):
 
 def test_replace_newest_keeps_several_ranges(a, b, topic):
     sub = start(a, b, topic, "overflow=replace-newest&buffer=2", n=1)
-    arrive(a, b, topic, 1, 5)  # 1 seen; 2 and 5 wait, 3 and 4 gave way
+    arrive(a, b, topic, 1, 5)  # 1 seen; 2 and 5 wait, 3 and 4 were dropped
     sub.request(1)
     assert seen(sub.take(2)) == [(1, 0), (2, 0)]
     arrive(a, b, topic, 6, 8)  # 5 and 8 wait

@@ -1,5 +1,5 @@
-"""What `make install` and `make deb` make of the programs: a package that can be unpacked and run, and units that
-systemd takes; and what Docker/ says."""
+"""The results of `make install` and `make deb`: a package that can be unpacked and run, units that systemd accepts; and
+the files of Docker/."""
 
 import hashlib
 import http.client
@@ -32,7 +32,7 @@ def run(*words, **how) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """A folder with both programs: $FOREBAYD and $FOREBAY, or else the release build, if it is that of the sources."""
+    """A folder with both programs: $FOREBAYD and $FOREBAY, or else the release build, if it is up to date."""
     named = {name: os.environ.get(name.upper()) for name in ("forebayd", "forebay")}
     if any(named.values()):
         assert all(named.values()), "a package has both programs: set FOREBAYD and FOREBAY, or neither"
@@ -49,9 +49,9 @@ def built(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def package(built, tmp_path_factory) -> Path:
-    """Nothing of it can be shipped, nor even be made, of programs that need a Swift toolchain beside them."""
+    """Programs that need a Swift toolchain at run time cannot be packaged."""
     if "libswiftCore" in run("objdump", "-p", built / "forebayd"):
-        pytest.skip(f"{os.environ['FOREBAYD']} loads Swift's libraries: a package is made of what `make build` builds")
+        pytest.skip(f"{os.environ['FOREBAYD']} loads Swift's libraries: packages need what `make build` builds")
     folder = tmp_path_factory.mktemp("package")
     return Path(run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built, OUTPUT=folder)).strip())
 
@@ -69,7 +69,7 @@ def fields(package) -> dict[str, str]:
 
 
 def test_lintian_has_nothing_to_say(package):
-    """But for what is about Debian's own packages."""
+    """Except for rules for Debian's own packages."""
     told = run("lintian", "--allow-root", "--fail-on", "error,warning", "--suppress-tags",
                "initial-upload-closes-no-bugs", package)
     assert told == ""
@@ -82,7 +82,7 @@ def test_the_same_programs_make_the_same_package(built, package, tmp_path):
 
 
 def test_the_programs_do_not_tell_where_they_were_built(built):
-    """So that another folder makes the same package."""
+    """So that a build in another folder gives the same package."""
     for program in ("forebayd", "forebay"):
         assert str(ROOT).encode() not in (built / program).read_bytes(), program
         assert "build-id" not in run("readelf", "-SW", built / program), program
@@ -130,13 +130,13 @@ def test_the_unpacked_programs_run(unpacked, start, topic, monkeypatch):
 
 
 def test_the_configuration_is_in_order_and_is_kept(unpacked):
-    """dpkg asks before it writes over a file that was changed."""
+    """dpkg asks before it overwrites a modified file."""
     assert (unpacked / "DEBIAN/conffiles").read_text() == "/etc/forebay/forebayd.yaml\n"
     run(unpacked / "usr/bin/forebayd", "-t", "-c", unpacked / "etc/forebay/forebayd.yaml")
 
 
 def test_systemd_takes_the_units(unpacked, tmp_path):
-    """And finds little to be afraid of. The programs that the units name are elsewhere here."""
+    """And its security analysis finds little. The programs that the units name are elsewhere here."""
     units = []
     for unit in (unpacked / "lib/systemd/system").iterdir():
         units.append(tmp_path / unit.name)
@@ -156,17 +156,17 @@ def test_the_watchdog_and_the_end_have_time(unpacked):
     assert "ExecStart=/usr/bin/forebayd --config /etc/forebay/forebayd.yaml\n" in unit
 
 
-# The scripts that dpkg runs, with commands that only take notes.
+# The scripts that dpkg runs, with stubs for the commands they call.
 
 @pytest.fixture
 def scripts(unpacked, tmp_path):
-    """Runs one, and tells which commands it ran."""
+    """Runs a script and returns the commands that it ran."""
     notes, folder = tmp_path / "notes", tmp_path / "bin"
     folder.mkdir()
     for name in ("adduser", "chgrp", "deb-systemd-helper", "deb-systemd-invoke", "systemctl", "getent"):
         (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{notes}\n[ {name} != getent ]\n')
         (folder / name).chmod(0o755)
-    # Whose the configuration is, and its mode.
+    # The owner and the mode of the configuration.
     (folder / "stat").write_text('#!/bin/sh\necho "$OWNED"\n')
     (folder / "stat").chmod(0o755)
 
@@ -186,7 +186,7 @@ def test_installing_makes_a_user_and_enables_the_service(scripts):
 
 
 def test_the_configuration_is_for_the_brokers_group(scripts):
-    """Unless somebody has decided otherwise. The group has to be there first."""
+    """Unless an administrator has overridden that. The group must exist first."""
     change = "chgrp forebay /etc/forebay/forebayd.yaml"
     ran = scripts("postinst", "configure", "")
     assert [line for line in ran if line.startswith(("adduser", "chgrp"))][1:] == [change]
@@ -224,7 +224,7 @@ def test_make_install_has_the_same_files_elsewhere(built, tmp_path):
 
 
 def test_make_install_keeps_the_configuration_from_others(built, tmp_path):
-    """It is given to the broker's group, if there is one; else whoever installs it is told."""
+    """It is given to the broker's group if that exists; otherwise a message is printed."""
     notes, folder = tmp_path / "notes", tmp_path / "bin"
     folder.mkdir()
     for there in (True, False):
@@ -252,31 +252,32 @@ def test_make_install_leaves_a_configuration_as_it_is(built, tmp_path):
     assert file.read_text() == "retain: 7\n"
 
 
-# Docker/, as far as that can be seen without an engine; Docker/rehearse goes further.
+# Docker/, as far as it can be checked without an engine; Docker/rehearse goes further.
 
 def test_hadolint_has_nothing_to_say():
     assert run(Path(sys.executable).with_name("hadolint"), ROOT / "Docker/Dockerfile") == ""
 
 
 def test_the_image_is_built_with_what_the_broker_needs():
-    """Every library that building needs is installed, and every path that is copied or run is there."""
+    """Every library needed for the build is installed, and every path that is copied or run exists."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     for package in re.findall(r"\blib\S+-dev\b", (ROOT / ".ci/deps").read_text()):
         assert re.search(rf"\b{re.escape(package)}\b", text), package
     for path in re.findall(r"\b(?:Packaging|Docker|Sources)/\w+", text):
         assert (ROOT / path).exists(), path
     ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    # What the package is made of goes along.
+    # The inputs of the package are copied too.
     needed = {"Packaging", "Sources", "Tests", "Protocol", "Docs", "Package.swift", "README.md", "Makefile"}
     assert not needed & set(ignored)
     user = re.search(r"^USER (\d+):(\d+)$", text, re.MULTILINE)
     assert user and int(user[1]) > 0 and int(user[2]) > 0
-    # That user, and any other that the image may be run as, can read what the package has for a group alone.
+    # The image's user, and any other that the image may run as, can read the package's files that are restricted to a
+    # group.
     assert re.search(r"apt-get install .*\.deb \\\n *&& chmod 644 /etc/forebay/forebayd.yaml ", text)
 
 
 def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
-    """Wherever it listens; also one that lets in nobody without a password: that is well."""
+    """Wherever it listens; a broker that requires a password counts as healthy too."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     (command,) = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)[1])
     assert re.search(rf"^COPY --from=build /src/Packaging/healthcheck {command}$", text, re.MULTILINE)
@@ -290,14 +291,14 @@ def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
         broker = start(*options)
         done = subprocess.run([check, str(broker.pid)], **how)
         assert done.returncode == 0, (options, done)
-        # Of all that there are, it is one.
+        # With several listeners, each counts.
         assert subprocess.run([check], **how).returncode == 0
         broker.stop()
         assert subprocess.run([check, str(broker.pid)], **how).returncode == 1
 
 
 def test_the_ports_of_the_image_can_be_reached(start):
-    """For users, that is: the broker does not start where everybody could come."""
+    """With users, that is: the broker does not start if everybody could connect."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)[1].split()
     variables = dict(one.split("=") for one in re.search(r"^ENV (.*)$", text, re.MULTILINE)[1].split())
@@ -313,7 +314,7 @@ def test_the_compose_file_fits_what_lies_beside_it():
     assert services.keys() == {"forebay", "prometheus", "grafana"}
     for name, service in services.items():
         for port in service["ports"]:
-            assert str(port).startswith("127.0.0.1:"), "nothing of it is for other machines"
+            assert str(port).startswith("127.0.0.1:"), "a port is open to other machines"
         for volume in service.get("volumes", []):
             source, target, *mode = volume.split(":")
             if source.startswith("."):
@@ -345,12 +346,12 @@ def test_prometheus_and_grafana_find_each_other():
 
 
 def test_prometheus_takes_its_configuration():
-    """With the rules where they are mounted. Its own check reads both."""
+    """With the rules where they are mounted. promtool checks both."""
     run(shutil.which("promtool"), "check", "config", ROOT / "Docker/prometheus.yml")
 
 
 def test_prometheus_is_let_in_by_the_name_it_asks_by(start):
-    """The broker as the compose file starts it, but on ports and an address of the test's."""
+    """The broker as the compose file starts it, but with the test's ports and address."""
     folder = ROOT / "Docker"
     compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
     jobs = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]

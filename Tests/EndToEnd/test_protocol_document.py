@@ -1,8 +1,8 @@
-"""Protocol/rsocket.md, control.md and reference.md are right: their bytes are whole frames, and a broker answers the
-conversation that runs through them as they say.
+"""Protocol/rsocket.md, control.md and reference.md are correct: their bytes are complete frames, and a broker takes
+part in the conversation that runs through them as documented.
 
-The blocks are read here with a parser of their own, so that neither the documents nor the tests depend on the builder
-that the other tests use.
+The blocks are parsed here independently, so that neither the documents nor the tests depend on the builder that the
+other tests use.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ DEADLINE = 10.0
 
 
 class Block:
-    """The bytes of one block, and which of them a broker chooses for itself."""
+    """The bytes of one block, and which of them the broker chooses."""
 
     def __init__(self, kind: str, text: str, connection: str = ""):
         self.kind, self.connection, self.data, self.free = kind, connection, bytearray(), set()
@@ -43,7 +43,7 @@ class Block:
             start, position = len(self.data), 0
             while position < len(line):
                 token = TOKEN.match(line, position)
-                assert token, f"neither hexadecimal, text nor comment: {line!r}"
+                assert token, f"not hexadecimal, text or a comment: {line!r}"
                 position = token.end()
                 if token[1] is not None:
                     self.data += token[1].encode()
@@ -53,12 +53,12 @@ class Block:
                 self.free.update(range(start, len(self.data)))
 
     def frames(self) -> list[tuple[bytes, set[int]]]:
-        """Each frame without its length, with the places in it that are the broker's choice."""
+        """Each frame without its length, with the places in it that the broker chooses."""
         found, at = [], 0
         while at < len(self.data):
             length = int.from_bytes(self.data[at : at + 3], "big")
             at += 3
-            assert at + length <= len(self.data), "the length is beyond the block"
+            assert at + length <= len(self.data), "the length exceeds the block"
             found.append((bytes(self.data[at : at + length]), {i - at for i in self.free if at <= i < at + length}))
             at += length
         return found
@@ -166,13 +166,13 @@ def read(line: socket.socket, count: int) -> bytes:
     got = b""
     while len(got) < count:
         more = line.recv(count - len(got))
-        assert more, "the connection ended where more was expected"
+        assert more, "the connection ended, but more was expected"
         got += more
     return got
 
 
 def test_a_broker_answers_as_the_document_says(broker):
-    """The client's blocks are sent; what each stream then hears is what the document shows for it, in its order."""
+    """The client's blocks are sent; each stream then receives what the document shows for it, in order."""
     told, expected, lines = defaultdict(list), defaultdict(list), {}
     with contextlib.ExitStack() as stack:
         for block in blocks():
@@ -209,7 +209,7 @@ def test_a_content_type_is_laid_out_as_the_document_shows_it(a, topic, curl):
 
 
 def test_credentials_are_laid_out_as_the_document_shows_them(start, tmp_path):
-    """The SETUP with a login is accepted, which the answer to a KEEPALIVE right after it shows."""
+    """The SETUP with a login is accepted, as the reply to a KEEPALIVE right after it shows."""
     [setup] = [bytes(block.data) for block in blocks() if block.kind == LOGIN]
     alive = bytes(4) + b"\x0c\x80" + bytes(8)
     user = {"name": "alice", "password": password_hash(start.executable(), "secret"), "subscribe": [">"]}

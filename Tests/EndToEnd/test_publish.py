@@ -1,4 +1,4 @@
-"""The three strengths of publishing: fire, acknowledged, channel."""
+"""The three ways of publishing: fire-and-forget, acknowledged, channel."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_acknowledged_is_answered_with_the_sequence(a, b, topic):
 
 
 def test_acknowledged_means_in_the_window(a, b, topic):
-    """G8: whoever subscribes after the acknowledgement finds the message."""
+    """G8: a subscription made after the acknowledgement finds the message."""
     for i in range(1, 51):
         assert b.numbers(topic, i, i) == [i]
         assert a.subscribe(f"{topic}?replay=1", n=1).data(1) == [b"%d" % i]
@@ -66,7 +66,7 @@ def test_channel(a, b, topic):
 
 
 def test_channel_item_0_is_free(a, b, topic):
-    """It is appended whether or not any credit came, and costs none."""
+    """It is appended whether or not any credit was granted, and costs none."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=4", n=1)
     a.joined(topic, 1)
     channel = b.channel(topic, b"0")
@@ -182,7 +182,7 @@ def test_channel_complete_with_item_0(a, b, topic, transport):
     a.joined(topic, 1)
     channel = b.channel(topic, b"only", complete=True)
     assert channel.end() == End()
-    assert channel.granted == 0 or transport != "rsocket"  # Where completion comes with the item, no grant is due.
+    assert channel.granted == 0 or transport != "rsocket"  # If completion arrives with the item, no grant is due.
     assert sub.data(1) == [b"only"]
 
 
@@ -211,7 +211,7 @@ def test_the_topic_goes_on_after_a_channel(a, b, topic):
 
 
 def test_channels_by_turns_on_one_connection(a, b, topic):
-    """Each in its own order, whatever the order between them."""
+    """Each in its own order; the order between them is undefined."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channels = [b.channel(topic, b"%d:0" % at) for at in range(2)]

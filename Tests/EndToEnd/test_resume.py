@@ -1,5 +1,5 @@
-"""Connections that are resumed, again and again; what they have meanwhile, and what bounds those that wait for it. That
-a socket may break anywhere is test_cuts.py's."""
+"""Connections that are resumed, again and again: what they receive meanwhile, and the limits on waiting sessions.
+test_cuts.py covers breaks at every byte."""
 
 import secrets
 import socket
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.rsocket
 
 
 def test_sockets_that_break_again_and_again(broker, b, topic):
-    """Two and a half thousand messages, each of which is sent and comes once, over fifty sockets or so."""
+    """Two and a half thousand messages, each sent and received once, over about fifty sockets."""
     this = Resuming(broker.address)
     count, step = 2500, 50
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=raw.UNBOUNDED))
@@ -44,11 +44,11 @@ def figures(broker) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-# What a session has while nobody is there
+# A session without a socket
 
 
 def test_credit_and_policy_stay_in_force(broker, a, b, topic):
-    """What is published meanwhile waits as the subscription's own buffer and policy say, and is counted."""
+    """Messages published meanwhile wait as the subscription's buffer and policy allow, and are counted."""
     this = Resuming(broker.address)
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?buffer=2&overflow=drop-oldest&meta=on"), n=3))
     b.joined(topic, 1)
@@ -66,7 +66,7 @@ def test_credit_and_policy_stay_in_force(broker, a, b, topic):
 
 
 def test_a_session_goes_over_from_a_socket_that_lives(broker, b, topic):
-    """The broker need not have seen the old one break."""
+    """The broker need not have noticed the old one's end."""
     this = Resuming(broker.address)
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9))
     b.joined(topic, 1)
@@ -90,7 +90,7 @@ def test_an_error_on_stream_0_ends_the_session(broker, b, topic):
     refused(this, "session does not exist")
 
 
-# What is refused, and changes nothing
+# Refusals, which change nothing
 
 
 def refused(this: Resuming, text: str, **how):
@@ -120,11 +120,11 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     refused(this, "cannot continue from position 8, which is not the beginning of a frame", server=8)
     refused(this, "cannot continue from position 21, which is ahead of the 14 bytes that were sent", server=21)
     refused(this, f"from position {len(request) - 3} on", client=len(request) - 2)
-    # None of that harmed it; and rsocket-js says version 0.1.
+    # None of that harmed it; and rsocket-js sends version 0.1.
     this.resume(version=(0, 1))
     b.numbers(topic, 3, 3)
     this.until(lambda: this.count(1) == 3)
-    # What it has said that it has it cannot have again.
+    # It cannot get again what it has acknowledged.
     this.greet()
     refused(this, "cannot continue from position 7, because what was sent from there on is no longer kept", server=7)
     this.resume()
@@ -151,11 +151,11 @@ def test_a_token_is_one_connections(broker):
     this.end()
 
 
-# Bounds
+# Limits
 
 
 def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
-    """As if its socket were full; others get all, and it goes on when it says what it has."""
+    """As if its socket were full; others receive everything, and it continues once it acknowledges."""
     broker = begin("--resume-buffer", "16KiB")
     b, other = broker.peer(), broker.peer()
     this = Resuming(broker.address)
@@ -165,7 +165,7 @@ def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
     b.joined(topic, 2)
     b.publish(topic, *(bytes(1000) for _ in range(100)))
     assert len(sub.data(100)) == 100
-    most = (16 << 10) // 1009 + 1  # The last one goes beyond it.
+    most = (16 << 10) // 1009 + 1  # The last one exceeds it.
     this.until(lambda: this.count(1) == most)
     this.until(lambda: this.asked == 1, "the question what it has")
     row = next(one for one in b.listing("$SYS.connections") if one["peer"] == this.peer)
@@ -223,7 +223,7 @@ def test_a_broker_that_shuts_down_waits_for_nobody_who_is_away(start, topic):
     detached(b, this)
     b.numbers(topic, 1, 5)
     b.close()
-    broker.stop()  # In 15 seconds, or it fails.
+    broker.stop()  # Within 15 seconds, or it fails.
 
 
 def test_resuming_can_be_turned_off(begin):
@@ -246,7 +246,7 @@ def test_over_tls_the_certificate_must_be_the_same(begin, topic):
     this.pair = other
     refused(this, "session does not exist")
     this.pair = mine
-    # By either thread's sockets.
+    # Over a socket on either thread.
     for stream in (3, 5, 7):
         this.resume()
         this.send(raw.request(raw.REQUEST_RESPONSE, stream, b"a", raw.route(topic)))

@@ -1,4 +1,4 @@
-"""`curl -N` prints a live stream; killed anywhere and started again with Last-Event-ID it loses and repeats nothing."""
+"""`curl -N` prints a live stream; killed anywhere and restarted with Last-Event-ID, it loses and repeats nothing."""
 
 import base64
 import json
@@ -13,13 +13,13 @@ from common import *
 from curl import NDJSON, VERSIONS, path
 from live import Publisher
 
-pytestmark = pytest.mark.rsocket  # Who publishes.
+pytestmark = pytest.mark.rsocket  # Publishes.
 
 KILLS = 12
 
 
 class Printed:
-    """What one curl after the other printed, as a reader of it understands it who drops what was cut."""
+    """The output of one curl after the other, as understood by a reader that discards truncated lines."""
 
     def __init__(self, events: bool):
         self.got, self.last, self.end = [], None, None
@@ -27,7 +27,7 @@ class Printed:
         self._rest = b""
 
     def read(self, curl: subprocess.Popen, most: float, publisher: Publisher):
-        """What curl prints, until there is as much or it ends."""
+        """Reads curl's output until it has that much, or until curl ends."""
         count = 0
         while count < most and (more := os.read(curl.stdout.fileno(), 1 << 16)):
             count += len(more)
@@ -37,7 +37,7 @@ class Printed:
             publisher.read = len(self.got)
 
     def cut(self):
-        """The rest of what was cut does not come any more."""
+        """The rest of a truncated line never arrives."""
         self._rest = b""
 
     def _event(self, block: str):
@@ -92,7 +92,7 @@ def test_curl_killed_and_started_again_loses_and_repeats_nothing(broker, b, topi
     assert printed.end == "complete"
     assert [sequence for sequence, _ in printed.got] == list(range(1, len(publisher.sent) + 1))
     assert [payload for _, payload in printed.got] == publisher.sent
-    if form == "events":  # An EventSource would come back with the id of the end, and is to stop.
+    if form == "events":  # An EventSource would reconnect with the id of the end, and must stop.
         done = subprocess.run([*command, "-w", "%{http_code}", "-H", f"Last-Event-ID: {printed.last}", url],
                               capture_output=True, timeout=DEADLINE)
         assert done.stdout == b"204"

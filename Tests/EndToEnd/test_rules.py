@@ -1,8 +1,8 @@
-"""The rules of Reactive Streams that a remote client can observe, each a test named by its number, over each transport.
-Protocol/conformance.md has all of them, with why the others cannot be observed.
+"""The rules of Reactive Streams that a remote client can observe, each a test named after its number, over each
+transport. Protocol/conformance.md lists all of them, with the reason why the others cannot be observed.
 
-The broker is the Publisher and the Subscription of section 1 and 3 to whoever subscribes, and the Subscriber of section
-2 to whoever publishes by a channel.
+For a subscriber, the broker is the Publisher and the Subscription of sections 1 and 3; for a publisher with a channel,
+the Subscriber of section 2.
 """
 
 import pytest
@@ -37,7 +37,7 @@ def test_1_2_fewer_than_requested_and_then_the_end(a, b, topic):
 
 
 def test_1_3_signals_come_one_after_another(connect, a, topic):
-    """Messages that take several frames, of several publishers at once, and the end: each whole before the next."""
+    """Messages of several frames, from several publishers at once, and the end: each is complete before the next."""
     sub = a.subscribe(topic, n=100)
     a.joined(topic, 1)
     bodies = [b"%d" % i * (200 << 10) for i in range(10, 16)]
@@ -63,7 +63,7 @@ def test_1_5_success_ends_with_completion(a, b, topic):
 
 @pytest.mark.parametrize("verb", ENDS)
 def test_1_6_and_2_4_terminal_means_cancelled(a, b, topic, verb):
-    """A subscription that has ended is one no more: nothing is kept for it. Its stream id is free, where there is one:
+    """A subscription that has ended is gone: nothing is kept for it. Its stream id, if any, is free:
     test_stream_ids_are_free_again_after_the_end."""
     sub = a.subscribe(topic, n=100)
     a.joined(topic, 1)
@@ -75,7 +75,8 @@ def test_1_6_and_2_4_terminal_means_cancelled(a, b, topic, verb):
 
 @pytest.mark.parametrize("verb", ENDS)
 def test_1_7_nothing_after_the_end(a, b, topic, verb):
-    """Whatever is asked for, and whatever becomes of the topic's name: the client fails the test if anything comes."""
+    """Whatever is requested, and whatever happens to the topic's name: the client fails the test if anything
+    arrives."""
     sub = a.subscribe(topic, n=5)
     a.joined(topic, 1)
     b.numbers(topic, 1, 3)
@@ -103,7 +104,7 @@ def test_1_8_and_3_12_a_cancelled_stream_stops(a, b, topic):
 
 
 def test_1_9_a_subscription_that_cannot_be_is_told_so_and_nothing_else(a, b, topic):
-    """The error is all that comes, on its own stream; the next subscription of the same client is served."""
+    """Only the error arrives, on its own stream; the client's next subscription is served."""
     end = refusal(a.subscribe("not a name"))
     assert end.kind is Kind.INVALID and end.text
     sub = a.subscribe(topic)
@@ -132,7 +133,7 @@ def test_2_1_the_broker_asks_a_publisher_for_what_it_takes(a, b, topic):
 
 
 def test_2_3_the_broker_asks_nothing_of_a_publisher_that_has_ended(b, topic):
-    """Whatever it had to grant it granted before; its end answers the publisher's."""
+    """Credit is granted before the end; the broker's end answers the publisher's."""
     channel = b.channel(topic, b"0")
     channel.until(lambda: channel.granted and channel.acks)
     b.barrier(topic)
@@ -147,7 +148,7 @@ def test_2_3_the_broker_asks_nothing_of_a_publisher_that_has_ended(b, topic):
 
 
 def test_2_6_the_broker_cancels_a_publisher_that_it_no_longer_needs(a, b, topic):
-    """The topic ends while a channel is open: it is told, without sending anything more."""
+    """The topic ends while a channel is open: the channel is cancelled without sending anything more."""
     channel = a.channel(topic, b"1")
     channel.acknowledged(1)
     b.control("$SYS.topic.complete", name=topic)
@@ -158,7 +159,7 @@ def test_2_6_the_broker_cancels_a_publisher_that_it_no_longer_needs(a, b, topic)
 
 
 def test_2_8_what_crosses_a_cancel_is_tolerated(a, b, topic):
-    """Cancels, requests and messages at the same time: whatever was on its way, the stream stops, and only it."""
+    """Cancels, requests and messages at the same time: whatever was in flight, the stream stops, and only it."""
     for i in range(30):
         sub, other = a.subscribe(topic), a.subscribe(topic)
         a.joined(topic, 2)
@@ -218,7 +219,7 @@ def test_3_2_requests_right_upon_each_message(a, b, topic):
 
 
 def test_3_3_requests_by_the_thousand_nest_in_nothing(a, b, topic):
-    """Each is for a message that waits already."""
+    """Each is for a message that is already waiting."""
     b.numbers(topic, 1, 1000)
     sub = a.subscribe(f"{topic}?replay=all", n=1)
     for _ in range(999):
@@ -227,7 +228,7 @@ def test_3_3_requests_by_the_thousand_nest_in_nothing(a, b, topic):
 
 
 def test_3_4_a_request_of_everything_holds_up_nobody(a, b, topic):
-    """10 MB are asked for at once; another subscription of the same client is served all the same."""
+    """10 MB are requested at once; another subscription of the same client is still served."""
     other = a.subscribe(f"{topic}.other")
     a.joined(f"{topic}.other", 1)
     body = bytes(50 << 10)
@@ -297,7 +298,7 @@ def test_3_10_and_3_11_a_request_brings_what_waits_and_the_end_behind_it(a, b, t
 
 
 def test_3_13_nothing_is_kept_for_a_subscription_that_was_cancelled(a, b, topic):
-    """Neither its row nor the messages that waited for it alone."""
+    """Neither its row nor the messages that waited only for it."""
     sub = a.subscribe(f"{topic}?buffer=5000", n=1)
     a.joined(topic, 1)
     b.publish(topic, *[bytes(1 << 10)] * 1500)
@@ -308,7 +309,8 @@ def test_3_13_nothing_is_kept_for_a_subscription_that_was_cancelled(a, b, topic)
 
 
 def test_3_14_the_last_cancel_leaves_the_topic_as_it_was(a, b, topic):
-    """It goes when it was idle for long enough; until then the next subscription finds what is retained."""
+    """It is removed once it has been idle for long enough; until then the next subscription finds the retained
+    messages."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     b.numbers(topic, 1, 5)
@@ -329,7 +331,7 @@ def test_3_17_demand_saturates(a, b, topic):
 
 
 def test_4_1_and_4_2_the_broker_obeys_both_sides(a, b, topic):
-    """Between a channel and a `block` subscription: demand goes up, messages and the error come down."""
+    """Between a channel and a `block` subscription: demand flows up, messages and the error flow down."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=2", n=1)
     a.joined(topic, 1)
     channel, sent = b.channel(f"{topic}?complete=true", b"0"), 1

@@ -1,4 +1,4 @@
-"""The broker as a service: sockets that systemd opens, what systemd is told, and its watchdog."""
+"""The broker as a service: sockets opened by systemd, notifications to systemd, and its watchdog."""
 
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.rsocket
 
 
 class Manager:
-    """What systemd would be: a socket for notifications."""
+    """A stand-in for systemd: a socket for notifications."""
 
     def __init__(self, folder: Path):
         self.path = str(folder / "notify")
@@ -28,7 +28,7 @@ class Manager:
         self._socket.bind(self.path)
 
     def next(self, timeout=20) -> dict[str, str]:
-        """The next notification. Signs of life are left out."""
+        """The next notification, except watchdog keepalives."""
         while True:
             told = self.any(timeout)
             if told != {"WATCHDOG": "1"}:
@@ -39,7 +39,7 @@ class Manager:
         return dict(line.split("=", 1) for line in self._socket.recv(4096).decode().splitlines())
 
     def signs(self, seconds: float) -> int:
-        """How many signs of life come within so long a time, counted from what came before."""
+        """The number of watchdog keepalives within that time, including those that have already arrived."""
         count, end = 0, time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):
@@ -62,7 +62,7 @@ def manager(tmp_path):
     this.close()
 
 
-# Puts the descriptors it was given at 3 and up, and becomes the broker.
+# Moves its descriptors to 3 and up, and executes the broker.
 LAUNCHER = """
 import fcntl, os, sys
 count = int(sys.argv[1])
@@ -77,7 +77,7 @@ os.execv(sys.argv[2 + count], sys.argv[2 + count:])
 
 
 def passing(sockets, names, variables) -> tuple[list[str], dict]:
-    """The beginning of a command line, and how to start it."""
+    """The beginning of a command line, and the arguments of Popen."""
     fds = [one.fileno() for one in sockets]
     environment = dict(os.environ, SWIFT_BACKTRACE="enable=no", **variables)
     if names is not None:
@@ -113,7 +113,7 @@ def serve(start):
 
 @pytest.fixture
 def refused(start):
-    """The last words of a broker that does not start with such sockets."""
+    """The last line of a broker that does not start with such sockets."""
     def words(sockets, names=None) -> str:
         launcher, how = passing(sockets, names, {})
         code, text = start.refusal(launcher=launcher, **how)
@@ -130,7 +130,7 @@ def listener(family=socket.AF_INET, host="127.0.0.1") -> socket.socket:
     return this
 
 
-# Sockets that are there already
+# Sockets passed to the broker
 
 def test_sockets_are_taken_by_their_names(serve, topic):
     one, two = listener(), listener()
@@ -163,7 +163,7 @@ def test_several_sockets_may_have_one_name_and_the_rest_is_as_configured(serve, 
 
 
 def test_who_connected_before_the_broker_was_there_is_served(serve, topic):
-    """And who does so between two brokers: the socket outlives each of them."""
+    """So is a client that connects between two brokers: the socket outlives each of them."""
     one = listener()
     for _ in range(2):
         early = socket.create_connection(one.getsockname())
@@ -191,7 +191,7 @@ def test_what_cannot_be_taken_is_told(refused):
         assert "not a listening TCP socket" in refused([tcp, wrong], "rsocket:http")
 
 
-# What systemd is told
+# Notifications
 
 def test_the_life_of_a_broker(serve, manager, topic):
     broker = serve(NOTIFY_SOCKET=manager.path)
@@ -235,13 +235,13 @@ def test_a_watchdog_of_another_process_gets_none(serve, manager):
     broker.stop()
 
 
-# Of ptrace(2). It stops one thread of a process, which no signal can.
+# From ptrace(2), which can stop one thread of a process; no signal can.
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000
 
 
 class Held:
-    """A thread of the broker that stands still, until `free`. To be used by one thread of the test's."""
+    """A thread of the broker that is stopped until `free`. To be used by a single thread of the test."""
 
     def __init__(self, pid: int, name: str):
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -266,7 +266,7 @@ def test_a_thread_that_is_stuck_lets_the_watchdog_fire(serve, manager, thread):
     broker = serve("--admin", "127.0.0.1:0", NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="400000")
     assert manager.signs(1) >= 1
     held = Held(broker.pid, thread)
-    # One answer may have been on its way.
+    # One keepalive may have been in flight.
     manager.signs(0.5)
     assert manager.signs(1.5) == 0
     assert any("thread does not respond" in line for line in broker.log)
@@ -275,11 +275,11 @@ def test_a_thread_that_is_stuck_lets_the_watchdog_fire(serve, manager, thread):
     broker.stop()
 
 
-# What the machine has
+# The machine
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may take /proc away")
 def test_a_command_line_that_cannot_be_read_is_refused(start):
-    """Without /proc there are no options to be seen, and a broker without any would listen where it should not."""
+    """Without /proc the broker cannot see its options, and would listen on its default address."""
     launcher = ["unshare", "--mount", "sh", "-euc", 'umount --lazy /proc; exec "$@"', "sh"]
     assert start.refusal("--listen", "127.0.0.1:0", launcher=launcher) == (
         1, "forebayd: cannot read the command line: mount /proc")

@@ -1,4 +1,4 @@
-"""Several shards: connections are dealt to them in turn, topics belong to one of them. Nothing of it may be seen."""
+"""Several shards: connections are assigned to them in turn, and each topic belongs to one. Clients must not notice."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_channels_from_every_connection(peers, topic):
 
 
 def test_policies_across_shards(peers, topic):
-    """The same results for each subscriber, wherever it lives."""
+    """The same results for each subscriber, whatever its shard."""
     expected = {"drop-oldest": [1, 9, 10], "drop-newest": [1, 2, 3], "replace-newest": [1, 2, 10], "latest": [1, 10]}
     for i in range(8):
         name = f"{topic}.{i}"
@@ -103,7 +103,7 @@ def test_lists_tell_of_all_shards(peers, topic):
     for name in names:
         peers[0].subscribe(name)
         peers[1].joined(name, 1)
-    for peer in peers:  # A broker knows a connection once it has read its set-up, which nothing answers.
+    for peer in peers:  # A broker counts a connection once it has read its set-up, which has no response.
         peer.listing("$SYS.topics")
     for peer in peers[:3]:
         assert names <= {one["name"] for one in peer.listing("$SYS.topics")}

@@ -1,4 +1,4 @@
-"""What only the broker's own time limits show. Each test waits for one of them."""
+"""The broker's own time limits. Each test waits for one of them."""
 
 import time
 
@@ -32,7 +32,7 @@ def test_a_parked_publish_is_refused_after_a_while(a, b, topic):
 
 @pytest.mark.rsocket
 def test_a_peer_that_does_not_read_its_errors_is_closed(connect, b, topic):
-    """Bad requests without end, and no answer read: the broker reads no more, and closes after 10 more seconds."""
+    """Endless bad requests whose responses are not read: the broker stops reading, and closes after 10 more seconds."""
     this = connect(receive_buffer=16 << 10)
     this.socket.settimeout(2)
     with pytest.raises((TimeoutError, ConnectionError)):
@@ -45,7 +45,7 @@ def test_a_peer_that_does_not_read_its_errors_is_closed(connect, b, topic):
 
 @pytest.mark.rsocket
 def test_a_peer_that_does_not_read_its_keepalives_costs_nothing(broker, connect, b, topic):
-    """Their answers conflate: nothing piles up."""
+    """Its keepalives' responses are conflated: nothing accumulates."""
     this, before = connect(receive_buffer=16 << 10), broker.status("VmHWM")
     this.socket.settimeout(2)
     question = raw.keepalive(bytes(1000)) * 64
@@ -60,7 +60,7 @@ def test_a_peer_that_does_not_read_its_keepalives_costs_nothing(broker, connect,
 
 @pytest.mark.timeout(120)
 def test_a_block_subscription_without_progress_fails_after_30_seconds(connect, a, b, topic):
-    """And whoever it held up goes on."""
+    """And the publishers it held up continue."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     b.numbers(topic, 1, 2)

@@ -1,4 +1,4 @@
-"""The answers to the unexpected that concern a stream, and the life of streams."""
+"""The responses to unexpected input that concern a stream, and the life of streams."""
 
 import struct
 
@@ -39,7 +39,7 @@ def test_stream_ids_are_free_again_after_the_end(a, topic):
 
 @pytest.mark.parametrize("kind", [raw.REQUEST_STREAM, raw.REQUEST_RESPONSE, raw.REQUEST_CHANNEL, raw.REQUEST_FNF])
 def test_unexpected_request_on_an_id_in_use(a, b, topic, kind):
-    """Ignored, or ERROR[REJECTED]; the first stream goes on in the first case, and the connection in both."""
+    """Ignored, or ERROR[REJECTED]; the first stream continues in the first case, and the connection in both."""
     sub = a.subscribe(topic, n=5)
     a.joined(topic, 1)
     n = 5 if kind in (raw.REQUEST_STREAM, raw.REQUEST_CHANNEL) else None
@@ -114,7 +114,7 @@ def test_request_response_cancelled_is_answered_at_most_once(a, topic):
 
 
 def test_request_fnf_is_never_answered(a, topic):
-    """Neither where it is published nor where it cannot be; and its stream is over at once."""
+    """Neither if it is published nor if it cannot be; and its stream ends at once."""
     for path in (topic, "not a name", f"{topic}?nonsense=1"):
         a.send(raw.request(raw.REQUEST_FNF, 1001, b"x", a.route(path)))
     a.until(topic, lambda info: info["published"] == 1)
@@ -153,7 +153,7 @@ def test_request_channel_goes_on_after_the_requesters_complete(a, b, topic):
 
 
 def test_error_codes_and_texts_are_those_of_streams(a, b, topic):
-    """INVALID, REJECTED and APPLICATION_ERROR, each with a text in UTF-8 that no NUL ends."""
+    """INVALID, REJECTED and APPLICATION_ERROR, each with a text in UTF-8 without a terminating NUL."""
     b.numbers(topic, 1, 1)
     b.control("$SYS.topic.fail", name=topic, message="zu heiß")
     frames = [a.frame(a.call("not a name")), a.frame(a.call(topic, b"x")), a.frame(a.subscribe(topic).stream)]
@@ -202,7 +202,7 @@ def test_request_channel_takes_nothing_behind_its_complete(a, b, topic):
 
 
 def test_payload_with_neither_next_nor_complete_is_an_empty_item(a, b, topic):
-    """What rsocket-py sends for an empty item: it takes its place, and costs its credit."""
+    """rsocket-py sends this for an empty item: it is a message, and costs one credit."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channel = b.channel(topic, b"0")
@@ -230,7 +230,7 @@ def test_error_on_a_subscription_ends_it(a, b, topic):
     a.barrier(topic)
     b.numbers(topic, 1, 1)
     a.barrier(topic)
-    assert a.pending(sub.stream) in (0, 1)  # The specification gives a stream's requester no ERROR to send.
+    assert a.pending(sub.stream) in (0, 1)  # The specification does not allow a stream's requester to send ERROR.
 
 
 def test_many_streams_on_one_connection(a, b, topic):

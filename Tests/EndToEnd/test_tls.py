@@ -1,4 +1,4 @@
-"""TLS: who is let in, by openssl's own client, and what goes through, by everybody's."""
+"""TLS: authentication with openssl's own client, and traffic of every kind of client."""
 
 import base64
 import errno
@@ -32,7 +32,7 @@ def agreed(text: str) -> bool:
     return "Verify return code: 0 (ok)" in text and "Cipher is (NONE)" not in text and "alert" not in text
 
 
-# Who is let in
+# Authentication
 
 
 @pytest.mark.parametrize("face", ["address", "http"])
@@ -81,13 +81,13 @@ def shown(pair) -> list[str]:
 @pytest.mark.parametrize("mode, none, other", [
     ("off", True, True), ("optional", True, False), ("required", False, False)])
 def test_certificates_of_clients(start, mode, none, other, version):
-    """What a client without, or with another's, comes to; a good one is always let in."""
+    """The outcome for a client without a certificate, or with another authority's; a valid one is always accepted."""
     broker = start(*tls.server().options, *zip_options(VERIFY, (tls.authority().file, mode)), "--log-level", "debug")
     good = tls.authority().issue("/CN=reader", "")
     foreign = tls.stranger().issue("/CN=reader", "")
 
     def enters(pair) -> bool:
-        """RSocket's KEEPALIVE is answered, or what the handshake had against it is told."""
+        """Returns whether RSocket's KEEPALIVE is answered, or the reason for which the handshake failed."""
         with socket.create_connection(broker.address, timeout=DEADLINE) as plain:
             context = tls.context(broker.address, pair=pair)
             limit = ssl.TLSVersion.TLSv1_2 if version == "-tls1_2" else ssl.TLSVersion.TLSv1_3
@@ -108,7 +108,7 @@ def zip_options(names, values) -> list[str]:
     return [word for pair in zip(names, values) for word in pair]
 
 
-# What goes through
+# Traffic
 
 
 def test_rsocket_by_another_library(broker, topic):
@@ -123,7 +123,7 @@ def test_rsocket_by_another_library(broker, topic):
 
 
 def test_many_equal_subscriptions_get_the_same_bytes(broker, connect, b, topic):
-    """Of all sizes, so that records begin and end anywhere."""
+    """Of all sizes, so that records begin and end at any point."""
     messages = [bytes([i % 251]) * (i * i * 3 % 40_000) for i in range(150)] + [bytes(range(256)) * 4096]
     peers = [connect() for _ in range(5)]
     subs = [peer.subscribe(f"{topic}?buffer=1000") for peer in peers for _ in range(8)]
@@ -134,7 +134,7 @@ def test_many_equal_subscriptions_get_the_same_bytes(broker, connect, b, topic):
 
 
 def test_the_kernel_encrypts_where_it_can(start, topic):
-    """Where it cannot, OpenSSL does, and the log tells which it is."""
+    """Otherwise OpenSSL encrypts, and the log says which."""
     with socket.socket() as probe:
         try:
             probe.setsockopt(socket.IPPROTO_TCP, 31, b"tls")  # TCP_ULP
@@ -179,14 +179,14 @@ def test_a_connection_of_http1_is_used_again_and_ends_as_it_should(broker):
         assert line.answer()[0] == 404
     line.send(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert line.answer()[0] == 404
-    # The end is told: an ssl.SSLEOFError would say that it was not.
+    # The end is announced: otherwise there would be an ssl.SSLEOFError.
     line.socket.suppress_ragged_eofs = False
     assert line.socket.recv(1) == b""
     line.close()
 
 
 def test_a_stream_behind_answers_that_are_not_read(broker, a, topic):
-    """The stream begins while the client's socket takes nothing, and part of a record waits for it."""
+    """The stream begins while the client's socket accepts nothing and part of a record is waiting."""
     line = Line(broker.http, receive_buffer=4096)
     line.send(GET * 200 + get(topic))
     a.joined(topic, 1)
@@ -225,7 +225,7 @@ def test_the_end_is_told_and_answered(broker):
     this = raw.Connection(broker.address)
     this.send(raw.setup())
     this.socket.suppress_ragged_eofs = False
-    this.socket.unwrap()  # Raises unless the broker tells its end too.
+    this.socket.unwrap()  # Raises unless the broker announces its end too.
 
 
 @pytest.mark.rsocket
@@ -243,7 +243,7 @@ def test_a_connection_that_is_cut_off_is_lost(broker, b, topic):
 
 
 def test_keys_may_change_on_the_way(broker, topic):
-    """Of each side's, by openssl's commands, and something said behind it."""
+    """Key updates of both sides, by openssl's commands, with data after them."""
     command = ["openssl", "s_client", "-connect", "%s:%d" % broker.address, "-CAfile", tls.authority().file, "-tls1_3"]
     client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
@@ -271,7 +271,7 @@ def test_who_reads_nothing_costs_little_and_nobody_else(broker, connect, b, topi
     sub = reader.subscribe(f"{topic}?overflow=block&buffer=16")
     b.joined(topic, 2)
     body = bytes(64 << 10)
-    b.publish(topic, body)  # The log and the buffers are there now.
+    b.publish(topic, body)  # The log and the buffers are allocated by now.
     sub.take(1)
     before = broker.status("VmRSS")
     for _ in range(600):  # 38 MiB

@@ -1,5 +1,5 @@
-"""TLS in the hands of those who run it, and of those who misuse it: new certificates, files that cannot be used,
-listeners in the clear, and peers that speak something else, or stop in the middle."""
+"""Operating TLS, and misusing it: new certificates, unusable files, listeners in the clear, and peers that speak
+something else, or stop in the middle."""
 
 import json
 import signal
@@ -67,7 +67,7 @@ def test_a_new_certificate_is_for_new_connections(start, tmp_path, topic):
     broker.stop()
 
 
-# What does no harm
+# Misuse
 
 
 def answer_in_the_clear(address, sent: bytes) -> bytes:
@@ -89,7 +89,7 @@ def test_who_does_not_speak_tls_is_told(broker, a):
     assert told.startswith(b"HTTP/1.1 400 ") and b"https://" in told
     logged(broker, "TLS handshakes failed", "does not speak TLS")
     stats = a.subscribe("$SYS.stats")
-    # What the first one tells may be of before the second failure.
+    # The first report may precede the second failure.
     eventually(lambda: json.loads(stats.data(1)[0])["tls_handshake_failures"], lambda failures: failures >= 2)
 
 
@@ -127,7 +127,7 @@ def test_a_handshake_takes_5_seconds_at_most(broker, face):
 
 @pytest.mark.rsocket
 def test_a_flood_of_handshakes_holds_nobody_up(broker, connect, witness, topic):
-    """Hundreds that are begun and left, in the midst of which others are served."""
+    """Hundreds that are begun and abandoned, while others are served."""
     a, b = connect(), connect()
     sub = a.subscribe(topic)
     b.joined(topic, 1)
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_used(start, tmp_path):
         assert code == 2
         return words.removeprefix("forebayd: ")
 
-    # A long path is shown in part.
+    # A long path is abbreviated.
     for option, words in (("cert", refused(missing, pair.key)), ("key", refused(pair.cert, missing))):
         assert words.startswith(f"--tls-{option} /") and words.endswith(" cannot be read: No such file or directory")
     words = refused(pair.cert, str(tmp_path))

@@ -30,7 +30,8 @@ def turns(begin):
 
 
 def requests_of(wire: http2.Wire, field: tuple[str, str], fields: int, count: int) -> bytes:
-    """So many requests with that field so many times. HPACK has it in its table, where it takes one byte."""
+    """That many requests with that field that many times. HPACK keeps it in its table, so that a reference takes one
+    byte."""
     path = "/v1/topics/t/messages"
     request = (":method", "GET"), (":scheme", "http"), (":path", path), (":authority", wire.authority)
     flags = http2.END_HEADERS | http2.END_STREAM
@@ -54,7 +55,7 @@ REQUESTS = {
 @pytest.mark.parametrize("what", REQUESTS)
 @pytest.mark.parametrize("connections", [1, 5, 20, 60] if FULL else [1, 60])
 def test_requests_given_up_at_once(turns, what, connections):
-    """Subscriptions and cancels of 31 bytes a pair, and others, from so many connections."""
+    """Subscriptions and cancels of 31 bytes a pair, and others, from that many connections."""
     here, total = turns(), 400_000 if FULL else 30_000
     route, kind, data = REQUESTS[what]
     lines = [here.line() for _ in range(connections)]
@@ -70,7 +71,7 @@ def test_requests_to_topics_of_another_shard(turns, what):
     here = turns(threads=2)
     _, kind, data = REQUESTS[what]
     lines = [here.line() for _ in range(60)]
-    for topic in ("t.1", "t.2", "t.3"):  # Of which each shard has one at least, or the events.
+    for topic in ("t.1", "t.2", "t.3"):  # At least one of them on each shard, or the events.
         for line in lines:
             line.queue(pairs(topic, 10_000 if FULL else 1_000, kind, data))
         throw(lines)
@@ -97,7 +98,7 @@ def test_twenty_thousand_join_and_leave(turns, policy):
 
 @pytest.mark.parametrize("many", [1, 2] if FULL else [1])
 def test_a_connection_with_ten_thousand_waiting_channels_closes(turns, many):
-    """Its user may publish no more for now, and has as many on other connections."""
+    """Its user has used up the publish rate, and has as many channels on other connections."""
     here = turns("--publish-rate", "1000000")
     lines = [here.line() for _ in range(many)]
     route = raw.route("t.channels")
@@ -152,7 +153,7 @@ def test_requests_over_http1(turns):
 
 
 def test_a_flood_of_http1_connections(turns):
-    """They come faster than they are served, and are gone before that."""
+    """They arrive faster than they are served, and close before that."""
     here, kept = turns(), []
     request = http1.post("t.flood", b"x")
     for _ in range(30_000 if FULL else 3_000):
@@ -173,7 +174,7 @@ def test_heads_that_are_complete_at_once(turns):
     request = http1.post("t.flood", b"")
     for line in lines:
         line.send(request[:-1])
-    # Each has its place in the library by then.
+    # By then each has its state in the library.
     eventually(lambda: here.admin.metrics()['forebay_connections{protocol="http1"}'],
                lambda count: count == len(lines), timeout=60)
     with here.standing_still():
@@ -201,7 +202,7 @@ def test_handshakes_that_expire_together(turns):
 
 
 def test_requests_of_many_fields(turns):
-    """Some 330 of them, each of one byte, in each of many requests on many connections."""
+    """Some 330 fields, each of one byte, in each of many requests on many connections."""
     here, count = turns(), 250
     wires = [http2.Wire(here.broker.http) for _ in range(40)]
     floods = [requests_of(wire, ("forebay-header-a", ""), 331, count) for wire in wires]
@@ -215,7 +216,7 @@ def test_requests_of_many_fields(turns):
 
 
 def test_headers_that_expand_to_much(turns):
-    """Some 90 bytes stand for nearly 16 times `max-headers`, and are answered with 431."""
+    """Some 90 bytes expand to nearly 16 times `max-headers`, and are answered with 431."""
     here = turns()
     wire = http2.Wire(here.broker.http)
     flood = requests_of(wire, ("x-a", "v" * 3500), 73, 900)
@@ -227,7 +228,7 @@ def test_headers_that_expand_to_much(turns):
 
 
 def test_window_updates_for_many_streams(turns):
-    """The connection's window grows by one byte at a time, while those of its streams are closed."""
+    """The connection's window grows a byte at a time, while those of its streams are closed."""
     here, count = turns(), 990
     wire = http2.Wire(here.broker.http, (4, 0))
     wire.send(*[wire.call(stream, http2.SUBSCRIBE, http2.open_of("t.windows")) for stream in streams(count)])
@@ -247,8 +248,8 @@ def test_window_updates_for_many_streams(turns):
 
 @pytest.mark.parametrize("secured", [False, True], ids=["clear", "TLS"])
 def test_much_to_read_at_once(turns, secured):
-    """Each of many connections has sent a part of a message that fills what is read of it at a time; over TLS, each
-    byte of it in a record of its own."""
+    """Each of many connections has sent part of a message that fills one read; over TLS, each byte of it in a separate
+    record."""
     options = [*tls.server().options, "--tls-except", "admin"] if secured else []
     here = turns("--memory", "1G", *options)
     count, piece = (600, b"x" * 400) if secured else (400, b"x" * 96_000)
@@ -271,8 +272,8 @@ def test_much_to_read_at_once(turns, secured):
 @pytest.mark.parametrize("form, byte", [("application/x-ndjson", b"\x01"), ("text/event-stream", b"\n")],
                          ids=["lines", "events"])
 def test_histories_in_other_forms(turns, form, byte):
-    """Readers that stall at different places of messages which take six times as much in their form: one is made a
-    turn, all of them take half of memory at most, and other topics are published to."""
+    """Readers that stall at different places of messages which take six times as much in their form: one is converted
+    per turn, all of them use at most half of memory, and publishes to other topics succeed."""
     memory = 64 << 20
     here, text = turns("--memory", str(memory)), byte * ((1 << 20) - 100)
     publisher = here.broker.peer()
@@ -316,7 +317,7 @@ def test_a_topic_of_many_ends(turns, how):
 
 
 def test_events_for_many(turns):
-    """What one connection does is told to all who follow the broker's events."""
+    """What one connection does is reported to every subscriber of the broker's events."""
     here, followers = turns(), [None] * (500 if FULL else 100)
     for index in range(len(followers)):
         followers[index] = here.line()

@@ -1,5 +1,5 @@
-"""TLS in the tests: authorities and certificates that openssl makes for one run, and sockets that speak it to those
-brokers that do."""
+"""TLS in the tests: authorities and certificates that openssl makes for one run, and sockets that use it for brokers
+that do."""
 
 import atexit
 import base64
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from common import eventually
 
-# Ports of the brokers under test that speak TLS. A client looks here, so that each test can run over it.
+# Ports of the brokers under test that use TLS. Clients look here, so that each test can run over TLS.
 secured: set[int] = set()
 
 CURVE = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -34,17 +34,17 @@ class Pair:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Those by which a broker speaks TLS with it."""
+        """The broker's options for TLS with this pair."""
         return "--tls-cert", self.cert, "--tls-key", self.key
 
     def fingerprint(self) -> str:
-        """SHA-256 of the public key, as Chromium wants to know it."""
+        """SHA-256 of the public key, in the form that Chromium expects."""
         key = openssl("pkey", "-in", self.key, "-pubout", "-outform", "DER").stdout
         return base64.b64encode(hashlib.sha256(key).digest()).decode()
 
 
 class Authority:
-    """Signs certificates, and is trusted where its file is given."""
+    """Signs certificates. Clients trust it if they are given its file."""
 
     def __init__(self, name="An authority of tests"):
         self.folder = Path(tempfile.mkdtemp(prefix="forebay-tls-"))
@@ -87,7 +87,7 @@ def server() -> Pair:
 
 
 def context(address, *protocols: str, pair: Pair | None = None, trust: Authority | None = None):
-    """How to speak to what listens there; None in the clear."""
+    """The TLS context for the listener at the address; None in the clear."""
     if address[1] not in secured:
         return None
     this = ssl.create_default_context(cafile=(trust or authority()).file)
@@ -105,7 +105,7 @@ def wrap(plain: socket.socket, address, *protocols: str, **how) -> socket.socket
 
 
 def trust(address) -> tuple[str, str | bool]:
-    """The scheme of a URL there, and whom to trust for it, as `requests` wants to know."""
+    """The scheme of a URL there, and its trusted certificates in the form that `requests` expects."""
     return ("https", authority().file) if address[1] in secured else ("http", True)
 
 

@@ -1,4 +1,4 @@
-"""Floods, and how much processor time a turn of the broker's loop takes meanwhile: while one lasts, no other client of
+"""Floods, and how much processor time a turn of the broker's loop takes meanwhile: during a turn, no other client of
 the shard is served."""
 
 import contextlib
@@ -14,9 +14,9 @@ from admin import Admin
 from common import *
 from executables import executable
 
-LIMIT = 0.020  # Seconds of processor time, of the release build.
+LIMIT = 0.020  # Seconds of processor time, for the release build.
 SIGN = b"all was dealt with"
-PRECISION = 0.001  # What the metric may tell more.
+PRECISION = 0.001  # By how much the metric may overstate.
 
 release = pytest.mark.skipif(
     Path(executable()).resolve().parent.name == "debug" or "ASAN_OPTIONS" in os.environ,
@@ -24,14 +24,14 @@ release = pytest.mark.skipif(
 
 
 class Turns:
-    """A broker, of one shard if nothing else is said, whose turns are watched. `longest` is that of all so far."""
+    """A broker, of one shard by default, whose turns are measured. `longest` is the longest so far."""
 
     def __init__(self, begin, *options: str, threads=1):
         self.threads = threads
         self.broker = begin("--threads", str(threads), "--admin", "127.0.0.1:0", *options)
         self.admin = Admin(self.broker)
         self.lines = []
-        assert self.longest < LIMIT, "before anything was asked of it"
+        assert self.longest < LIMIT, "too slow before any request"
 
     @property
     def longest(self) -> float:
@@ -45,7 +45,7 @@ class Turns:
 
     @contextlib.contextmanager
     def standing_still(self):
-        """What is sent meanwhile comes all at once."""
+        """What is sent meanwhile arrives all at once."""
         self.broker.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -63,7 +63,7 @@ class Turns:
 
 
 class Line:
-    """A connection that is written and read at once."""
+    """A connection that is written and read at the same time."""
 
     def __init__(self, address):
         self.connection = raw.Connection(address)
@@ -73,7 +73,7 @@ class Line:
         self.tail, self.is_done = b"", False
 
     def queue(self, frames: bytes):
-        """To be sent, with a KEEPALIVE behind it whose echo says that all was dealt with."""
+        """Queues frames, followed by a KEEPALIVE whose echo shows that all of them were handled."""
         self.left = memoryview(bytes(self.left) + frames + raw.keepalive(SIGN))
         self.is_done = False
 
@@ -96,14 +96,14 @@ class Line:
 
 
 def throw(lines: list[Line], also: list[Line] = (), timeout=60):
-    """Until everything was sent and dealt with. What `also` receive is read meanwhile."""
+    """Waits until everything was sent and handled. What `also` receive is read meanwhile."""
     with selectors.DefaultSelector() as selector:
         for line in [*lines, *also]:
             selector.register(line.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if line.left else 0), line)
         waiting = {id(line) for line in lines}
         while waiting:
             ready = selector.select(timeout)
-            assert ready, f"nothing moves: {len(waiting)} lines wait"
+            assert ready, f"no progress: {len(waiting)} connections are waiting"
             for key, events in ready:
                 line = key.data
                 if events & selectors.EVENT_READ:
@@ -121,7 +121,7 @@ def streams(count: int):
 
 
 def pairs(route: str, count: int, kind=raw.REQUEST_STREAM, data=b"") -> bytes:
-    """So many requests, each with its cancel behind it, on streams that are used again."""
+    """That many requests, each followed by its cancel, on streams that are reused."""
     n = raw.UNBOUNDED if kind in (raw.REQUEST_STREAM, raw.REQUEST_CHANNEL) else None
     one = raw.request(kind, 1, data, raw.route(route), n) + raw.cancel(1)
     return one * count

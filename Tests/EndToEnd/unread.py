@@ -1,5 +1,5 @@
-"""Crowds of clients that subscribe, ask for everything and do not read, over each protocol; what the broker may need
-for them, and what they are told when they read again."""
+"""Many clients that subscribe, request everything and do not read, over each protocol: the memory the broker may use
+for them, and what they receive when they read again."""
 
 import json
 import socket
@@ -20,9 +20,9 @@ from http2 import frame, framed, settings, window_update
 MIB = 1 << 20
 LIMIT = 64 * MIB
 OPTIONS = ("--memory", "64M", "--threads", "1")
-BUFFER = 16  # Messages that may wait for a subscription: what is lost is lost by its policy.
-RECEIVE = 4096  # Bytes that a client's socket has room for, or as few as the kernel makes of it.
-SIZES = {MIB - 64: 20, 64 << 10: 40, 1 << 10: 1000}  # Bytes of a message, and how many of it are published.
+BUFFER = 16  # Messages that may wait for a subscription; its policy drops the others.
+RECEIVE = 4096  # The size of a client's receive buffer in bytes, or the kernel's minimum.
+SIZES = {MIB - 64: 20, 64 << 10: 40, 1 << 10: 1000}  # Bytes of a message, and how many of that size are published.
 
 
 def varint(number: int) -> bytes:
@@ -30,7 +30,7 @@ def varint(number: int) -> bytes:
 
 
 def fields(message: bytes):
-    """Those of protobuf: (number, value)."""
+    """The fields of a protobuf message: (number, value)."""
     at = 0
 
     def number() -> int:
@@ -57,7 +57,7 @@ def fields(message: bytes):
 
 class Unread:
     """A connection with one subscription. `got` is what it has read: (number of the message, sequence, messages lost
-    just before it), the latter two None where its protocol does not tell."""
+    just before it). The last two are None if its protocol does not report them."""
 
     def __init__(self, broker, topic: str):
         self.address = self.where(broker)
@@ -80,7 +80,7 @@ class Unread:
         """Takes what was sent before the first message."""
 
     def live(self):
-        """Says that it is there, where it is asked for that and does not read it."""
+        """Sends a keepalive if its protocol requires one, because it does not read the broker's."""
 
     def last(self) -> int:
         return self.got[-1][0] if self.got else -1
@@ -99,7 +99,8 @@ class Unread:
         self.got.append((int(text.partition(b"|")[0]), sequence, lost))
 
     def check(self):
-        """Each message once and in order, and each loss told before the message behind it."""
+        """Checks that each message arrived once and in order, and that each loss was reported before the following
+        message."""
         numbers = [number for number, _, _ in self.got]
         assert numbers == sorted(set(numbers)), numbers
         before = 0
@@ -299,8 +300,8 @@ PROTOCOLS = {"rsocket": RSocket, "rsocket-meta": RSocketMeta, "grpc": GRPC, "sse
 
 
 class Bound:
-    """What the broker may need: the limit and a fourth, 16 MiB for itself and 8 for each thread beyond the first, and
-    for each connection what it took when it was idle. `check` looks at the most that it ever took."""
+    """The memory the broker may use: the limit and a quarter, 16 MiB for itself and 8 for each thread beyond the first,
+    and for each connection what it used when idle. `check` looks at the peak."""
 
     def __init__(self, broker, limit=LIMIT, threads=1):
         self.broker, self.limit, self.began, self.idle = broker, limit, broker.status("VmRSS"), 0
@@ -324,7 +325,7 @@ class Bound:
 
 
 class Lives:
-    """Keeps a crowd from being closed for its silence."""
+    """Keeps clients from being closed for their silence."""
 
     def __init__(self, crowd: list[Unread]):
         self.crowd, self.last = crowd, time.monotonic()
@@ -337,7 +338,7 @@ class Lives:
 
 
 def attack(broker, protocol: str, count: int, sizes=None, readers=8):
-    """`count` clients that do not read, messages of each size for them, and a client beside them; then `readers` of
+    """`count` clients that do not read, messages of each size for them, and another client that does; then `readers` of
     them read again."""
     topic, control, bound = "unread", broker.peer(), Bound(broker)
     well, crowd, number = Well(broker), [], 0
@@ -375,5 +376,5 @@ def read_again(control, topic: str, readers: list[Unread], number: int):
     for one in readers:
         one.read_until(number + 1)
         one.check()
-    # More was published than any socket takes.
+    # More was published than any socket accepts.
     assert all(len(one.got) < number for one in readers)

@@ -1,4 +1,4 @@
-"""HTTP as a person would send it: by curl."""
+"""HTTP as a user would send it: with curl."""
 
 import json
 import queue
@@ -26,7 +26,7 @@ class Answer:
 
     @property
     def problem(self) -> str:
-        """What kind of refusal it is."""
+        """The kind of refusal."""
         assert self.headers["content-type"] == "application/problem+json"
         assert self.json["status"] == self.status
         return self.json["type"].removeprefix("/problems/")
@@ -45,17 +45,17 @@ class Event:
 
 
 class Stream:
-    """A GET whose body is read as it comes. `status` and `headers` are there at once, or the refusal in `body`."""
+    """A GET whose body is read as it arrives. `status` and `headers` are set at once, or the refusal in `body`."""
 
     def __init__(self, curl: list[str], url: str, *options: str):
-        # Or curl would keep the head back until there is some of the body.
+        # Otherwise curl would keep the head back until part of the body has arrived.
         self.process = subprocess.Popen(
             ["stdbuf", "-o0", *curl, "-N", "-i", *options, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         lines = []
         while (line := self._line()) != b"\r\n":
-            assert line, f"no answer: {self.process.stderr.read()}"
+            assert line, f"no response: {self.process.stderr.read()}"
             lines.append(line[:-2])
         self.status, self.headers = head(b"\r\n".join(lines))
         self.comments = 0
@@ -74,7 +74,7 @@ class Stream:
         return json.loads(line) if line else None
 
     def event(self, timeout=DEADLINE) -> Event | None:
-        """The next event that is dispatched, read as WHATWG's HTML says; None at the end."""
+        """The next event that is dispatched, parsed as WHATWG's HTML specifies; None at the end."""
         kind, data, id = "message", [], None
         while line := self._line(timeout):
             field, _, value = line.decode().removesuffix("\n").partition(":")
@@ -102,7 +102,7 @@ class Stream:
         self.process.send_signal(signal.SIGCONT)
 
     def ended(self) -> int:
-        """Waits for the end; curl's exit code."""
+        """Waits for the end and returns curl's exit code."""
         return self.process.wait(DEADLINE)
 
     def close(self):
@@ -111,7 +111,7 @@ class Stream:
 
 
 class Web:
-    """A broker's HTTP of a version: 1.1 or 2."""
+    """A broker's HTTP in one version: 1.1 or 2."""
 
     def __init__(self, broker, version="2"):
         self.base, how = tls.curl(broker.http, VERSIONS[version])
@@ -134,7 +134,7 @@ class Web:
                 return Answer(status, headers, rest)
 
     def publish(self, name: str, *bodies: bytes) -> list[int]:
-        """The sequences that they got."""
+        """Publishes and returns the sequences."""
         answers = [self.send(self.topic(name), body=body) for body in bodies]
         assert [answer.status for answer in answers] == [200] * len(bodies), answers
         return [answer.json["sequence"] for answer in answers]
@@ -144,7 +144,7 @@ class Web:
         return self._streams[-1]
 
     def events(self, name: str, query: str = "", *options: str) -> Stream:
-        """An event stream, behind its first event."""
+        """An event stream after its first event."""
         stream = self.open(name, query, *options)
         assert stream.status == 200
         first = stream.event()

@@ -1,4 +1,4 @@
-// Who is let in, how failures are slowed down with a clock of the test's, and what settings are refused.
+// Authentication, throttling of failures with a simulated clock, and refused settings.
 
 import Core
 import Testing
@@ -23,7 +23,7 @@ import Testing
         .password(user: user, Array(password.utf8))
     }
 
-    /// Who was let in, or why nobody was.
+    /// The user who logged in, or the reason for the refusal.
     static func told(_ outcome: LoginOutcome) -> String {
         switch outcome {
         case .accepted(let principal): principal.user ?? "anonymous"
@@ -73,14 +73,14 @@ import Testing
             let outcome = authenticator.authenticate(
                 .token(JWTTests.token(claims)), from: "a", now: AuthenticatorTests.at(0))
             guard case .accepted(let principal) = outcome else {
-                Issue.record("not let in")
+                Issue.record("refused")
                 continue
             }
             #expect(principal.permissions.allow(.publish, "orders.eu") == publishes && principal.expires == expires)
         }
     }
 
-    /// Attempts of one authenticator, by a clock of the test's.
+    /// Login attempts with one authenticator and a simulated clock.
     private struct Attempts: ~Copyable {
         var authenticator: Authenticator
 
@@ -103,7 +103,7 @@ import Testing
         #expect(attempt.authenticator.newlySlowed == Slowed(address: "a", user: "alice"))
         #expect(attempt(bad, "a", 0.4) == "slowed 1")
         #expect(attempt.authenticator.newlySlowed == nil)
-        // Who guesses right meanwhile is not told so.
+        // A correct guess meanwhile gets the same answer.
         let good = AuthenticatorTests.password("alice", "secret")
         #expect(attempt(good, "a", 0.4) == "slowed 1")
         #expect(attempt(good, "b", 0.4) == "alice")
@@ -111,7 +111,7 @@ import Testing
         #expect(attempt(bad, "a", 1.4) == "slowed 1")
         #expect(attempt(bad, "a", 1.5) == "wrong")
         #expect(attempt(bad, "a", 1.6) == "slowed 2")
-        // Others at that address are not slowed by one who goes on with what is wrong.
+        // Others at that address are not slowed when one user repeats a wrong password.
         #expect(attempt(AuthenticatorTests.password("carol", "x"), "a", 1.6) == "wrong")
         #expect(attempt(.token(Array("token".utf8)), "a", 1.6) == "bob")
     }
@@ -126,7 +126,7 @@ import Testing
     @Test func anAccountOfOnesOwnIsOfNoUseForGuessing() throws {
         var attempt = try Attempts()
         let own = Credential.token(Array("token".utf8))
-        // One user's password: between guesses come logins that succeed.
+        // One user's password: successful logins between guesses.
         for _ in 0...LoginThrottle.free {
             #expect(attempt(AuthenticatorTests.password("alice", "guess"), "a", 0) == "wrong")
             #expect(attempt(own, "a", 0) == "bob")
@@ -140,7 +140,7 @@ import Testing
         #expect(attempt.authenticator.newlySlowed?.address == "b")
         #expect(attempt(AuthenticatorTests.password("another", "guess"), "b", 0.1) == "slowed 1")
         #expect(attempt(own, "b", 0.1) == "slowed 1")
-        // And every token is another guess.
+        // And every token is a new guess.
         for number in 0...LoginThrottle.freeOfAddress { #expect(attempt(.token([UInt8(number)]), "c", 0) == "wrong") }
         #expect(attempt(.token([200]), "c", 0.1) == "slowed 1")
     }
@@ -151,7 +151,7 @@ import Testing
         for round in 0..<10 {
             let now = Double(400 * round)
             for _ in 0..<4 { #expect(attempt(bad, "a", now) == "wrong") }
-            // Five minutes later, when what was right is not remembered any more.
+            // Five minutes later, when the cache of valid credentials has expired.
             #expect(attempt(good, "a", now + 301) == "alice")
         }
     }
@@ -163,7 +163,7 @@ import Testing
         var cases: [(Credential, String)] = [
             (.token(JWTTests.token(late)), "expired"),
             (.token(JWTTests.token(#"{"sub":"carol","exp":2000,"nbf":1500}"#)), "not yet"),
-            // The same, with anything else wrong as well.
+            // The same, with something else wrong as well.
             (.token(forged), "wrong"),
             (.token(JWTTests.token(#"{"sub":"carol","exp":999,"aud":"others"}"#)), "wrong"),
             (.token(JWTTests.token(#"{"sub":"","exp":999}"#)), "wrong"),
@@ -192,7 +192,7 @@ import Testing
         }
         #expect(attempt(good, 0.1) == "alice")
         #expect(attempt(AuthenticatorTests.password("alice", "guess"), 0.1) == "slowed 1")
-        // What is known of addresses outlives a reload, what is known of passwords does not.
+        // What is known about addresses survives a reload, cached passwords do not.
         authenticator.adopt(try AccessRules(try AuthenticatorTests.settings(Array("other".utf8))))
         #expect(attempt(good, 0.1) == "slowed 1")
         #expect(attempt(good, 1) == "wrong")
@@ -208,7 +208,7 @@ import Testing
             delays.append(throttle.delay("a", "u", now: 0) / 500_000_000)
         }
         #expect(delays == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64, 64, 64])
-        // What is one user's burdens neither others at that address nor the user elsewhere.
+        // A user's failures at one address affect neither others there nor the user elsewhere.
         #expect(throttle.delay("a", "v", now: 0) == 0 && throttle.delay("b", "u", now: 0) == 0)
         #expect(throttle.delay("a", "u", now: LoginThrottle.memory) == 0 && throttle.count == 0)
     }
@@ -219,7 +219,7 @@ import Testing
         for number in 0..<22 { slowed.append(throttle.failed("a", "u\(number)", now: 0)) }
         #expect(slowed.firstIndex(of: true) == 20 && slowed.count { $0 } == 1)
         #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000 && throttle.delay("b", "new", now: 0) == 0)
-        // A success takes back what was its own user's, and no more.
+        // A success clears only its own user's failures.
         for _ in 0..<9 { throttle.succeeded("a", "new") }
         #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000)
         throttle.succeeded("a", "u7")
@@ -247,7 +247,7 @@ import Testing
             for _ in 0..<7 { _ = throttle.failed("a\(index)", "u", now: UInt64(index)) }
             #expect(throttle.count <= 16)
         }
-        // The latest are remembered.
+        // The most recent are kept.
         #expect(throttle.delay("a999", "u", now: 999) > 0 && throttle.delay("a0", "u", now: 999) == 0)
     }
 }
@@ -264,7 +264,7 @@ import Testing
 
     @Test func theyAreBounded() {
         var recent = RecentLogins(secret: [1])
-        // Too many have the older ones forgotten, and not those that came a moment ago.
+        // If there are too many, older ones are dropped and recent ones are kept.
         for index in 0..<RecentLogins.capacity + 1 { recent.insert("v\(index)", [1], "hash", now: 0) }
         let left = (0...RecentLogins.capacity).filter { recent.contains("v\($0)", [1], "hash", now: 1) }
         #expect(left.count >= RecentLogins.capacity / 2 && left.last == RecentLogins.capacity)
@@ -279,7 +279,7 @@ import Testing
         #expect(made.hasPrefix("$y$") && PasswordHash.matches(Array("secret".utf8), made))
         #expect(!PasswordHash.matches(Array("secreT".utf8), made))
         #expect(PasswordHash.fault(of: made) == nil && made != PasswordHash.make(of: Array("secret".utf8)))
-        // Of the crypt(3) test vectors: "Hello world!" by sha512, "U*U" by bcrypt.
+        // From the crypt(3) test vectors: "Hello world!" by sha512, "U*U" by bcrypt.
         let sha512 =
             "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1"
         let bcrypt = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"

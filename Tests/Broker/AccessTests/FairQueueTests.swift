@@ -1,4 +1,4 @@
-// A queue that is shared by turns: against what holds for any such queue, whoever puts in how much.
+// A fair queue, checked against the invariants of any such queue, whatever is added.
 
 import Testing
 
@@ -11,13 +11,13 @@ import Testing
         let size: Int
     }
 
-    /// The plainest model: all jobs in order of arrival, and when each user had its last turn.
+    /// The simplest model: all jobs in order of arrival, and when each user was last served.
     @Test(arguments: 0..<40)
     func equalsAList(_ seed: UInt64) {
         var random = Drawn(seed: seed)
         var queue = FairQueue<Job>(limit: 20, byteLimit: 2000, perUser: 6)
         var model: [Job] = []
-        /// When a user got in line, or had its last turn since.
+        /// When a user joined the queue, or was last served since.
         var since: [String: Int] = [:]
         for step in 0..<2000 {
             if random.below(3) > 0 {
@@ -28,7 +28,7 @@ import Testing
                 let displaced = queue.append(job, of: user, size: job.size)
                 if own == 6 { #expect(displaced == [job]) } else if !wasFull { #expect(displaced.isEmpty) }
                 for one in displaced where one != job {
-                    #expect(one.user != user && model.last { $0.user == one.user } == one, "its newest goes")
+                    #expect(one.user != user && model.last { $0.user == one.user } == one, "its newest job is dropped")
                     model.remove(at: model.firstIndex(of: one)!)
                     if !model.contains(where: { $0.user == one.user }) { since[one.user] = nil }
                 }
@@ -42,7 +42,7 @@ import Testing
                     #expect(job == nil)
                     continue
                 }
-                #expect(job == model.first { $0.user == due }, "whoever has waited longest for its turn")
+                #expect(job == model.first { $0.user == due }, "the user who has waited longest is served")
                 model.removeAll { $0 == job }
                 since[due] = model.contains { $0.user == due } ? step : nil
             }

@@ -1,4 +1,4 @@
-// Tokens that are good, and every way in which one can be bad.
+// Valid tokens, and every way in which one can be invalid.
 
 import Core
 import Testing
@@ -66,14 +66,14 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #expect(claims.user == "alice" && claims.expires == wall(4_102_444_800))
         #expect(claims.permissions?.allow(.publish, "orders.eu") == true)
         #expect(claims.permissions?.allow(.subscribe, "orders.eu") == false)
-        // Any bit of it: the middle of each part, and the signature's last byte but the bits that mean nothing.
+        // Any bit of it: the middle of each part, and the signature's last byte except unused bits.
         let dots = token.indices.filter { token[$0] == UInt8(ascii: ".") }
         for place in [dots[0] / 2, (dots[0] + dots[1]) / 2, (dots[1] + token.count) / 2, token.count - 3] {
             var bad = token
             bad[place] = bad[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
             #expect(JWTTests.outcome(verifier, bad) == "wrong", "\(place)")
         }
-        // With the keys of others.
+        // With other keys.
         for other in JWTAlgorithm.allCases where other != algorithm {
             #expect(JWTTests.outcome(try JWTTests.verifier(other), token) == "wrong")
         }
@@ -110,7 +110,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #expect(JWTTests.outcome(verifier, bare) == "wrong")
     }
 
-    /// A part of a signature is none, nor is one with something behind it.
+    /// A part of a signature is invalid, and so is one with trailing data.
     @Test func signaturesAreComparedWhole() throws {
         let verifier = try JWTTests.verifier(.hs256)
         let signed = base64url(#"{"alg":"HS256"}"#.utf8) + "." + base64url(JWTTests.good.utf8)
@@ -129,7 +129,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
             keys: [try JWTTests.key(.hs256, id: "a"), second], audience: nil, issuer: nil)
         for (header, secret, expected) in [
             (#"{"alg":"HS256","kid":"a"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256","kid":"b"}"#, other, "alice"),
-            // What names one key is not signed with another, though that is known.
+            // A token that names one key and is signed with another is refused, although that is known.
             (#"{"alg":"HS256","kid":"b"}"#, JWTTests.secret, "wrong"), (#"{"alg":"HS256","kid":"a"}"#, other, "wrong"),
             (#"{"alg":"HS256","kid":"c"}"#, JWTTests.secret, "wrong"),
             (#"{"alg":"HS256"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256"}"#, other, "alice"),
@@ -147,7 +147,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
             (#""exp":-1"#, 1, "expired(user: \"alice\")"), (#""exp":1e300"#, 1999, "alice"),
             (#""exp":"2000""#, 1, "wrong"),
             (#""iat":1"#, 1, "wrong"), (#""exp":2000,"nbf":1000"#, 1000, "alice"),
-            // As far as clocks may differ.
+            // Within the tolerance for clock differences.
             (#""exp":2000,"nbf":1000"#, 995, "alice"), (#""exp":2000,"nbf":1000"#, 994, "notYetValid"),
             (#""exp":2000,"nbf":"x""#, 1000, "wrong"), (#""exp":2000,"nbf":1e300"#, 1000, "notYetValid"),
         ] as [(String, Int64, String)] {
@@ -194,7 +194,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         }
         let long = JWTTests.token(#"{"sub":"alice","exp":2000,"x":""# + String(repeating: "x", count: 1 << 20) + "\"}")
         #expect(JWTTests.outcome(verifier, long) == "wrong")
-        // As deep as JSON goes.
+        // The maximum depth of JSON.
         let deep = JWTTests.token(String(repeating: "[", count: 5000) + String(repeating: "]", count: 1000))
         #expect(JWTTests.outcome(verifier, deep) == "wrong")
     }
@@ -218,7 +218,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         ] {
             let settings = JWTKeySettings(id: "a", algorithm: algorithm, material: Array(text.utf8))
             let error = #expect(throws: AccessError.self) { try JWTKey(settings, place: "key") }
-            // Nothing of the material is told.
+            // The key material is not revealed.
             #expect(text.isEmpty || error?.description.contains(text) == false)
         }
     }

@@ -1,10 +1,10 @@
-// Keys and tokens for the tests of JWTs, made by PyJWT. The private keys were thrown away. Each token says
-// {"sub": "alice", "exp": 4102444800, "forebay": {"publish": ["orders.>"]}}.
+// Keys and tokens for the JWT tests, made by PyJWT. The private keys were discarded. Each token says {"sub": "alice",
+// "exp": 4102444800, "forebay": {"publish": ["orders.>"]}}.
 
 @testable import Access
 
 enum Tokens {
-    /// Public keys by algorithm, and two that are of no use.
+    /// Public keys by algorithm, and two that are unusable.
     static let keys: [String: String] = [
         "RS256": """
         -----BEGIN PUBLIC KEY-----

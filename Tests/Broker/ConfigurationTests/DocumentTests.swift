@@ -1,4 +1,4 @@
-// What a configuration file's text comes to, and where and how the rest is refused.
+// How a configuration file's text is parsed, and where and how errors are reported.
 
 import Testing
 
@@ -101,7 +101,7 @@ import Testing
         #expect(throws: Fault.self) { try parse(many + "- 1\n") }
     }
 
-    /// Whatever comes, there is a node or a fault with a place in the file. Pieces of YAML put together at random get
+    /// Any input gives a node, or a fault with a position in the file. Random combinations of YAML fragments get
     /// further than random bytes would.
     @Test func anythingIsReadOrRefused() {
         var state: UInt64 = 0x9E37_79B9_7F4A_7C15

@@ -1,4 +1,4 @@
-// What texts come to, and how values are written again.
+// How texts are parsed into values, and how values are printed.
 
 import Testing
 
@@ -47,7 +47,7 @@ import Testing
         #expect(throws: ValueFault("is not a number from 1 to 256")) { try Value.number(text, in: 1...256) }
     }
 
-    /// What is offered instead would be taken.
+    /// The suggested value would be accepted.
     @Test func examplesAreInRange() {
         let second: UInt64 = 1_000_000_000
         for (range, examples) in [

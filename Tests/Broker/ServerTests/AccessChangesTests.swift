@@ -1,4 +1,4 @@
-// What the log tells of users and permissions that a reload changed: a line for each, and nothing secret.
+// What the log reports of users and permissions that a reload changed: one line for each, without secrets.
 
 import Access
 import Core
@@ -67,7 +67,7 @@ import Testing
             told(settings([user("a")]), settings([user("a")], anonymous: some)) == [
                 "\(message) subscribe-added=public.>"
             ])
-        // Without users everybody may do everything.
+        // Without users everybody has all permissions.
         #expect(
             told(settings([user("a")]), settings([])).last
                 == "\(message) publish-added=everything subscribe-added=everything control-added=everything "

@@ -1,5 +1,5 @@
-// Users, anonymous and jwt as the configuration file has them: what is read, what is refused, and that no secret is
-// told of either.
+// users, anonymous and jwt in the configuration file: what is read, what is refused, and that no secret is revealed in
+// either case.
 
 import Access
 import Configuration
@@ -56,7 +56,7 @@ import Testing
         #expect(access.jwt.first?.keys.first?.algorithm == .edDSA && access.jwt.first?.audience == "us")
         let printed = loaded.printed()
         #expect(!printed.contains("$y$") && !printed.contains("sha256") && printed.contains("public.*"))
-        // What is printed is a file itself.
+        // The output is itself a valid file.
         #expect(try load(printed).options.access.users.map(\.name) == ["alice", "bob"])
     }
 
@@ -75,7 +75,7 @@ import Testing
         #expect(fault.contains(words) && !fault.contains("secret"), "\(fault)")
     }
 
-    /// Of what is found once all is read, with the line.
+    /// A fault found once everything has been read, with its line.
     private func lateFault(_ text: String) throws -> String {
         let loaded = try load(text)
         let machine = MachineLimits(openFiles: 1_000_000, cpus: 2, memory: 1 << 30)
@@ -120,7 +120,7 @@ import Testing
                 "/etc/b.yaml:3: jwt.keys.file: /dev/null is empty"))
     }
 
-    /// Each with all that a user can have, and a few patterns.
+    /// Each with everything that a user can have, and a few patterns.
     private func file(users count: Int) -> String {
         var text = "users:\n"
         for number in 0..<count {

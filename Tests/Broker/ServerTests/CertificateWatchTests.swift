@@ -1,4 +1,4 @@
-// What is said of a certificate, and when.
+// Warnings about a certificate, and when they are issued.
 
 import TLS
 import Testing
@@ -8,7 +8,7 @@ import Testing
 @Suite struct CertificateWatchTests {
     private let validity = TLSValidity(subject: "CN=b", begins: 100 * 86_400, ends: 200 * 86_400)
 
-    /// Days since 1970 and seconds beside them, and what is said then.
+    /// Days since 1970 plus seconds, and the message at that time.
     private static let moments: [(days: Int64, seconds: Int64, words: String?)] = [
         (100, -1, "it is not valid yet: clients that verify it will refuse it"), (100, 0, nil), (186, -1, nil),
         (186, 0, "it expires in 14 days"), (198, 0, "it expires in 2 days"), (199, 0, "it expires in 1 day"),

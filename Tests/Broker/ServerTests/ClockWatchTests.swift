@@ -1,4 +1,4 @@
-// Whether the machine's clock was set is told once, and by how much; time that passes is no jump.
+// A change of the machine's clock is reported once, with its size; elapsed time is not a change.
 
 import Core
 import Testing
@@ -14,7 +14,7 @@ import Testing
             watch.look(Instant(monotonic: UInt64(monotonic * 1e9), wall: Int64(wall * 1e9)))
         }
         #expect(watch.timeout(now: 0) == second)
-        #expect(look(0.5, wall: 4000) == nil, "it is not time")
+        #expect(look(0.5, wall: 4000) == nil, "it is not due yet")
         #expect(look(1, wall: 3601).map { $0 / 1_000_000_000 } == 3599)
         #expect(look(2, wall: 3602) == nil)
         #expect(look(60, wall: 3660.9) == nil)

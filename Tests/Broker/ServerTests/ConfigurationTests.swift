@@ -1,5 +1,5 @@
-// Settings from the file, the environment and the command line: what each is read as, which source wins, and how the
-// wrong ones are told.
+// Settings from the file, the environment and the command line: how each is read, which source wins, and how errors are
+// reported.
 
 import Configuration
 import Core
@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// A setting with a value that is not its default, how a file would write that, and a value that is refused.
+/// A setting with a value that is not its default, its form in a file, and a value that is refused.
 struct Sample: Sendable, CustomTestStringConvertible {
     var name: String
     var value: String
@@ -118,7 +118,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
 
     @Test func everySettingHasASample() {
         let sampled = Set(Sample.all.map(\.name))
-        // Records, and those of TLS, which go together, have tests of their own.
+        // Records, and the TLS settings, which depend on each other, have separate tests.
         for setting in Setting.all where !setting.isRecords && setting.group != .tls {
             #expect(sampled.contains(setting.name), "\(setting.name)")
         }
@@ -157,7 +157,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
         #expect(variable.count == 1 && variable[0].hasPrefix("\(setting.variable)=\(sample.wrong) \(sample.why)"))
     }
 
-    /// What --print-config prints says the same as what was read, wherever that came from.
+    /// The output of --print-config means the same as what was read, wherever that came from.
     @Test func whatIsPrintedCanBeReadAgain() throws {
         let topics = "topics:\n- match: \">\"\n  retain: 7\n- {match: a.*, retain-bytes: 8K, retain-age: off}\n"
         let file = Sample.all.map { inFile($0, $0.value) }.joined(separator: "\n") + "\n" + topics

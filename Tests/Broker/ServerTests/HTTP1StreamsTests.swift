@@ -1,4 +1,4 @@
-// Streams over HTTP/1.1 in a loop with the broker's own engine: who has their sockets, and what becomes of the
+// Streams over HTTP/1.1 in a loop with the broker's own engine: who owns their sockets, and what becomes of the
 // library's connections.
 
 import EventLoop
@@ -8,13 +8,13 @@ import Testing
 @testable import Core
 @testable import Server
 
-/// A loop that the test turns.
+/// A loop that the test drives.
 private final class TurnedLoop {
     let context: LoopContext
     let loop: ShardLoop<Shard>
     private let listener: Int32
     private let port: UInt16
-    /// They would hang up when their test needs them no more.
+    /// Kept, because they would close when their test no longer holds them.
     private var clients: [TestClient] = []
 
     init() throws {
@@ -44,11 +44,11 @@ private final class TurnedLoop {
         return client
     }
 
-    /// Turns until `condition` holds. A turn takes a tick at most.
+    /// Runs turns until `condition` holds. A turn takes at most a tick.
     func turn(until condition: () -> Bool) throws {
         let deadline = Clock.monotonic() + patience
         while !condition() {
-            try #require(Clock.monotonic() < deadline, "it never came to hold")
+            try #require(Clock.monotonic() < deadline, "it never became true")
             try loop.step()
         }
     }
@@ -63,8 +63,8 @@ struct HTTP1StreamsTests {
     private static let host = "HTTP/1.1\r\nHost: localhost\r\n"
     private static let stream = "GET /v1/topics/t/messages \(host)\r\n"
 
-    /// The library goes over all its connections that wait whenever one of them goes on: none of those that may wait
-    /// for ever is to be among them.
+    /// The library visits all its waiting connections whenever one of them makes progress: none that may wait forever
+    /// must be among them.
     @Test func streamsAreNotTheLibrarys() throws {
         let turned = try TurnedLoop()
         let readers = try (0..<50).map { _ in try turned.connect() }
@@ -91,7 +91,7 @@ struct HTTP1StreamsTests {
         #expect(turned.context.connections.value == 0)
     }
 
-    /// The library is in the middle of a request when its answer begins.
+    /// The library is still reading a request when its response begins.
     @Test(arguments: [
         "Content-Length: 3\r\n\r\n", "Content-Length: 3\r\n\r\nab", "Transfer-Encoding: chunked\r\n\r\n3\r\na",
         "Content-Length: 3\r\nExpect: 100-continue\r\n\r\n", "\r\nGET / HTTP/1.1\r\nHo",
@@ -109,7 +109,7 @@ struct HTTP1StreamsTests {
         try turned.stop()
     }
 
-    /// Much of what the library does goes over all connections of an instance.
+    /// Many of the library's operations visit all connections of an instance.
     @Test func anInstanceOfTheLibraryHasFewConnections() throws {
         let turned = try TurnedLoop()
         let most = HTTP1Drivers<Shard>.most
@@ -119,7 +119,7 @@ struct HTTP1StreamsTests {
         #expect(turned.loop.http1.drivers.map(\.count) == [most, 10])
         for client in clients.prefix(5) { client.disconnect() }
         try turned.turn { turned.loop.http1.count == most + 5 }
-        // The first has room again, and the second is used until it has none.
+        // The first has room again, and the second is used until it is full.
         let more = try turned.connect()
         try more.send("GET /nothing \(HTTP1StreamsTests.host)\r\n")
         try turned.turn { turned.loop.http1.count == most + 6 }

@@ -1,4 +1,4 @@
-// The table of limits in Docs/configuration.md says what the code says.
+// The table of limits in Docs/configuration.md matches the code.
 
 import Configuration
 import Foundation

@@ -1,4 +1,4 @@
-// The broker's listeners: which are there, what is told of them, and which of them a connection came from.
+// The broker's listeners: which exist, what is reported about them, and through which of them a connection came.
 
 import Core
 import EventLoop
@@ -10,7 +10,8 @@ import Testing
 struct ListenerTests {
     private static let somewhere = Endpoint(host: "127.0.0.1", port: 0)
 
-    /// A place where nobody listens: an address for each caller, as other tests take ports of 127.0.0.1 meanwhile.
+    /// An endpoint where nobody listens: an address for each caller, because other tests use ports of 127.0.0.1
+    /// meanwhile.
     private func free(_ host: String) throws -> Endpoint {
         let listener = try Socket.listen(on: Endpoint(host: host, port: 0).resolve()[0])
         defer { close(listener) }
@@ -37,7 +38,7 @@ struct ListenerTests {
         server.stop()
         #expect(server.wait())
         for address in WireProtocol.all.flatMap(server.addresses) {
-            #expect(throws: SystemError.self, "nobody listens any more") { try TestClient(port: address.port) }
+            #expect(throws: SystemError.self, "the listener is closed") { try TestClient(port: address.port) }
         }
         log.close()
         pipe.closeInput()
@@ -50,7 +51,7 @@ struct ListenerTests {
         }
     }
 
-    /// What a broker says that cannot have the listeners of `options`.
+    /// The error of a broker that cannot have the listeners of `options`.
     private func refusal(of options: Options) throws -> String {
         let log = try silentLog()
         defer { log.close() }
@@ -111,7 +112,7 @@ struct ListenerTests {
                 + "different ports")
     }
 
-    /// One port at two addresses is not at odds with itself: another process has it at one of them.
+    /// One port at two addresses does not conflict with itself: another process uses it at one of them.
     @Test func onePortAtTwoAddressesIsNoRival() throws {
         let log = try silentLog()
         let server = try start([.rsocket], log)
@@ -144,7 +145,7 @@ struct ListenerTests {
         return loaded
     }
 
-    /// A value from the file is told as the file has it, and so is what to write instead.
+    /// A value from the file is quoted as in the file, and so is the suggested change.
     @Test func whatIsWrongWithAnAddressOfTheFileNamesItsLine() {
         var loaded = Loaded()
         loaded.options.listen = Endpoint(host: "a", port: 70)
@@ -159,7 +160,7 @@ struct ListenerTests {
         #expect(Broker.isUsage(error, loaded.options))
         loaded.origins["listen"] = .variable("FOREBAY_LISTEN")
         #expect(Broker.explain(error, loaded).hasSuffix("or set FOREBAY_ALLOW_ANONYMOUS=true"))
-        // Another listener's, that nobody set, is told as the file would have it.
+        // Another listener's default is quoted as in the file.
         loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
         error = StartError(isAdmin: true, cause: SystemError("cannot listen", code: EADDRINUSE))
         #expect(
@@ -187,7 +188,7 @@ struct ListenerTests {
     @Test func aNameThatDoesNotResolveIsToldWithItsOption() throws {
         var options = Options()
         options.listen = ListenerTests.somewhere
-        // No name: longer than any may be, so that no name server is asked.
+        // Longer than any name may be, so that no name server is asked.
         let host = String(repeating: "x", count: 300)
         options.http = Endpoint(host: host, port: 1)
         #expect(try refusal(of: options).hasPrefix("--http \(host):1: cannot resolve \(host): "))

@@ -1,4 +1,4 @@
-// Log lines in both formats: a table of values and what is written for them.
+// Log lines in both formats: a table of values and their output.
 
 import Core
 import Testing

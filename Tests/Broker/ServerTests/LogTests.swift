@@ -35,7 +35,7 @@ struct LogTests {
         frequent.tell(now: 9 * second, log: log)
         frequent.tell(now: 11 * second - 1, log: log)
         frequent.tell(now: 11 * second, log: log)
-        // Those that were told are not told again.
+        // Those already reported are not reported again.
         frequent.tell(now: 20 * second, log: log)
         refuse(7, 30 * second)
         log.close()
@@ -60,7 +60,7 @@ struct LogTests {
                 frequent.write(.loginRefused("it", claim, over: "http", "10.0.0.\(number):99"), now: now, log: log)
             }
         }
-        /// The line of those that came since the last one.
+        /// The line for the records since the last one.
         func wait() {
             now += 1_000_000_000
             frequent.tell(now: now, log: log)
@@ -89,7 +89,7 @@ struct LogTests {
             ])
     }
 
-    /// Without a user, the topic that is named most is told, and messages are those of all topics.
+    /// Without a user, the most frequent topic is named, and the messages of all topics are counted.
     @Test func messagesOfFrequentRecordsAreSummed() throws {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)
@@ -136,7 +136,7 @@ struct LogTests {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)
         let filler = String(repeating: "x", count: 1000)
-        // Many times what the pipe (64 KiB) and the buffer hold; it would never end if a write could block.
+        // Many times what the pipe (64 KiB) and the buffer hold; a blocking write would make the test hang.
         let written = 2000
         for number in 0..<written { log.write(.info, "line", [("n", String(number)), ("filler", filler)]) }
         let reader = try pipe.readInBackground()
@@ -186,7 +186,7 @@ struct LogTests {
     }
 }
 
-/// A pipe whose reading end can be drained by a thread.
+/// A pipe whose read end can be drained by a thread.
 final class Pipe {
     private let output: Int32
     private(set) var input: Int32
@@ -229,7 +229,7 @@ final class Pipe {
             thread = try NamedThread.start("reader") { [box] in box.text = Pipe.drain(fd) }
         }
 
-        /// What was read up to the end.
+        /// Everything read up to the end.
         func wait() -> String {
             thread.join()
             return box.text

@@ -1,4 +1,4 @@
-// The threads that look at credentials: answers find their shard, a full queue refuses, and an end is not waited for.
+// The threads that check credentials: results reach their shard, a full queue refuses, and shutdown does not wait.
 
 import Access
 import Core
@@ -22,13 +22,13 @@ import Testing
             credential: .password(user: "alice", Array(password.utf8)), address: address)
     }
 
-    /// The next answer in an inbox: its ticket's number, and who was let in.
+    /// The next result in an inbox: its ticket's number, and the user.
     private static func answer(_ inbox: Inbox<InboxItem>) throws -> (number: UInt64, user: String?) {
         var poller = try Poller()
         try poller.add(inbox.descriptor, token: 0, interest: .read)
         var found: (UInt64, String?)?
         while found == nil {
-            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no answer came")
+            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no result arrived")
             inbox.clearWake()
             inbox.drain { item in
                 guard case .authenticated(let ticket, let outcome) = item else { return }
@@ -52,7 +52,7 @@ import Testing
             let answer = try LoginServiceTests.answer(inboxes[shard])
             #expect(answer.number == number && answer.user == user)
         }
-        // Others' rules hold from the reload on.
+        // Other rules apply from the reload on.
         service.reload(.open)
         #expect(service.submit(LoginServiceTests.request(7, "secret", from: "a"), from: 0, now: now))
         #expect(try LoginServiceTests.answer(inboxes[0]).user == nil)
@@ -74,7 +74,7 @@ import Testing
         var refused = 0
         let most = 4096 - LoginService.workers * LoginLimits.queue - 500
         while refused < most {
-            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no answer came")
+            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no result arrived")
             inbox.clearWake()
             inbox.drain { item in
                 if case .authenticated(_, .busy) = item { refused += 1 }
@@ -99,7 +99,7 @@ import Testing
         service.stop()
     }
 
-    /// Passwords that were right a while ago, and tokens, are not kept waiting by others that take a hash each.
+    /// Recently accepted passwords, and tokens, do not wait for others that need a hash each.
     @Test func whoIsKnownPassesThoseWhoWait() throws {
         let inboxes = [try Inbox<InboxItem>(), try Inbox<InboxItem>()]
         let service = try LoginService(try LoginServiceTests.rules(), inboxes: inboxes, log: try silentLog())
@@ -117,10 +117,10 @@ import Testing
             if service.submit(request, from: 0, now: Clock.monotonic()) { waiting += 1 }
         }
         #expect(try logIn(2, from: "a") == "alice")
-        #expect(try logIn(3, from: "b") == "alice", "from another address, which may be another thread's")
+        #expect(try logIn(3, from: "b") == "alice", "from another address, possibly on another thread")
         var answered = 0
         inboxes[0].drain { _ in answered += 1 }
-        #expect(waiting == 400 && answered < 200, "they still wait")
+        #expect(waiting == 400 && answered < 200, "they are still waiting")
         service.stop()
     }
 

@@ -1,4 +1,4 @@
-// When memory that nobody uses is given back to the machine.
+// When unused memory is returned to the system.
 
 import EventLoop
 import Glibc
@@ -9,7 +9,7 @@ import Testing
 @Suite struct MemoryReturnTests {
     private static let mib = 1 << 20
 
-    /// A process that holds so much, `free` of which can be given back.
+    /// A process that holds that much memory, `free` of which can be returned.
     private final class Process {
         var resident: Int
         var free: Int
@@ -24,7 +24,7 @@ import Testing
 
     @Test func whatIsMostOfTheProcessGoesBack() {
         let second = MemoryReturn.interval
-        // In MiB: resident, free, taken by messages, and what goes back.
+        // In MiB: resident, free, used by messages, and the amount returned.
         let cases: [(resident: Int, free: Int, used: Int, returned: Int?)] = [
             (236, 216, 0, 216), (64, 50, 0, 50), (63, 50, 0, nil), (400, 180, 200, 180), (400, 180, 201, nil),
             (63, 0, 100, nil), (2000, 900, 1100, nil),
@@ -47,12 +47,12 @@ import Testing
         now += MemoryReturn.longestPause
         process.free = 100 * MemoryReturnTests.mib
         #expect(process.look(&this, now: now) == 100 && this.timeout(now: now) == MemoryReturn.interval)
-        // A growth that is none of the memory's owner's.
+        // Growth that is not caused by the memory's owner.
         process.resident += 1
         #expect(process.look(&this, now: now + MemoryReturn.interval) == 0)
     }
 
-    /// The C library's own: most of what was freed lies below something that is in use.
+    /// The C library's own case: most of what was freed lies below an allocation in use.
     @Test func freeAllocationsGoBack() {
         let (count, size) = (4000, 64 << 10)
         let pieces = (0..<count).map { _ in

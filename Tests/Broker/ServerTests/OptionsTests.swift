@@ -1,4 +1,4 @@
-// forebayd's command line: what is read, and how the rest is refused.
+// forebayd's command line: what is read, and how errors are reported.
 
 import Core
 import EventLoop
@@ -6,7 +6,7 @@ import Testing
 
 @testable import Server
 
-/// Serialized, because getopt keeps its place in global variables.
+/// Serialized, because getopt keeps its state in global variables.
 @Suite(.serialized) struct OptionsTests {
     private func invocation(_ line: String) throws(UsageError) -> Invocation {
         try Invocation.parse(["forebayd"] + line.split(separator: " ").map(String.init))

@@ -1,4 +1,4 @@
-// What refused connections are answered, by listener and first bytes; and that they take a bounded number of sockets.
+// The responses to refused connections, by listener and first bytes; and that they use a bounded number of sockets.
 
 import Core
 import EventLoop
@@ -11,7 +11,7 @@ import Testing
     private let limits = Limits()
     private let cause = ConnectionRefusal.connectionsPerAddress(limit: 3)
 
-    /// One end of a connection to be refused, and the other one as the client has it.
+    /// The server's end of a connection to be refused, and the client's.
     private func connection(_ wireProtocol: WireProtocol, isSecure: Bool = false) throws -> (
         RefusedConnection, client: Int32
     ) {
@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    /// Nil: there is nothing yet.
+    /// Nil if there is nothing yet.
     private func received(_ client: Int32) -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let result = bytes.withUnsafeMutableBytes { Socket.read(client, into: $0) }
@@ -86,7 +86,7 @@ import Testing
         }
         #expect(refused.count == 4)
         #expect(clients.map(received) == Array(repeating: "", count: 6) + Array(repeating: nil, count: 4))
-        // One in the middle says something, and hangs up.
+        // One in the middle sends something and closes.
         close(clients[7])
         refused.advance(7, limits, now: 0, poller)
         #expect(refused.count == 3 && refused.deadline == limits.setupTime)

@@ -1,4 +1,4 @@
-// What a reload changes, and what it leaves as it is.
+// What a reload changes, and what it does not.
 
 import Core
 import Testing
@@ -32,7 +32,7 @@ import Testing
                 "retain": .file(path: "b.yaml", line: 1), "max-topics": .file(path: "b.yaml", line: 4),
                 "log-level": .option("--log-level"),
             ])
-        #expect(inForce.adopt(new).map(\.name) == ["listen", "threads"], "told again, as it still needs a restart")
+        #expect(inForce.adopt(new).map(\.name) == ["listen", "threads"], "reported again: it needs a restart")
     }
 
     @Test func rulesOfTopicsThatChangeAreTold() throws {
@@ -50,8 +50,7 @@ import Testing
         #expect(try told("\(a), \(b)", "\(b), \(a)") == ["topic rules reordered"])
     }
 
-    /// Every setting that says it can be reloaded reaches the running broker: it is one of those that `Server.reload`
-    /// hands on.
+    /// Every reloadable setting reaches the running broker: it is one of those that `Server.reload` passes on.
     @Test(arguments: Sample.all)
     func whatIsReloadableIsHandedOn(sample: Sample) throws {
         let setting = sample.setting

@@ -1,4 +1,4 @@
-// ScriptedEngine: an engine whose clients choose what it does, to see what a loop makes of it.
+// ScriptedEngine: an engine controlled by its clients, for tests of the loop.
 
 import Core
 import EventLoop
@@ -20,14 +20,14 @@ final class EngineRecord: @unchecked Sendable {
     var faces: [WireProtocol] = []
 }
 
-/// An engine that does what its client's first bytes say:
+/// An engine that follows its client's first bytes:
 ///
 ///     flood N   sends N bytes, byte i being i mod 251, then closes
 ///     close     sends "bye", then closes
 ///     pause     sends "paused", reads nothing for 50 ms, then sends "resumed"
 ///     refuse    refuses every connection after this one
 ///
-/// Anything else is only counted. "PRI", with which HTTP/2 begins, may stand before it.
+/// Anything else is only counted. "PRI", the beginning of HTTP/2, may precede it.
 final class ScriptedEngine: Engine {
     private struct Peer {
         var generation: UInt32
@@ -68,7 +68,7 @@ final class ScriptedEngine: Engine {
         }
         record.faces.append(wireProtocol)
         generation += 1
-        // The lowest free index, so that indexes are used again at once.
+        // The lowest free index, so that indexes are reused at once.
         let index = (0...).first { peers[$0] == nil }!
         peers[index] = Peer(generation: generation)
         return ConnectionID(index: index, generation: generation)
@@ -167,7 +167,7 @@ final class ScriptedEngine: Engine {
         }
     }
 
-    // Of HTTP/1.1 it has nothing to tell.
+    // It does not handle HTTP/1.1.
     func speaksHTTP1(on id: ConnectionID, now: Instant) {}
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {}
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}

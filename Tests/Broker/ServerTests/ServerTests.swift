@@ -13,7 +13,7 @@ struct ServerTests {
         return try Server(configuration, log: log)
     }
 
-    /// Three bytes of length, then a frame too short for a header: nothing that a broker could go on with.
+    /// Three bytes of length, then a frame too short for a header: the broker cannot continue.
     private let garbage: [UInt8] = [0, 0, 2, 0xFF, 0xFF]
 
     @Test func badInputClosesThatConnectionOnEveryShard() throws {
@@ -43,7 +43,7 @@ struct ServerTests {
         var poller = try Poller()
         try poller.add(server.finished.descriptor, token: 0, interest: .read)
         #expect(try poller.wait(timeout: patience) == 1)
-        // An end or a reset: either way the client is told.
+        // An end or a reset: the client notices either.
         _ = try? client.receiveAll()
         #expect(throws: SystemError.self) { try TestClient(port: port) }
         log.close()

@@ -1,5 +1,5 @@
-// What the service manager is told, and when: over a socket of the test's own.
-// Tests/EndToEnd/test_service.py has the rest.
+// Notifications to the service manager, and their times, over a socket of the test. Tests/EndToEnd/test_service.py has
+// the rest.
 
 import EventLoop
 import Glibc
@@ -70,14 +70,14 @@ struct ServiceManagerTests {
         }
         server.stop()
         #expect(server.wait())
-        // Nobody is there any more: what is asked now is never answered.
+        // No thread is left: a query now is never answered.
         _ = server.hasPulse()
         #expect(!server.hasPulse())
         log.close()
     }
 }
 
-/// A socket that is told things, by an abstract name.
+/// A socket that receives notifications, with an abstract name.
 private final class Datagrams {
     private let socket: Int32
 
@@ -96,7 +96,7 @@ private final class Datagrams {
 
     deinit { close(socket) }
 
-    /// What came, if anything did.
+    /// The next notification, if there is one.
     func next() -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = recv(socket, &bytes, bytes.count, Int32(MSG_DONTWAIT))

@@ -1,4 +1,4 @@
-// Kinds of settings that the broker may have: switches, texts, secrets, files, records in records.
+// Kinds of settings: switches, texts, secrets, files, records in records.
 
 import Configuration
 import EventLoop
@@ -7,7 +7,7 @@ import Testing
 @testable import Server
 
 extension Options {
-    /// Somewhere to put a text.
+    /// Storage for a text.
     fileprivate var word: String? {
         get { listen.flatMap { $0.port == 1 ? $0.host : nil } }
         set { listen = Endpoint(host: newValue ?? "", port: 1) }
@@ -18,7 +18,7 @@ extension Options {
         set { threads = newValue ? 7 : nil }
     }
 
-    /// Somewhere to put records.
+    /// Storage for records.
     fileprivate var users: [User] {
         get { limits.topicRules.map { User(name: $0.match.description, words: []) } }
         set { limits.topicRules = [] }

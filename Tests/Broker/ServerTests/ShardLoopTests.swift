@@ -35,7 +35,7 @@ private final class Harness {
         }
     }
 
-    /// Ends the loop; the record is complete then.
+    /// Stops the loop; the record is complete then.
     func stop() {
         context.inboxes[0].push(.stop)
         thread?.join()
@@ -54,7 +54,7 @@ private final class Harness {
         return client
     }
 
-    /// Waits until the loop has told the acceptor that it is idle.
+    /// Waits until the loop has notified the acceptor that it is idle.
     func waitIdle() throws -> Bool {
         var poller = try Poller()
         try poller.add(context.acceptor.descriptor, token: 0, interest: .read)
@@ -69,7 +69,7 @@ struct ShardLoopTests {
         let faces: [WireProtocol] = [.http, .rsocket, .http]
         for wireProtocol in faces {
             let client = try harness.connect(wireProtocol: wireProtocol)
-            // HTTP's first bytes must be HTTP/2's to come as they are.
+            // For HTTP, the first bytes must be HTTP/2's to be passed on unchanged.
             try client.send(wireProtocol == .http ? "PRI close\n" : "close\n")
             #expect(try client.receiveAll() == Array("bye".utf8))
             client.disconnect()
@@ -90,7 +90,7 @@ struct ShardLoopTests {
         client.disconnect()
         harness.stop()
         #expect(harness.record.blocked > 0)
-        // Each blocked write is followed by one call when the socket takes bytes again.
+        // Each blocked write is followed by one call when the socket accepts bytes again.
         #expect(harness.record.writable == harness.record.blocked)
         #expect(harness.context.connections.value == 0)
     }
@@ -100,7 +100,7 @@ struct ShardLoopTests {
         try harness.start()
         for _ in 0..<20 {
             let client = try harness.connect()
-            // More than one read quantum, so that input is left when the engine closes.
+            // More than one read quantum, so that input remains when the engine closes.
             try client.send(Array("close ".utf8) + [UInt8](repeating: 0, count: 4 * Limits.readQuantum))
             #expect(try client.receiveAll() == Array("bye".utf8))
         }
@@ -144,7 +144,7 @@ struct ShardLoopTests {
         for client in clients { sent.append(client.sendWhatFits(block)) }
         try #require(sent.min()! > 2 * Limits.readQuantum)
         for client in clients { Socket.shutdownWrite(client.fd) }
-        // Only now does the loop begin, with both sockets full.
+        // Only now does the loop start, with both sockets full.
         try harness.start()
         for client in clients { #expect(try client.receiveAll() == []) }
         harness.stop()
@@ -163,7 +163,7 @@ struct ShardLoopTests {
             let client = try harness.connect()
             try client.send("pause ")
             #expect(try client.receiveText(6) == "paused")
-            // Paused or not, the loop has to find out.
+            // Paused or not, the loop must notice.
             client.reset()
         }
         harness.context.inboxes[0].push(.drain)
@@ -181,7 +181,7 @@ struct ShardLoopTests {
         try first.send("refuse ")
         #expect(try first.receiveText(8) == "refusing")
         let second = try harness.connect()
-        #expect(try harness.waitIdle(), "the acceptor is told")
+        #expect(try harness.waitIdle(), "the acceptor is notified")
         var refused: [RefusedConnection] = []
         harness.context.acceptor.drain { if case .refuse(let connection) = $0 { refused.append(connection) } }
         #expect(refused.map(\.cause) == [.draining])

@@ -1,4 +1,4 @@
-// Whole brokers over real sockets: shards that work together, and the ways in which a broker ends.
+// Whole brokers over real sockets: cooperating shards, and the ways in which a broker ends.
 
 import EventLoop
 import Glibc
@@ -6,7 +6,7 @@ import Testing
 
 @testable import Server
 
-/// The frames that these tests need, by hand: Core's tests see to the protocol, these to what the threads do with it.
+/// The frames that these tests need, by hand: Core's tests cover the protocol, these cover the threads.
 private enum Wire {
     static func frame(_ stream: UInt32, _ type: UInt8, flags: UInt8 = 0, _ body: [UInt8]) -> [UInt8] {
         let length = body.count + 6
@@ -36,7 +36,7 @@ private enum Wire {
 }
 
 extension TestClient {
-    /// The next PAYLOAD or ERROR: its stream, and what it says.
+    /// The next PAYLOAD or ERROR: its stream and its text.
     fileprivate func receiveAnswer() throws -> (stream: UInt32, text: String) {
         while true {
             let head = try receive(9)
@@ -59,14 +59,14 @@ struct ShardsTests {
         let server = try Server(
             Server.Configuration(listen: Endpoint(host: "127.0.0.1", port: 0), threads: threads), log: log)
         let port = server.addresses(.rsocket)[0].port
-        // As connections are dealt in turn, each shard has some; topics lie where their names put them.
+        // Connections are assigned in turn, so each shard has some; topics are placed by their names.
         let topics = (0..<6).map { "shards.\($0)" }
         let messages = 200
         let subscribers = try (0..<(2 * threads)).map { _ in try TestClient(port: port) }
         for subscriber in subscribers {
             try subscriber.send(Wire.setup)
             for (place, topic) in topics.enumerated() {
-                // All that is retained: it does not matter whether the subscription or the messages come first.
+                // Everything retained: the order of the subscription and the messages does not matter.
                 try subscriber.send(Wire.requestStream(UInt32(2 * place + 1), topic + "?replay=all"))
             }
         }

@@ -1,4 +1,4 @@
-// The settings of TLS: what goes together, and what it comes to.
+// The TLS settings: which belong together, and their effect.
 
 import Core
 import TLS

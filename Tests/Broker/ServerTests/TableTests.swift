@@ -1,4 +1,4 @@
-// The loop's tables: connections by id, sockets that linger, and the tokens that tell them apart.
+// The loop's tables: connections by id, lingering sockets, and the tokens that identify them.
 
 import Core
 import EventLoop
@@ -53,7 +53,7 @@ struct TokenTests {
     }
 }
 
-/// Serialized: file descriptors are the process's, and the tests look whether theirs are open.
+/// Serialized: file descriptors belong to the process, and the tests check whether theirs are open.
 @Suite(.serialized) struct LingerQueueTests {
     private func descriptor() -> Int32 { open("/dev/null", O_RDONLY | O_CLOEXEC) }
     private func count(_ queue: LingerQueue, _ numbers: [UInt32]) -> Int {

@@ -1,4 +1,4 @@
-// TestClient: the other end of a broker's connection, used in the blocking way.
+// TestClient: the other end of a broker's connection, with blocking calls.
 
 import EventLoop
 import Glibc
@@ -8,7 +8,7 @@ import Testing
 
 let patience: UInt64 = 20_000_000_000
 
-/// One end of a TCP connection, used in the blocking way, with a time limit on every wait.
+/// One end of a TCP connection, with blocking calls and a time limit on every wait.
 final class TestClient {
     private(set) var fd: Int32
 
@@ -32,7 +32,7 @@ final class TestClient {
 
     func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-    /// Writes everything; the peer has to read meanwhile if it is much.
+    /// Writes everything; for large data the peer must read meanwhile.
     func send(_ bytes: [UInt8]) throws {
         var sent = 0
         while sent < bytes.count {
@@ -44,7 +44,7 @@ final class TestClient {
         }
     }
 
-    /// Writes as much as the kernel takes at once; returns how much that was.
+    /// Writes as much as the kernel accepts at once; returns how much that was.
     func sendWhatFits(_ bytes: [UInt8]) -> Int {
         var sent = 0
         while sent < bytes.count, case .bytes(let count) = bytes[sent...].withUnsafeBytes({ Socket.write(fd, $0) }) {
@@ -88,5 +88,5 @@ final class TestClient {
     }
 }
 
-/// A descriptor that takes every byte, for logs that nobody looks at.
+/// A descriptor that accepts every byte, for logs that are not examined.
 func silentLog() throws -> Log { try Log(level: .error, format: .text, descriptor: open("/dev/null", O_WRONLY)) }

@@ -1,4 +1,4 @@
-// What `forebay bench` makes of the messages that come, and what is to be sent when.
+// How `forebay bench` evaluates received messages, and when it sends.
 
 import Bytes
 import Testing

@@ -7,7 +7,7 @@ import Testing
 @testable import forebay
 
 @Suite struct RefillTests {
-    /// Plays `messages` messages that are printed one by one, and returns every n that was asked for.
+    /// Simulates `messages` messages printed one by one, and returns every n requested.
     private func asked(_ refill: Refill, messages: Int) -> [UInt32] {
         var refill = refill
         var asked = [refill.first()]
@@ -42,7 +42,7 @@ import Testing
                 outstanding -= used
                 outstanding += UInt64(refill.use(used))
                 #expect(outstanding <= UInt64(batch))
-                // It never starves: below half, more was asked for.
+                // It never starves: below half, more was requested.
                 #expect(outstanding * 2 >= UInt64(batch) - 1)
             }
         }
@@ -71,10 +71,10 @@ import Testing
         var demand = FlowingDemand()
         #expect(demand.refill(outstanding: 0, now: 1_000_000_000) == 8)
         #expect(demand.refill(outstanding: 5, now: 1_000_000_001) == 0)
-        // Half was used within a millisecond: twice as much ahead.
+        // Half was used within a millisecond: twice as much is requested in advance.
         #expect(demand.refill(outstanding: 4, now: 1_001_000_000) == 12)
         #expect(demand.refill(outstanding: 8, now: 1_002_000_000) == 24)
-        // After a slow while it is halved again.
+        // After a slow period it is halved again.
         #expect(demand.refill(outstanding: 16, now: 9_000_000_000) == 0)
         #expect(demand.refill(outstanding: 0, now: 19_000_000_000) == 8)
     }

@@ -1,4 +1,4 @@
-// A broker for the tests of GRPCConnection: the real server's session, with answers that the test gives. All in memory.
+// A broker for the tests of GRPCConnection: the real server's session, with responses from the test. All in memory.
 
 import Bytes
 import HTTP2
@@ -6,7 +6,7 @@ import Testing
 
 @testable import Client
 
-/// What came on one stream.
+/// What was received on one stream.
 struct Asked: Equatable {
     var path = ""
     var messages: [[UInt8]] = []
@@ -38,7 +38,7 @@ final class GRPCBroker {
     private var session: ServerSession
     private var sink = BrokerSink()
     private(set) var asked: [UInt32: Asked] = [:]
-    /// GOAWAY of the client's.
+    /// The client's GOAWAY.
     private(set) var goAway: HTTP2Error?
     private var partial: [UInt32: [UInt8]] = [:]
     private var answered: Set<UInt32> = []
@@ -51,7 +51,7 @@ final class GRPCBroker {
         session = ServerSession(limits: server)
     }
 
-    /// What waits on a stream's window of the client's.
+    /// The space left in the client's window for a stream.
     func room(_ id: StreamID) -> Int { session.room(id.value) }
 
     func send(_ id: StreamID, _ write: (inout ByteBuffer) -> Void) {
@@ -79,7 +79,7 @@ final class GRPCBroker {
     func reset(_ id: StreamID, _ code: HTTP2Code) { session.reset(id.value, code) }
     func goAway(_ code: HTTP2Code, _ text: String) { session.goAway(code, text) }
 
-    /// Carries bytes in both directions until there are none, without pulling events.
+    /// Transfers bytes in both directions until there are none, without pulling events.
     func carry() {
         while true {
             let up = takeOutput()
@@ -96,14 +96,14 @@ final class GRPCBroker {
         }
     }
 
-    /// What it has to say, which does not reach the client.
+    /// The server's output, which does not reach the client.
     func answer() -> [UInt8] {
         session.produce(into: &sink, atMost: .max)
         defer { sink.output = [] }
         return sink.output
     }
 
-    /// Carries bytes, and pulls all events.
+    /// Transfers bytes, and pulls all events.
     func talk() -> [Seen] {
         var seen: [Seen] = []
         while true {
@@ -126,7 +126,7 @@ final class GRPCBroker {
         }
     }
 
-    /// Bytes that come from nowhere.
+    /// Bytes that the server did not send.
     func arrive(_ bytes: [UInt8]) {
         now += 1
         bytes.withUnsafeBytes { bytes in

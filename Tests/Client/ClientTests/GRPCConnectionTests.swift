@@ -1,4 +1,4 @@
-// A client's calls of gRPC against the real server's session, whose answers are the test's.
+// A client's gRPC calls against the real server's session, with responses from the test.
 
 import Bytes
 import ForebayWire
@@ -35,7 +35,7 @@ import Testing
         expected.start = .from(5, epoch: 9)
         expected.buffer = 7
         expected.overflow = .replaceNewest
-        // Who is not told of a gap is refused, unless he says otherwise.
+        // A subscription that does not receive gap reports fails on a gap, unless told otherwise.
         expected.gapFails = true
         #expect(asked.messages == [Array(bytes { expected.append(to: &$0) }.dropFirst(5))])
         options.meta = true
@@ -85,7 +85,7 @@ import Testing
             infos.append(message.info)
             metadata.append(message.metadata.map { Array($0) })
         }
-        // What was lost is told once, with the message behind the loss.
+        // A loss is reported once, with the message after it.
         #expect(
             infos == [
                 MessageInfo(epoch: 5, sequence: 7, timestamp: 1_000, dropped: 3),
@@ -94,7 +94,7 @@ import Testing
         #expect(metadata == [entry, entry])
     }
 
-    /// Figures of the broker's that are beyond any sense stop at the largest.
+    /// Figures of the broker beyond the maximum are clamped to it.
     @Test func whatWasDroppedIsClamped() throws {
         let broker = GRPCBroker()
         let id = try subscribe(broker, meta: true)
@@ -144,7 +144,7 @@ import Testing
             Issue.record("no message")
             return
         }
-        // The second one is here already.
+        // The second one has already arrived.
         broker.connection.cancel(id)
         broker.connection.cancel(id)
         broker.connection.requestN(id, 1)
@@ -179,7 +179,7 @@ import Testing
         let paced = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: 1)
         _ = broker.talk()
         #expect(broker.asked[id.value]?.path == "/forebay.v1.Admin/ListTopics")
-        // With a pace it is the broker's to refuse.
+        // With a pace, refusing it is up to the broker.
         #expect(broker.asked[paced.value]?.path == "/forebay.v1.PubSub/Subscribe")
         for name in ["a", "b"] {
             let row = TopicRow(
@@ -221,7 +221,7 @@ import Testing
         #expect(broker.talk() == [])
         #expect(broker.asked[id.value]?.messages.count == 4 && broker.asked[id.value]?.isHalfClosed == true)
         #expect(connection.queued == 0)
-        // Credit that comes late is of no use; a repeated acknowledgement is none.
+        // Credit that arrives late is useless; a repeated acknowledgement is ignored.
         broker.send(id) {
             PublishResponse(grantedCredit: 5, acknowledgedSequence: 43, acceptedCount: 3).append(to: &$0)
             PublishResponse(grantedCredit: 5, acknowledgedSequence: 43, acceptedCount: 3).append(to: &$0)
@@ -290,7 +290,7 @@ import Testing
             let data: [Int] = [1, 2, 3]
             #expect(broker.talk() == [.pong(data.withUnsafeBytes { Array($0) })])
         }
-        // Its caller knows of no stream that could have failed.
+        // Its caller has no stream that could have failed.
         try [4].withUnsafeBytes { try broker.connection.ping($0, now: 1) }
         _ = broker.talk()
         broker.reset(StreamID(try #require(broker.asked.keys.max())), .internalError)

@@ -1,4 +1,4 @@
-// How gRPC's calls end, and connections: by statuses, by GOAWAY, by nonsense, by silence.
+// How gRPC calls and connections end: by statuses, by GOAWAY, by invalid input, by silence.
 
 import Bytes
 import CNGHTTP2
@@ -29,7 +29,7 @@ private let second: UInt64 = 1_000_000_000
         ("1", "given up", .canceled), ("13", "a bug", .otherStatus("INTERNAL")), ("99", "?", .otherStatus("UNKNOWN")),
     ])
     func statuses(status: String, message: String, code: ClientError.Code) throws {
-        // In a head alone, and behind messages.
+        // In a head only, and after messages.
         for isOpened in [false, true] {
             let broker = GRPCBroker()
             let id = try subscribe(broker)
@@ -75,7 +75,7 @@ private let second: UInt64 = 1_000_000_000
         #expect(broker.pull() == [.died(why)])
     }
 
-    /// A publish that the shutdown overtook was refused for good.
+    /// A publish overtaken by the shutdown was refused permanently.
     @Test func whatAShutdownOvertakesWaitsForTheNextBroker() throws {
         let broker = GRPCBroker()
         _ = try subscribe(broker)
@@ -98,7 +98,7 @@ private let second: UInt64 = 1_000_000_000
         #expect(throws: why) { try subscribe(broker) }
         #expect(broker.connection.deadline == 0)
         #expect(broker.talk() == [.closing(why.message)])
-        // Those that are open go on.
+        // Open ones continue.
         broker.send(first) { appendResponse([(1, "a")], to: &$0) }
         #expect(broker.talk() == [.message(1, metadata: nil, "a")])
     }
@@ -120,16 +120,16 @@ private let second: UInt64 = 1_000_000_000
         }
         web.arrive(Array("/".utf8))
         #expect(isError(web.pull(), .protocolViolation, "HTTP/1.1, not HTTP/2"))
-        // ERROR[CONNECTION_ERROR] of RSocket's.
+        // RSocket's ERROR[CONNECTION_ERROR].
         let rsocket = GRPCBroker()
         _ = try subscribe(rsocket)
         _ = rsocket.takeOutput()
         rsocket.arrive(hex("00000a 00000000 2c00 00000101") + Array(repeating: 0x61, count: 20))
-        // Nghttp2 tells this one when its GOAWAY is written.
+        // nghttp2 reports this one when its GOAWAY is written.
         #expect(rsocket.pull() == [] && !rsocket.takeOutput().isEmpty)
         #expect(rsocket.connection.deadline == 0)
         #expect(isError(rsocket.pull(), .protocolViolation, "does not speak HTTP/2"))
-        // A server of pages.
+        // A web server.
         let pages = GRPCBroker()
         let id = try subscribe(pages)
         _ = pages.talk()
@@ -145,7 +145,7 @@ private let second: UInt64 = 1_000_000_000
             broker.send(id) { $0.append(nonsense) }
             let seen = broker.talk()
             #expect(isError(seen, .protocolViolation, "broke the protocol"), "\(seen)")
-            // The broker is told.
+            // The broker is notified.
             broker.carry()
             #expect(broker.goAway?.code == .protocolError)
         }
@@ -162,12 +162,12 @@ private let second: UInt64 = 1_000_000_000
         broker.send(id) { appendResponse([(1, String(repeating: "x", count: 1_001))], to: &$0) }
         let error = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
         #expect(broker.talk() == [.failed(1, error)])
-        // One that does not end is not kept for ever.
+        // One that does not end is not kept forever.
         broker.send(other) { $0.append([0, 0xff, 0, 0, 0] + [UInt8](repeating: 1, count: 1 << 16)) }
         #expect(broker.talk() == [.failed(3, error)])
     }
 
-    /// What was under way when the call was given up does no harm, not even where its end comes in the same read.
+    /// What was in flight when the call was cancelled does no harm, even if its end arrives in the same read.
     @Test(arguments: [true, false])
     func theEndOfACallThatWasGivenUpIsNothing(isAtOnce: Bool) throws {
         var limits = ClientLimits()
@@ -195,7 +195,7 @@ private let second: UInt64 = 1_000_000_000
         try connection.fire(now: 10 * second + 1_000_000)
         let ping = broker.takeOutput()
         #expect(ping.count == 17 && ping[3] == 6)
-        // Who has just heard something need not ask.
+        // A client that has just received something need not ask.
         connection.arrived(0, now: 19 * second)
         try connection.fire(now: 21 * second)
         #expect(broker.takeOutput() == [])
@@ -224,7 +224,7 @@ private let second: UInt64 = 1_000_000_000
         _ = try subscribe(broker)
     }
 
-    /// Whatever comes, in whatever pieces: an error, or events, never a trap; and no more than was sent is kept.
+    /// Any input, in any pieces, gives an error or events, never a trap; and no more is kept than was sent.
     @Test func noiseNeverTraps() throws {
         var generator = Numbers(seed: 3)
         for _ in 0..<300 {

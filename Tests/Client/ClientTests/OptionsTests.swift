@@ -1,4 +1,4 @@
-// The command line: what is taken, and the sentence for what is not.
+// The command line: what is accepted, and the message for everything else.
 
 import Testing
 

@@ -140,7 +140,7 @@ private func formatted(
                 -   -          -            -              -          -          -          -        -        -
 
                 """)
-        // Users have a column where there are some.
+        // If there are users, they have a column.
         let two = [#"{"id":"0-1-1","user":"ann"}"#, #"{"id":"0-2-1"}"#].map { JSON($0)! }
         let named = Table.render(Table.connections, two)
         let begins = named.split(separator: "\n").map { $0.split(separator: " ").prefix(3).joined(separator: " ") }
@@ -235,7 +235,7 @@ private func formatted(
     @Test func catchesUpALittleOnly() {
         var pacer = Pacer(rate: 1000, now: 0)
         pacer.sent(now: 0)
-        // Ten seconds without credit: a tenth of a second's worth goes out at once, not ten thousand.
+        // Ten seconds without credit: afterwards a tenth of a second's worth is sent at once, not ten thousand.
         var burst = 0
         while pacer.isDue(10_000_000_000) {
             pacer.sent(now: 10_000_000_000)
@@ -301,7 +301,7 @@ private func formatted(
                 let lines = View.render(state, width: width, height: height)
                 #expect(lines.count == height)
                 #expect(lines.allSatisfy { View.columns($0.text) <= width })
-                // The keys are the last thing to go.
+                // The list of keys is the last to be dropped.
                 #expect(lines.last?.text.hasPrefix(width > 2 ? " 1" : "") == true)
             }
         }

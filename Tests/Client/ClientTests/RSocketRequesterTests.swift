@@ -49,7 +49,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         same(try connection.request(Route("x"), data: none).value, 3)
     }
 
-    /// One of everything that a broker may send, and what a client must make of it.
+    /// One of each frame that a broker may send, and how a client must react.
     private static let script: [UInt8] =
         payload(1, "one") + payload(1, "two", metadata: [1, 2, 3]) + payload(1, "", metadata: [])
         + payload(99, "late, for a stream that is gone")
@@ -77,7 +77,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         _ = try connection.request(Route("c"), data: none)
         _ = connection.takeOutput()
         same(connection.feed(Self.script, step: step), Self.expected)
-        // The KEEPALIVE was answered, and nothing else.
+        // Only the KEEPALIVE was answered.
         same(connection.takeOutput(), hex("00000e 00000000 0c00 0000000000000000"))
         same(connection.input.isEmpty, true)
     }
@@ -161,7 +161,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         #expect(sent == [true, true, false])
         connection.complete(id)
         connection.complete(id)
-        // Two items, then one completion; nothing goes out behind it.
+        // Two items, then one completion; nothing is sent after it.
         let item = hex("000006 00000001 2820")
         same(connection.takeOutput(), item + item + hex("000006 00000001 2840"))
         same(connection.feed(requestN(1, 9)), [])
@@ -219,7 +219,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         let tooLarge = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
         same(connection.feed(fragment(1, 600) + fragment(1, 600)), [.failed(1, tooLarge)])
         same(connection.takeOutput(), cancel(1))
-        // What the failed one held is free again; three others together are too much.
+        // The failed stream's share is free again; three others together are too much.
         same(connection.feed(fragment(3, 900) + fragment(5, 500)), [])
         same(connection.feed(fragment(5, 200)), [.failed(5, tooLarge)])
         let whole = String(repeating: "x", count: 1000)
@@ -246,7 +246,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         same(connection.takeOutput(), error(2, 0x202, "this client answers no requests"))
     }
 
-    /// Of a REJECTED the text tells whether it is worth while to come again.
+    /// The text of a REJECTED shows whether reconnecting makes sense.
     @Test(arguments: [
         ("draining: The broker is shutting down; connect again later.", ClientError.Code.unavailable),
         ("The topic 'a' has ended.", .rejected), ("", .rejected),
@@ -268,7 +268,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             _ = try connection.requestStream(Route("a"), n: 2)
             let expected = ClientError(kind, "because")
             same(connection.feed(error(0, code, "because")), [.died(expected)])
-            // Dead is dead: the same answer again, and no new streams.
+            // Once dead it stays dead: the same result again, and no new streams.
             same(connection.feed(payload(1, "x")), [.died(expected)])
             same(refusal(&connection), expected)
             #expect(expected.endsConnection && expected.isReportedByBroker)
@@ -298,7 +298,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             return
         }
         #expect(error.code == .protocolViolation)
-        // The broker is told: ERROR[CONNECTION_ERROR] on stream 0.
+        // The broker is notified: ERROR[CONNECTION_ERROR] on stream 0.
         same(Array(connection.takeOutput().dropFirst(3).prefix(10)), hex("00000000 2c00 00000101"))
     }
 
@@ -319,7 +319,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         #expect(error.code == .protocolViolation && error.message.contains("not RSocket"))
     }
 
-    /// Its first bytes came alone, which ended the connection.
+    /// Its first bytes arrived separately, which ended the connection.
     @Test func aMessageBeyondASmallLimitFailsItsStreamAlone() throws {
         var limits = ClientLimits()
         limits.message = 1 << 10

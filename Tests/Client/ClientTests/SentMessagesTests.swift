@@ -1,4 +1,4 @@
-// What a publisher has sent and has to send again, beside a naive model.
+// What a publisher has sent and must send again, compared with a naive model.
 
 import Client
 import Testing
@@ -27,7 +27,7 @@ import Testing
         #expect(messages.acknowledged == 3 && messages.bytes == 0 && messages.lost() == 0 && messages.next == nil)
     }
 
-    /// A broker that tells of more than was sent is believed no further.
+    /// If a broker acknowledges more than was sent, the excess is ignored.
     @Test func moreThanWasSentIsNotAccepted() {
         var messages = SentMessages(keepsPayloads: true)
         take(&messages, "a")

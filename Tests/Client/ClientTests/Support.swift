@@ -1,4 +1,4 @@
-// What several tests of the client use: scripted frames of a broker, and events as values that can be compared.
+// What several tests of the client share: scripted frames of a broker, and events as values that can be compared.
 
 import Bytes
 import RSocket
@@ -51,7 +51,7 @@ enum Seen: Equatable {
 }
 
 extension RSocketRequester {
-    /// Takes `input` in pieces of `step` bytes and returns all events.
+    /// Feeds `input` in pieces of `step` bytes and returns all events.
     mutating func feed(_ input: [UInt8], step: Int = .max) -> [Seen] {
         var seen: [Seen] = []
         var place = 0
@@ -69,7 +69,7 @@ extension RSocketRequester {
         return seen
     }
 
-    /// What was to be written, and is no longer.
+    /// Pending output, which is removed.
     mutating func takeOutput() -> [UInt8] {
         let bytes = Array(output.readable)
         output.consume(bytes.count)
@@ -105,12 +105,12 @@ func cancel(_ id: UInt32) -> [UInt8] { bytes { FrameWriter.cancel(stream: id, in
 
 var none: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 
-/// `#expect(a == b)` for values that come from calls on a connection: the macro would copy it, and it cannot be copied.
+/// `#expect(a == b)` for values returned by a connection: the macro would copy the connection, which is not copyable.
 func same<T: Equatable>(_ a: T, _ b: T, _ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(a == b, "\(comment)", sourceLocation: sourceLocation)
 }
 
-/// Numbers that are the same in every run (xorshift).
+/// Random numbers that are the same in every run (xorshift).
 struct Numbers: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed | 1 }

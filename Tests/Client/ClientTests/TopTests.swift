@@ -1,4 +1,4 @@
-// What `top` makes of the broker's rows, and what it shows of that.
+// How `top` processes the broker's rows, and what it displays.
 
 import Testing
 
@@ -46,7 +46,7 @@ import Testing
                 """))
         let row = TopSubscription(json)
         #expect(row.credit == nil && row.waiting == 1 && row.isSlow && row.words == "not reading")
-        // A broker that tells less.
+        // A broker that reports less.
         let old = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":1,\"outstanding\":3}")))
         #expect(old.credit == 3 && !old.isSlow && old.words == "keeping up")
     }
@@ -83,7 +83,7 @@ import Testing
         state.endTopics(now: 3_000_000_000)
         #expect(state.topics.map(\.name) == ["t1", "t2"] && state.topicCount == 2)
         #expect(state.topics[0].rateIn == 50 && state.topics[0].rateOut == 100 && state.topics[1].rateIn == 0)
-        // Made anew, it has no past.
+        // A new topic has no history.
         state.beginTopics()
         state.add(topic: topic("t1", 3, epoch: "2"))
         state.endTopics(now: 4_000_000_000)
@@ -108,7 +108,7 @@ import Testing
         #expect(slow.contains("1,234") && slow.contains("1 min 30 s") && slow.contains("██████████"))
         #expect(text.firstIndex { $0.contains("no credit") }! < text.firstIndex { $0.contains("keeping up") }!)
         #expect(TopView.render(state, width: 0, height: 5).isEmpty)
-        // Publishes that were lost.
+        // Lost publishes.
         #expect(!text.contains { $0.contains("lost") })
         try take(
             "{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"lost_to_memory\":1591,"
@@ -118,7 +118,7 @@ import Testing
         let words = "publishes lost: memory (2.0 KiB of 2.0 KiB); 3.0/s"
         #expect(lines.first { $0.text.contains(words) }?.style == .warning)
         #expect(lines.contains { $0.text.contains("memory 2.0 KiB of 2.0 KiB") } && lines.count == 20)
-        // It is told for a minute.
+        // It is shown for a minute.
         try take("{\"lost\":1591,\"lost_to_memory\":1591}", at: 60)
         lines = TopView.render(state, width: 160, height: 20)
         #expect(lines.contains { $0.text.contains(words) })
@@ -142,7 +142,7 @@ import Testing
         #expect(lines.first { $0.text.contains("blocked") && $0.text.contains("3.0 MiB") }?.style == .warning)
     }
 
-    /// One that asks, and for too few, is not told to have asked for nothing.
+    /// A subscription that requests, but too little, is not shown as one that requested nothing.
     @Test func whoAsksTooLittleIsToldSo() throws {
         func row(_ requested: Int, _ delivered: Int, asked: Int) throws -> TopSubscription {
             TopSubscription(

@@ -1,4 +1,4 @@
-// A client and a real broker: connecting, publishing, subscribing, and what goes wrong.
+// A client and a real broker: connecting, publishing, subscribing, and errors.
 
 import Dispatch
 import Streams
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// It is a publisher and an asynchronous sequence: both have `map`, and what it is used for decides.
+    /// It is a publisher and an asynchronous sequence: both have `map`, and the context decides.
     @Test func operatorsOfBothKindsApply() async throws {
         let broker = try TestBroker()
         try await within {
@@ -105,7 +105,7 @@ import Testing
             topic.messages(replay: .all).subscribe(sink)
             var iterator = values.makeAsyncIterator()
             for number in 0..<3 { #expect(await iterator.next() == number) }
-            // What comes now was asked for by another: had the sink more, it would be there before.
+            // What arrives now was requested by another: if the sink had requested more, it would have arrived before.
             #expect(try await topic.messages(replay: .all).prefix(20).reduce(0) { sum, _ in sum + 1 } == 20)
             sink.increaseDemand(2)
             for number in 3..<5 { #expect(await iterator.next() == number) }
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// What a slow sink on a queue of its own has not taken stays at the broker.
+    /// What a slow sink on another queue has not taken stays at the broker.
     @Test(arguments: Wire.allCases) func aSlowQueueHoldsNoMoreThanTheWindow(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -131,7 +131,7 @@ import Testing
                 .handleEvents(receiveOutput: { _ in arrived.add(1, ordering: .relaxed) })
                 .receive(on: queue)
                 .sink(receiveCompletion: { _ in feed.finish() }, receiveValue: { feed.yield($0.number) })
-            // What comes now was asked for later: had the sink asked for more, it would be there before.
+            // What arrives now was requested later: if the sink had requested more, it would have arrived before.
             #expect(try await topic.messages(replay: .all).prefix(500).reduce(0) { sum, _ in sum + 1 } == 500)
             let held = arrived.load(ordering: .relaxed)
             #expect(held == 16)
@@ -153,7 +153,7 @@ import Testing
             var numbers: [Int] = []
             for try await message in done.messages(replay: .all) { numbers.append(message.number) }
             #expect(numbers == Array(0..<5))
-            // Who ends a topic without a message has to find one.
+            // Ending a topic without sending a message requires that the topic exists.
             let empty = client.topic("empty")
             let nothing = [[UInt8]]().publisher
             #expect(await error { _ = try await nothing.publish(to: empty, ending: .topic).result() } != nil)
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    /// The client ends the topic by a call, which takes a while; what it is notified of meanwhile changes nothing.
+    /// The client ends the topic by a call, which takes a while; notifications received meanwhile change nothing.
     @Test(arguments: Wire.allCases) func aPublisherThatGoesOnAfterItsFailureIsNotWaitedFor(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -216,7 +216,7 @@ import Testing
         try await within {
             let client = try await ForebayClient.connect(broker.url(wire))
             let topic = client.topic("t")
-            // A subscription that blocks, and takes nothing beyond its first message, leaves no room.
+            // A `block` subscription that takes nothing beyond its first message leaves no room.
             let sink = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
             topic.messages(buffer: 1, overflow: .block).subscribe(sink)
             let waiting = Task { for _ in 0..<10 { try await topic.publish("x") } }
@@ -227,7 +227,7 @@ import Testing
             waiting.cancel()
             await #expect(throws: CancellationError.self) { try await waiting.value }
             sink.cancel()
-            // Nothing is left under way.
+            // Nothing is left in progress.
             while client.core.activityCount > 0 { await Task.yield() }
             await client.close()
         }
@@ -240,10 +240,10 @@ import Testing
             options.limits.activities = 2
             options.limits.publishedBytes = 10
             let client = try await ForebayClient.connect(broker.url(.rsocket), options)
-            // No waiting would make room for it, which `.busy` says.
+            // Waiting would not make room for it, as it would after `.busy`.
             let large = await error { try await client.topic("t").publish("more than 10 bytes") }
             #expect(large?.code == .messageTooLarge && large?.message.contains("publishedBytes allows 10.") == true)
-            // What blocks the topic keeps a publish of 6 bytes under way, beside which there is no room for another.
+            // The blocked topic keeps a publish of 6 bytes in progress, which leaves no room for another.
             options.limits.activities = 4
             let blocked = try await ForebayClient.connect(broker.url(.rsocket), options)
             let sink = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
@@ -267,7 +267,7 @@ import Testing
 
 struct Boom: Error {}
 
-/// A publisher that fails, and then sends values all the same.
+/// A publisher that fails, and then continues to send values.
 private final class Restless: Publisher, @unchecked Sendable {
     typealias Output = [UInt8]
     typealias Failure = Boom
@@ -291,7 +291,7 @@ private final class Restless: Publisher, @unchecked Sendable {
     }
 }
 
-/// The typed error that something ends with.
+/// The typed error with which something ends.
 func error(_ body: () async throws -> Void) async -> ForebayError? {
     do {
         try await body()

@@ -1,4 +1,4 @@
-// A connection for a scope, how cancellation ends what is waited for, and what errors say.
+// Scoped connections, how cancellation ends waits, and error texts.
 
 import Foundation
 import Streams
@@ -38,7 +38,7 @@ import Testing
             let task = Task {
                 try await ForebayClient.withConnection(broker.url(wire)) { client in
                     feed.yield(client)
-                    // No task of the body's own, which is not cancelled with it.
+                    // Not a child task of the body, so it is not cancelled with it.
                     let outcome = OneShot<Void>()
                     client.topic("t").messages()
                         .subscribe(
@@ -72,7 +72,7 @@ import Testing
             await cancelled {
                 _ = try await PassthroughSubject<[UInt8], Never>().publish(to: client.topic("t")).result()
             }
-            // Given up by the program, it is not the task that was cancelled.
+            // Cancelled by the program, not through the task.
             let publication = PassthroughSubject<[UInt8], Never>().publish(to: client.topic("t"))
             publication.cancel()
             #expect(await error { _ = try await publication.result() }?.code == .cancelled)

@@ -1,4 +1,4 @@
-// Options and arguments beyond their bounds: nothing traps or hangs, and who asks for what there cannot be is told.
+// Options and arguments out of bounds: nothing traps or hangs, and impossible requests fail with an error.
 
 import Core
 import EventLoop
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// More than arrives in one read, in fragments: the connection was given up, made again and given up, for ever.
+    /// More than arrives in one read, fragmented: formerly the connection was dropped and reopened forever.
     @Test(arguments: Wire.allCases) func aLargeMessageFailsItsSubscriptionAlone(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// A probe of its own for each took the streams of every second one.
+    /// Formerly a separate probe for each used the streams of every second one.
     @Test(arguments: Wire.allCases) func asManySubscriptionsAreWaitedForAsTheClientCarries(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// Over HTTP/2 it waited for ever for a stream, and nobody was told.
+    /// Over HTTP/2 it formerly waited forever for a stream, without an error.
     @Test func aSubscriptionThatTheConnectionCannotCarryFails() async throws {
         var limits = Limits()
         limits.streamsPerConnection = 40
@@ -109,7 +109,7 @@ import Testing
             #expect(failure?.code == .busy && failure?.message.contains("connect another client") == true)
             let channel = await error { _ = try await ["x"].publisher.publish(to: client.topic("t")).result() }
             #expect(channel?.code == .busy)
-            // A publish takes one of the streams set aside, and what ends makes room.
+            // A publish uses one of the reserved streams, and each end frees a stream.
             try await client.topic("t").publish("x")
             iterators.removeLast(2)
             while client.core.activityCount > 28 { await Task.yield() }
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    /// Its queue is full, so that nobody answers: neither with a connection nor by refusing it.
+    /// Its queue is full, so that nobody answers, neither by accepting nor by refusing.
     @Test func connectingTakesNoLongerThanItMay() async throws {
         let listener = try Socket.listen(on: Endpoint(host: "127.0.0.1", port: 0).resolve()[0])
         defer { close(listener) }
@@ -157,7 +157,7 @@ import Testing
             let start = ContinuousClock.now
             let failure = await error { _ = try await ForebayClient.connect("rsocket://\(endpoint)", options) }
             #expect(failure?.code == .notConnected && failure?.message.contains("0.2 seconds") == true)
-            // It was ten seconds, whatever the options said.
+            // It was ten seconds, whatever the options.
             #expect(start.duration(to: .now) < .seconds(9))
         }
     }

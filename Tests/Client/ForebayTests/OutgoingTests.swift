@@ -1,4 +1,4 @@
-// What goes with a message on a channel, and what becomes of the messages before a failure.
+// What is sent with a message on a channel, and what becomes of the messages before a failure.
 
 import Foundation
 import Streams
@@ -16,7 +16,7 @@ import Testing
         OutgoingMessage("last"),
     ]
 
-    /// As published, through the other protocol as through the same.
+    /// As published, both over the other protocol and over the same.
     private func check(_ broker: TestBroker, _ topic: String) async throws {
         for wire in Wire.allCases {
             let client = try await ForebayClient.connect(broker.url(wire))
@@ -70,7 +70,7 @@ import Testing
 
     private struct Broken: LocalizedError { var errorDescription: String? { "The disk is full." } }
 
-    /// What a publisher failed of is told as it describes itself to people.
+    /// The error of a publisher is reported with its description.
     @Test func aFailureIsToldAsItDescribesItself() async throws {
         let broker = try TestBroker()
         try await within {
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// All of them were asked for, and arrive at once with the failure.
+    /// All of them were requested, and arrive at once with the failure.
     @Test(arguments: Wire.allCases, [PublicationEnd.channel, .topic])
     func whatCameBeforeAFailureIsPublished(_ wire: Wire, _ ending: PublicationEnd) async throws {
         let broker = try TestBroker()

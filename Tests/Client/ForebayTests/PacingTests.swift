@@ -1,5 +1,5 @@
-// Pacing: a consumer's demand, on one side of a broker, is what a producer on the other side waits for. Broker,
-// producer and consumer are processes; the last two count in memory that they share.
+// Pacing: a producer on one side of a broker waits for a consumer's demand on the other side. Broker, producer and
+// consumer are processes; the last two count in shared memory.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ import Testing
 /// Set FOREBAY_HEAVY=1 for the full sizes; see CONTRIBUTING.md.
 private let isHeavy = getenv("FOREBAY_HEAVY") != nil
 
-/// What the three processes may need more than they did when a fifth was through.
+/// How much more memory each of the three processes may use than after a fifth of the run.
 private let growth = 4 << 20
 
 struct Pace: CustomTestStringConvertible, Sendable {
@@ -51,7 +51,7 @@ private struct Memory {
 
     /// Figures before and after, and whether they are flat.
     func check(_ process: ChildProcess) -> (text: String, isFlat: Bool) {
-        // A short run may be over before it is seen.
+        // A short run may end before it is sampled.
         guard let early = early[process.pid], let late = late[process.pid] else { return ("not seen", !isHeavy) }
         return ("\(early >> 10) to \(late >> 10) KiB", late - early <= growth)
     }
@@ -70,7 +70,7 @@ private struct Memory {
         let buffer = pace.window
         let common = [broker.url(pace.wire), "\(pace.count)", file]
         let consumer = try ChildProcess("pacer", [pace.form] + common + ["\(pace.window)", "\(buffer)"])
-        // The subscription is there before the channel: it blocks from the first message on.
+        // The subscription exists before the channel: it blocks from the first message on.
         while consumer.poll() == nil, figure("subscriptions", broker) != 1 {
             try await Task.sleep(for: .milliseconds(5))
         }
@@ -87,12 +87,11 @@ private struct Memory {
         #expect(try await producer.end() == 0, "\(producer.read() ?? "")")
         #expect(try await consumer.end() == 0, "\(consumer.read() ?? "")")
         #expect(shared.made == pace.count)
-        // What was made and not asked for lies in the subscription's buffer, or opened the channel. What a producer
-        // makes of a grant that it held for more than a second, as on a machine that stalls, is beyond; the broker
-        // counts it.
+        // Messages produced and not requested are in the subscription's buffer, or opened the channel. Messages under a
+        // grant held for more than a second, as on a machine that stalls, come on top; the broker counts them.
         let overshoot = try #require(figure("overshoot", broker))
         let lead = shared.lead
-        #expect(lead <= buffer + 1 + overshoot, "\(lead) were made ahead of what was asked for, \(overshoot) late")
+        #expect(lead <= buffer + 1 + overshoot, "\(lead) were produced ahead of requests, \(overshoot) late")
         var figures: [String] = []
         for (name, process) in zip(["broker", "producer", "consumer"], processes) {
             let (text, isFlat) = memory.check(process)
@@ -104,7 +103,7 @@ private struct Memory {
         }
     }
 
-    /// A figure of the topic's.
+    /// A figure of the topic.
     private func figure(_ name: String, _ broker: Daemon) -> Int? {
         guard let text = try? describe("pace", port: broker.port(.rsocket)),
             let json = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]

@@ -1,5 +1,5 @@
-// What one program asks of its client reaches the broker in the order in which it was asked, and a subscription can be
-// waited for.
+// A program's requests to its client reach the broker in the order in which they were made, and a subscription can be
+// awaited.
 
 import Streams
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import Forebay
 
 @Suite struct ProgramOrderTests {
-    /// Each on a topic of its own, as chance decides how much the client's thread finds at a time.
+    /// Each on a separate topic, because chance decides how much the client's thread finds at a time.
     private static let rounds = 200
 
     @Test(arguments: Wire.allCases) func aSubscriptionComesBeforeWhatIsPublishedAfterIt(_ wire: Wire) async throws {
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// The other client's publishes take another way through the broker, which has two threads.
+    /// The other client's publishes take another path through the broker, which has two threads.
     @Test(arguments: Wire.allCases) func aSubscriptionThatWasWaitedForMissesNothing(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -72,7 +72,7 @@ import Testing
             #expect(await iterator.next() == "subscribed")
             try await client.topic("t").publish("first")
             #expect(await iterator.next() == "first")
-            // A message that is there at once tells it too, and nothing tells it twice.
+            // A message that exists already confirms it too, and it is confirmed only once.
             let second = client.topic("t").messages(replay: .all).onSubscribed { feed.yield("subscribed") }.sink(
                 receiveCompletion: { _ in feed.yield("ended") }, receiveValue: { feed.yield($0.text) })
             #expect(await iterator.next() == "subscribed")
@@ -92,7 +92,7 @@ import Testing
             let topic = client.topic("t")
             #expect(await error { _ = try await client.topic("a b").messages().subscribed() }?.code == .invalid)
             #expect(await error { _ = try await topic.messages(window: 0).subscribed() }?.code == .invalid)
-            // A topic that has ended was subscribed to all the same.
+            // Subscribing to a topic that has ended succeeds too.
             let done = client.topic("done")
             _ = try await [bytes(1)].publisher.publish(to: done, ending: .topic).result()
             var texts: [String] = []
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    /// The broker that was asked is gone before it answers; the next one is asked again.
+    /// The broker goes away before it answers; the next one is asked again.
     @Test func waitingForASubscriptionOutlastsAConnection() async throws {
         let broker = try TestBroker()
         try await within {

@@ -1,4 +1,4 @@
-// Proxy: a network between a client and a broker that can be cut and healed. What is under way when it is cut is lost.
+// Proxy: a network between a client and a broker that can be cut and restored. Data in flight when it is cut is lost.
 
 import EventLoop
 import Glibc
@@ -22,10 +22,10 @@ final class Proxy: @unchecked Sendable {
     private let isReset = Atomic<Bool>(false)
     private let isEmpty = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// Connections that were made through it.
+    /// Connections made through it.
     let connections = Atomic<Int>(0)
     private var thread: NamedThread?
-    // The proxy's thread alone
+    // Used only by the proxy's thread
     private var flows: [Flow] = []
 
     init(to target: UInt16) throws {
@@ -43,7 +43,7 @@ final class Proxy: @unchecked Sendable {
         close(listener)
     }
 
-    /// Ends all connections, and those that are attempted until `heal`. Returns when they have ended.
+    /// Ends all connections, and refuses new ones until `heal`. Returns when they have ended.
     func cut() async {
         isEmpty.store(false, ordering: .sequentiallyConsistent)
         isCut.store(true, ordering: .sequentiallyConsistent)
@@ -51,7 +51,7 @@ final class Proxy: @unchecked Sendable {
         while !isEmpty.load(ordering: .sequentiallyConsistent) { await Task.yield() }
     }
 
-    /// Ends all connections; others can be made at once.
+    /// Ends all connections; new ones can be made at once.
     func reset() {
         isReset.store(true, ordering: .sequentiallyConsistent)
         wakeup.signal()
@@ -62,7 +62,7 @@ final class Proxy: @unchecked Sendable {
         isCut.store(false, ordering: .sequentiallyConsistent)
     }
 
-    /// From now on clients hear nothing of the broker, until `cut` and `heal`.
+    /// From now on clients receive nothing from the broker, until `cut` and `heal`.
     func deafen() {
         isDeaf.store(true, ordering: .sequentiallyConsistent)
         wakeup.signal()
@@ -121,7 +121,7 @@ final class Proxy: @unchecked Sendable {
         }
     }
 
-    /// A connection ends in both directions with the first that ends.
+    /// A connection ends in both directions when one ends.
     private func drop() {
         var kept: [Flow] = []
         for pair in stride(from: 0, to: flows.count, by: 2) {

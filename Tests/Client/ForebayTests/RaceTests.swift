@@ -1,5 +1,5 @@
-// Data races that must not compile. Each file of Races tells by comments which errors the compiler finds, and in which
-// line; a file without such comments has to compile. The compiler compares them itself (`-verify`).
+// Data races that must not compile. Comments in each file of Races name the expected compiler errors and their lines; a
+// file without such comments must compile. The compiler itself compares them (`-verify`).
 
 import Foundation
 import Testing
@@ -8,11 +8,11 @@ import Testing
 struct RaceTests {
     private static let tests = URL(filePath: #filePath).deletingLastPathComponent()
     private static let sources = tests.appending(path: "../../../Sources/System")
-    /// Where the modules are, beside the tests.
+    /// The folder of the modules, next to the tests.
     private static let build = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
 
     @Test(
-        "errors are those that the comments tell",
+        "errors are those that the comments name",
         arguments: ["Closures", "Subjects", "Promises", "Client", "Control", "Misuse"])
     func verified(name: String) async throws {
         let modules = ["CNGHTTP2", "COpenSSL"].map { Self.sources.appending(path: "\($0)/module.modulemap").path }

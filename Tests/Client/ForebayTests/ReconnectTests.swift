@@ -1,4 +1,4 @@
-// Reconnecting: the broker killed and restarted, and the network cut and healed, under subscriptions and publishes.
+// Reconnecting: the broker killed and restarted, and the network cut and restored, under subscriptions and publishes.
 
 import Core
 import Glibc
@@ -9,7 +9,7 @@ import Testing
 @testable import Forebay
 
 @Suite struct ReconnectTests {
-    /// All that a topic holds is retained, so that whatever is missing was lost by the client.
+    /// Everything in a topic is retained, so that anything missing was lost by the client.
     private func roomyBroker() throws -> TestBroker {
         var limits = Limits()
         limits.retain = 100_000
@@ -114,7 +114,7 @@ import Testing
                 let message = try await iterator.next()
                 #expect(message?.number == number && message?.gap == nil)
             }
-            // Where nothing had come it cannot be known what was missed.
+            // If nothing had arrived, the loss is unknown.
             try await client.topic("quiet").publish("x")
             #expect(try await early.next()?.gap == Gap(.reconnected, lost: nil))
             await client.close()
@@ -133,7 +133,7 @@ import Testing
             let once = try await ForebayClient.connect(proxy.url(wire), options)
             options.repeatsPublishes = true
             let again = try await ForebayClient.connect(proxy.url(wire), options)
-            // The first few find room; one of each then has to wait.
+            // The first few find room; then one of each must wait.
             let first = Task { for _ in 0..<5 { try await once.topic("t").publish("1") } }
             let second = Task { for _ in 0..<5 { try await again.topic("t").publish("2") } }
             try await reached(broker, parked: 2)
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// Waits until so many publishes are parked in the topic.
+    /// Waits until that many publishes to the topic are parked.
     private func reached(_ broker: TestBroker, parked: Int) async throws {
         while try !broker.describe("t").contains("\"parked\":\(parked)") { await Task.yield() }
     }
@@ -161,7 +161,7 @@ import Testing
             let publication = (0..<3000).publisher.map(bytes).publish(to: producer.topic("t"), ending: .channel)
             var (next, count) = (0, 0)
             var messages = consumer.topic("t").messages(replay: .all, overflow: .block).makeAsyncIterator()
-            // The topic goes on: whether it was ended by a channel that was cut at its end, nobody could tell.
+            // The topic continues: nobody could tell whether a channel that was cut at its end had ended it.
             while next < 3000, let message = try await messages.next() {
                 #expect(message.number <= next, "nothing is skipped")
                 next = max(next, message.number + 1)
@@ -178,8 +178,8 @@ import Testing
         }
     }
 
-    /// The broker has completed the topic, and the connection is lost before it could say so: what is sent again is
-    /// rejected, which does not mean that it was not taken before.
+    /// The broker has completed the topic, and the connection is lost before the confirmation: a repeated attempt is
+    /// rejected, although the first was accepted.
     @Test(arguments: Wire.allCases) func anEndThatWasNotHeardOfIsUncertain(_ wire: Wire) async throws {
         let broker = try roomyBroker()
         let proxy = try Proxy(to: broker.port(wire))
@@ -195,7 +195,8 @@ import Testing
         }
     }
 
-    /// It took all that had come before a keepalive was sent, and lost the connection again and again.
+    /// Formerly it read everything that had arrived before it sent a keepalive, and lost the connection again and
+    /// again.
     @Test(arguments: Wire.allCases) func aSlowSubscriberKeepsTheConnection(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -213,7 +214,7 @@ import Testing
                 .sink(
                     receiveCompletion: { _ in feed.finish() },
                     receiveValue: { message in
-                        // Three seconds in all, which is longer than the broker may hear nothing.
+                        // Three seconds in all, longer than the broker tolerates silence.
                         usleep(50_000)
                         feed.yield(message.number)
                     })
@@ -244,7 +245,7 @@ import Testing
             var messages = client.topic("t").messages().makeAsyncIterator()
             proxy.reset()
             guard case .reconnecting(let pause, _) = await iterator.next() else {
-                Issue.record("it was not told that the connection was lost")
+                Issue.record("it was not notified of the lost connection")
                 return
             }
             #expect((.milliseconds(5)...(.milliseconds(10))).contains(pause))

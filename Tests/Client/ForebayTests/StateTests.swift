@@ -1,4 +1,4 @@
-// The decisions of the client, without a network: demand and place of a subscription, messages of a channel, waits.
+// The client's decisions, without a network: demand and position of a subscription, messages of a channel, waits.
 
 import Client
 import ForebayWire
@@ -63,7 +63,7 @@ private struct Constant: RandomNumberGenerator {
         #expect(state.credit() == 0)
         state.request(.max(2))
         state.request(.max(1))
-        #expect(state.credit() == 3, "what is asked for in one turn is one request")
+        #expect(state.credit() == 3, "requests of one turn are combined")
     }
 
     @Test(arguments: [
@@ -77,7 +77,7 @@ private struct Constant: RandomNumberGenerator {
         #expect(state.opening()?.n == n)
         #expect(state.credit() == 0)
         _ = state.receive(epoch: 1, sequence: 1, dropped: 0)
-        #expect(state.credit() == 0, "a large rest is not asked for one by one")
+        #expect(state.credit() == 0, "a large remainder is not requested one by one")
         state.request(.unlimited)
         #expect(state.credit() == (demand == .unlimited ? 0 : Refill.unbounded))
     }
@@ -91,10 +91,10 @@ private struct Constant: RandomNumberGenerator {
         state.lost()
         #expect(state.credit() == 0)
         let opening = state.opening()
-        #expect(opening?.n == 7, "only what has not come is asked for again")
+        #expect(opening?.n == 7, "only what has not arrived is requested again")
         #expect(opening?.options.start == .from(10, epoch: 42))
         #expect(state.receive(epoch: 42, sequence: 9, dropped: 0) == .skip)
-        #expect(state.credit() == 1, "what is not delivered is not what was asked for")
+        #expect(state.credit() == 1, "the count of undelivered messages is wrong")
         #expect(state.receive(epoch: 42, sequence: 10, dropped: 0) == .deliver(nil))
         #expect(state.receive(epoch: 42, sequence: 13, dropped: 2) == .deliver(Gap(.dropped, lost: 2)))
         #expect(state.receive(epoch: 42, sequence: 15, dropped: 0) == .deliver(Gap(.dropped, lost: 1)))
@@ -128,7 +128,7 @@ private struct Constant: RandomNumberGenerator {
 @Suite struct ChannelStateTests {
     private func item(_ number: UInt8) -> Outgoing { Outgoing(payload: [number]) }
 
-    /// Asks for a message and gets it.
+    /// Requests a message and receives it.
     private func fill(_ state: inout ChannelState, _ numbers: ClosedRange<UInt8>) {
         for number in numbers {
             let isTaken = state.receive(item(number))
@@ -138,23 +138,23 @@ private struct Constant: RandomNumberGenerator {
 
     @Test func thePublisherIsAskedForWhatIsGranted() {
         var state = ChannelState(repeats: false)
-        #expect(state.ask(credit: nil) == 1, "one to open the channel with")
+        #expect(state.ask(credit: nil) == 1, "one to open the channel")
         #expect(state.ask(credit: nil) == 0)
         fill(&state, 1...1)
         let isTaken = state.receive(item(9))
-        #expect(!isTaken, "it was not asked for")
+        #expect(!isTaken, "it was not requested")
         state.didSend()
         #expect(state.ask(credit: 0) == 0)
         #expect(state.ask(credit: 5) == 5)
         #expect(state.ask(credit: 8) == 3, "grants add up")
         fill(&state, 2...4)
-        #expect(state.ask(credit: 8) == 0, "what waits is to be sent for that credit")
+        #expect(state.ask(credit: 8) == 0, "waiting messages are sent for that credit")
         state.finish()
         #expect(state.ask(credit: 100) == 0 && !state.isSent)
         for _ in 2...4 { state.didSend() }
         #expect(state.isSent && !state.isSettled)
         state.acknowledge(9)
-        #expect(state.acknowledged == 0, "more than was sent is not believed")
+        #expect(state.acknowledged == 0, "an excess over the messages sent is ignored")
         state.acknowledge(3)
         state.acknowledge(2)
         #expect(state.acknowledged == 3)
@@ -172,7 +172,7 @@ private struct Constant: RandomNumberGenerator {
         #expect(state.acknowledged == 1)
         guard repeats else { return }
         fill(&state, 5...6)
-        // More was asked for, and has come, than the new connection grants: nothing is asked for until that is sent.
+        // More was requested, and has arrived, than the new connection grants: nothing is requested until that is sent.
         #expect(state.ask(credit: 3) == 0)
         var sent: [UInt8] = []
         while let next = state.next {

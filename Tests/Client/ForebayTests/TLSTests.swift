@@ -1,4 +1,4 @@
-// A client and a real broker over TLS: who is trusted, and what is said when nobody is.
+// A client and a real broker over TLS: which brokers are trusted, and the errors otherwise.
 
 import Core
 import EventLoop

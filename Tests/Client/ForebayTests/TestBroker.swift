@@ -1,4 +1,4 @@
-// TestBroker: a real broker in the test's process, which can be killed and started again at the same ports.
+// TestBroker: a real broker in the test's process, which can be killed and restarted on the same ports.
 
 import Client
 import Core
@@ -48,10 +48,10 @@ final class TestBroker: @unchecked Sendable {
     func port(_ wire: Wire) -> UInt16 { ports[wire]! }
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
 
-    /// What the broker tells of a topic, in JSON.
+    /// The broker's information on a topic, in JSON.
     func describe(_ topic: String) throws -> String { try ForebayTests.describe(topic, port: port(.rsocket)) }
 
-    /// All that was retained is lost, and all connections are cut.
+    /// All retained messages are lost, and all connections are cut.
     func restart() throws {
         server.stop()
         #expect(server.wait())
@@ -59,7 +59,7 @@ final class TestBroker: @unchecked Sendable {
     }
 }
 
-/// What the broker whose RSocket is at this port tells of a topic, in JSON.
+/// The information on a topic from the broker with RSocket at this port, in JSON.
 func describe(_ topic: String, port: UInt16) throws -> String {
     var link = try Link(to: BrokerAddress(host: "127.0.0.1", port: port))
     let id = try link.connection.call(.topicInfo(topic))
@@ -75,7 +75,7 @@ func describe(_ topic: String, port: UInt16) throws -> String {
     }
 }
 
-/// Options for tests: nobody wants to wait for the second attempt.
+/// Options for tests, which should not wait long for a second attempt.
 var quick: ForebayOptions {
     var options = ForebayOptions()
     options.reconnect = ReconnectPolicy(first: .milliseconds(10), longest: .milliseconds(100))
@@ -84,7 +84,7 @@ var quick: ForebayOptions {
 
 struct TimedOut: Error {}
 
-/// Fails a test that waits for what never comes.
+/// Fails a test that waits for something that never happens.
 func within<Value: Sendable>(
     _ limit: Duration = .seconds(120), _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {

@@ -1,4 +1,4 @@
-// What an iteration holds: messages that came together are handed over together.
+// What an iteration holds: messages that arrived together are handed over together.
 
 import Streams
 import Testing
@@ -16,7 +16,7 @@ import Testing
         let first = Task { await subscriber.next(isolation: nil) }
         while !subscriber.isAwaited { await Task.yield() }
         for sequence in 1...3 { #expect(subscriber.receive(message(UInt64(sequence))) == .none) }
-        #expect(subscriber.isAwaited, "the turn goes on")
+        #expect(subscriber.isAwaited, "the turn continues")
         #expect(subscriber.turnEnded() == .none, "half of the window was not taken")
         for sequence in 1...3 as ClosedRange<UInt64> {
             let next = sequence == 1 ? await first.value : await subscriber.next(isolation: nil)

@@ -19,7 +19,7 @@ LIMIT = 30
 
 
 def executable() -> str:
-    """$FOREBAY, else the release build, else the debug build."""
+    """$FOREBAY, or the release build, or the debug build."""
     named = os.environ.get("FOREBAY")
     for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebay" for kind in ("release", "debug")]:
         if path.exists():
@@ -28,7 +28,7 @@ def executable() -> str:
 
 
 class Commands:
-    """Runs forebay against one broker, by RSocket or, with the scheme `http`, by gRPC."""
+    """Runs forebay against one broker, over RSocket or, with the scheme `http`, over gRPC."""
 
     def __init__(self, address, scheme="rsocket"):
         self.url = "%s://%s:%d" % (scheme, *address)
@@ -55,7 +55,7 @@ class Commands:
         return [row for row in rows if all(row.get(key) == value for key, value in fields.items())]
 
     def subscriber(self, topic, *words, **options):
-        """A `sub` whose subscription the broker has."""
+        """A process whose subscription the broker has accepted."""
         before = len(self.rows("subs", topic=topic))
         process = self.start("sub", topic, *words, **options)
         until(lambda: len(self.rows("subs", topic=topic)) > before, f"the subscription to {topic} appears")
@@ -85,7 +85,7 @@ def ended(process, code=0):
 
 
 class Screen:
-    """A pseudo-terminal and what the program drew last."""
+    """A pseudo-terminal, and what the program drew last."""
 
     def __init__(self, commands, *words, columns=80, rows=24):
         self.master, slave = pty.openpty()
@@ -103,7 +103,7 @@ class Screen:
         os.write(self.master, keys)
 
     def picture(self):
-        """The last whole picture, without styles."""
+        """The last complete picture, without styles."""
         pictures = self.seen.split(b"\x1b[H")
         whole = [p for p in pictures[1:] if b"\x1b[J" in p]
         return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", whole[-1]).decode() if whole else ""

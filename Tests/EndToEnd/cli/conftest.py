@@ -1,5 +1,5 @@
-"""What the tests of the command line start: forebay against the module's broker, and servers that are not ours. What
-forebay does it does over both of its protocols, so its tests run over each."""
+"""Fixtures of the command-line tests: forebay against the module's broker, and against independent servers. Everything
+forebay does works over both protocols, so the tests run over each."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def scheme(request):
 
 @pytest.fixture
 def reach(scheme):
-    """Commands for a broker, by the test's protocol."""
+    """Commands for a broker, over the test's protocol."""
     made = []
 
     def commands(broker) -> Commands:
@@ -36,7 +36,8 @@ def forebay(broker, reach):
 
 
 def counterparts(script, scheme):
-    """Starts servers that are not ours and returns commands for each; `log()` is what it was asked."""
+    """Starts independent servers and returns commands for each; `log()` returns the requests that the server
+    received."""
     started = []
 
     def start(*words):
@@ -47,7 +48,7 @@ def counterparts(script, scheme):
         started.append(this)
 
         def log(event, last):
-            """The lines of one kind until one line matches `last`."""
+            """The records of one kind, up to one that matches `last`."""
             lines = []
             while True:
                 line = json.loads(server.stdout.readline())
@@ -68,11 +69,11 @@ def counterparts(script, scheme):
 
 @pytest.fixture
 def peer():
-    """The counterpart on rsocket-py."""
+    """Starts counterparts on rsocket-py."""
     yield from counterparts("peer.py", "rsocket")
 
 
 @pytest.fixture
 def grpc_peer():
-    """The counterpart on grpcio."""
+    """Starts counterparts on grpcio."""
     yield from counterparts("grpc_peer.py", "http")

@@ -1,13 +1,14 @@
-"""A small publish/subscribe server on grpcio, for the command line to talk to.
+"""A small publish/subscribe server on grpcio, for tests of the command line.
 
-Its stubs are made of the .proto by protoc, its HTTP/2 is not ours. It honours credits, and logs what clients asked for,
-one JSON object a line on stdout; it prints its port first. It is a counterpart for tests, not a second broker: topics
-keep everything, subscriptions begin with all of it. A topic's name can ask for trouble:
+Its stubs are generated from the .proto by protoc, and its HTTP/2 implementation is independent of ours. It honours
+credit and logs clients' requests, one JSON object per line on stdout. It first prints its port. It is a counterpart for
+tests, not a second broker: topics retain everything, and subscriptions begin with all of it. Some topic names request
+misbehaviour:
 
-    status.CODE         the call ends with this status, and "because" as its text
-    greedy              two messages more than were asked for
-    large.BYTES         one message of so many bytes
-    never               nothing comes
+    status.CODE         the call ends with this status and the text "because"
+    greedy              two messages more than requested
+    large.BYTES         one message of that many bytes
+    never               no messages
 """
 import json
 import queue

@@ -1,8 +1,8 @@
-"""A small publish/subscribe server on rsocket-py, for the command line to talk to.
+"""A small publish/subscribe server on rsocket-py, for tests of the command line.
 
-It speaks the route and metadata forms of the wire profile with a codec that is not ours, honours credits, and logs what
-clients asked for, one JSON object a line on stdout. It prints its port first. It is a counterpart for tests, not a
-second broker: one overflow policy (drop-oldest), no limits.
+It implements the routes and metadata of the wire profile with an independent codec, honours credit, and logs clients'
+requests, one JSON object per line on stdout. It first prints its port. It is a counterpart for tests, not a second
+broker: it has one overflow policy (drop-oldest) and no limits.
 """
 import asyncio
 import json
@@ -79,7 +79,7 @@ def topic(name):
 
 
 class Subscriber(Publisher, Subscription):
-    """One subscription: the messages that wait for credit."""
+    """A subscription: the messages that are waiting for credit."""
 
     def __init__(self, topic, options, peer):
         self.topic, self.peer = topic, peer
@@ -151,7 +151,7 @@ class Subscriber(Publisher, Subscription):
 
 
 class Rows(Publisher, Subscription):
-    """A list of JSON objects under credit, then the end."""
+    """A list of JSON objects, sent under credit, then completion."""
 
     def __init__(self, rows):
         self.rows, self.isOver = rows, False
@@ -172,7 +172,7 @@ class Rows(Publisher, Subscription):
 
 
 class Channel(Publisher, Subscription, DefaultSubscriber):
-    """A publishing channel: grants `window` items at a time, acknowledges cumulatively."""
+    """A publishing channel: grants `window` items at a time and acknowledges cumulatively."""
 
     def __init__(self, topic, options, window):
         DefaultSubscriber.__init__(self)
@@ -181,7 +181,7 @@ class Channel(Publisher, Subscription, DefaultSubscriber):
         self.remote = self.target = None
         self.isOver = False
 
-    # our half: acknowledgements
+    # Our half: acknowledgements
     def subscribe(self, subscriber):
         self.target = subscriber
         subscriber.on_subscribe(self)
@@ -203,7 +203,7 @@ class Channel(Publisher, Subscription, DefaultSubscriber):
             log(event='channel-complete', topic=self.topic.name, accepted=self.accepted)
             self.target.on_complete()
 
-    # their half: messages
+    # The client's half: messages
     def on_subscribe(self, subscription):
         self.remote = subscription
         self.grant()

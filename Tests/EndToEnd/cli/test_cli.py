@@ -1,4 +1,4 @@
-"""The command line as a person uses it: processes, pipes, signals, exit codes."""
+"""The command line as a user runs it: processes, pipes, signals, exit codes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from commands import LIMIT, Commands, ended, executable, until
 
 
-# What goes in comes out
+# Round trips
 
 def test_one_message_acknowledged_and_replay(forebay, topic):
     assert forebay.ok("pub", topic, "one") == b""
@@ -59,7 +59,7 @@ def test_a_file_is_one_message(forebay, topic, tmp_path):
 
 
 def test_one_message_that_the_broker_does_not_take(start, reach, topic):
-    """Whether its topic is there or not: `pub` ends with 0 when the message is in the topic alone."""
+    """Whether or not its topic exists: `pub` exits with 0 only when the message is in the topic."""
     broker = start("--max-payload", "1K")
     forebay = reach(broker)
     for there in (False, True):
@@ -71,7 +71,7 @@ def test_one_message_that_the_broker_does_not_take(start, reach, topic):
 
 
 def test_what_to_do_about_a_gap_is_said(forebay, topic):
-    """Without --meta it refuses the subscription: nobody is told of it otherwise."""
+    """Without --meta the subscription is refused, because the user would not learn of the gap."""
     forebay.ok("pub", topic, "x")
     gap = ["sub", topic, "--from", "1", "--epoch", "12345", "--count", "1"]
     for more, told in (([], True), (["--gap", "fail"], False), (["--meta", "--gap", "fail"], False)):
@@ -83,7 +83,7 @@ def test_what_to_do_about_a_gap_is_said(forebay, topic):
 
 @pytest.mark.parametrize("message", [b"a\n", b""])
 def test_a_topic_that_began_anew(forebay, topic, message):
-    """Which a message tells, or else the end."""
+    """The gap is reported with a message or, without one, with the end."""
     reader = forebay.subscriber(topic, "--from", "3", "--epoch", "12345", "--meta", "--json")
     epoch = json.loads(forebay.ok("topic", "info", topic, "--json"))["epoch"]
     forebay.ok("pub", topic, "--stdin", "--ack", stdin=message)
@@ -95,7 +95,7 @@ def test_a_topic_that_began_anew(forebay, topic, message):
 
 @pytest.mark.parametrize("scheme", ["rsocket"])
 def test_a_topic_that_never_came_so_far(forebay, topic):
-    """No end over gRPC tells the topic's last sequence."""
+    """Over gRPC the error also reports the topic's last sequence."""
     forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
     done = forebay.run("sub", topic, "--from", "5", "--meta")
     assert (done.returncode, done.stderr) == (0, b"forebay: The topic ended with #2: #5 never came.\n")
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_not_published(forebay, topic, words, stdin):
     process = forebay.start("pub", topic, *words, "--ack", stdin=source)
     os.close(source)
     assert "cannot be read" in ended(process, 2)[1]
-    # Nothing came between, and the topic goes on.
+    # There was no message in between, and the topic is still usable.
     assert forebay.ok("pub", topic, "after", "--ack") == b"2\n"
 
 
@@ -209,7 +209,7 @@ def test_interrupted_publisher_ends_its_channel_alone(forebay, topic):
 
 def test_a_reader_that_leaves_ends_it_quietly(forebay, topic):
     reader = forebay.subscriber(topic)
-    # Nothing is written: the end of the pipe alone must be noticed.
+    # Nothing is being written, so only the closed pipe can be noticed.
     reader.stdout.close()
     assert reader.wait(LIMIT) == 0
     assert reader.stderr.read() == b""
@@ -250,7 +250,7 @@ def test_a_draining_broker_says_so_once(start, reach):
 
 def test_credit_is_asked_for_when_printed(forebay, topic):
     reader = forebay.subscriber(topic, "--request", "10", "--buffer", "100")
-    # The pipe holds 64 KiB: six of these messages and a half.
+    # The pipe holds 64 KiB: six and a half of these messages.
     forebay.ok("pub", topic, "--size", "10000", "--count", "1000")
     until(lambda: forebay.rows("subs", topic=topic)[0]["waiting"] == 100, "messages wait")
     row = forebay.rows("subs", topic=topic)[0]
@@ -265,7 +265,7 @@ def test_a_slow_reader_costs_no_memory_and_no_connection(forebay, topic):
     status = Path(f"/proc/{reader.pid}/status").read_text()
     assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 40_000
     assert reader.poll() is None and len(forebay.rows("subs", topic=topic)) == 1
-    # It reads on: the last message comes, and in order.
+    # Reading resumes: the last message arrives, and all are in order.
     last = 0
     while last < 1000:
         line = reader.stdout.readline()
@@ -273,7 +273,7 @@ def test_a_slow_reader_costs_no_memory_and_no_connection(forebay, topic):
         last = int(line[:20])
 
 
-# What goes wrong
+# Errors
 
 USAGE = [
     ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"),
@@ -324,7 +324,7 @@ def test_a_web_server_is_no_broker(scheme):
 
 
 def test_closed_descriptors(forebay, topic):
-    """A program started without standard output must not take the connection for it."""
+    """A program started without standard output must not mistake its connection for it."""
     forebay.ok("pub", topic, "--stdin", stdin=b"a\nb\n")
     words = [executable(), "sub", topic, "--replay", "all", "--count", "2"]
     shell = subprocess.run(["sh", "-c", 'exec "$@" >&- <&-', "sh", *words], env=forebay.environment, timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""`forebay bench`: what it publishes arrives, what it prints adds up, and it leaves nothing behind."""
+"""`forebay bench`: its messages arrive, its figures add up, and it leaves nothing behind."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from commands import LIMIT, Commands, ended, until
 
 @pytest.fixture
 def bench(forebay):
-    """Runs `bench --json` and returns its object."""
+    """Runs `bench --json` and returns the object it prints."""
     def run(*words, code=0):
         done = forebay.run("bench", "--json", *words)
         assert done.returncode == code, done
@@ -75,7 +75,7 @@ def test_a_rate_prints_quantiles(bench, forebay):
         values = [figures[key] for key in ("p50", "p99", "p99_9", "p99_99", "max")]
         assert values == sorted(values) and figures["count"] <= count
     assert row["latency_ns"]["count"] == 1500 and row["latency_ns"]["p50"] > 0
-    # No message can be published before it is due: the last one is 499 ms after the first.
+    # No message is published before it is due: the last is due 499 ms after the first.
     assert row["publish_seconds"] >= 0.499
     text = forebay.ok("bench", "--rate", "1000", "--count", "100").decode()
     assert re.search(r"^milliseconds +p50 +p99 +p99\.9 +p99\.99 +max$", text, re.MULTILINE)
@@ -83,10 +83,10 @@ def test_a_rate_prints_quantiles(bench, forebay):
 
 
 def test_latency_counts_from_when_a_message_was_due(bench):
-    """A subscriber of one credit at a time behind a `block` of one makes messages wait, at their publisher."""
+    """A subscriber with one credit at a time and a `block` buffer of one makes messages wait at their publisher."""
     row = bench("--rate", "10000000", "--count", "3000", "--request", "1", "--buffer", "1")
     assert row["delivered"] == 3000 and row["latency_ns"]["count"] == 3000
-    # All are due within 0.3 ms, so that half of them wait for half of the run.
+    # All messages are due within 0.3 ms, so that half of them wait for half of the run.
     assert row["latency_ns"]["p50"] > 0.25e9 * row["delivery_seconds"]
     assert row["credit_stalls"] > 0
 

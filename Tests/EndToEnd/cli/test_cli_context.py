@@ -1,4 +1,4 @@
-"""`forebay context`: brokers with a name, in a folder of the person's."""
+"""`forebay context`: named brokers, kept in a folder of the user's."""
 
 import json
 

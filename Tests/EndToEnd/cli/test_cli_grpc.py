@@ -1,4 +1,4 @@
-"""The command line against gRPC servers that are not ours: what it asks for, and what it makes of their answers."""
+"""The command line against independent gRPC servers: its requests, and how it handles their responses."""
 
 import json
 import socket
@@ -60,7 +60,7 @@ def test_calls(grpc_peer):
     forebay.ok("topic", "fail", "t", "--message", "sensor gøne")
     said = forebay.log("fail", lambda line: line["event"] == "fail")
     assert said[0] == {"event": "fail", "topic": "t", "message": "sensor gøne"}
-    # It has no Health: that it says so is an answer.
+    # The server has no Health service; the error counts as a reply.
     assert json.loads(forebay.ok("ping", "-n", "1", "--json").splitlines()[-1])["count"] == 1
 
 

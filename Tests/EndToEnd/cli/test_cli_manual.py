@@ -1,4 +1,4 @@
-"""Manual pages and completions, by man and by the shells themselves."""
+"""Manual pages and completions, checked with man and with the shells themselves."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from commands import *
 
 @pytest.fixture
 def scheme():
-    """Once is enough."""
+    """One protocol is enough."""
     return "rsocket"
 
 
@@ -20,7 +20,7 @@ OPTION = re.compile(r"--[a-z][a-z-]+")
 
 
 def man(page: bytes, width=100) -> str:
-    """A page as people read it, which man has nothing to say against."""
+    """A page as man renders it, without any warning."""
     done = subprocess.run(["man", "--warnings", "-l", "-"], input=page, capture_output=True, timeout=60,
                           env=dict(os.environ, MANWIDTH=str(width), LC_ALL="C.UTF-8", MANPAGER="cat", TERM="dumb",
                                    GROFF_NO_SGR="1", MANROFFOPT="-c"))
@@ -29,7 +29,7 @@ def man(page: bytes, width=100) -> str:
 
 
 def helps(forebay) -> dict[str, str]:
-    """What -h says, by command; "" for the program's."""
+    """The output of -h by command; "" is the program's own."""
     program = forebay.ok("-h").decode()
     listed = program.split("\nOptions")[0]
     commands = re.findall(r"^  ((?:(?:topic|close|context) )?[a-z]+)(?: |$)", listed, re.MULTILINE)
@@ -108,10 +108,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def offered_by_bash(program, script, *words, environment) -> list[str]:
-    """Words are as bash breaks the line up."""
+    """The words are split as bash splits the line."""
     done = subprocess.run(["bash", "-u", "-c", BASH, "bash", script, program, *words], capture_output=True, timeout=60,
                           env=environment, text=True)
-    # compopt is for a real line only.
+    # compopt works only on a real line.
     assert done.stderr.replace("compopt: not currently executing completion function", "").count("\n") <= 1
     return done.stdout.split()
 
@@ -160,7 +160,7 @@ def offered_by_zsh(program, script, *words, environment, load=ZSH_LOADS) -> list
 
 
 def offered_by_sourced_zsh(*words, environment) -> list[str]:
-    """What is offered without compinit before, and with it. Each asks the broker by a connection of its own."""
+    """The offers without compinit first, and with it. Each asks the broker over its own connection."""
     loads = "source {0}/_{1}", "autoload -Uz compinit; compinit -u -D; source {0}/_{1}"
     one, other = (offered_by_zsh(*words, environment=environment, load=load) for load in loads)
     return [word for word in one if word in other]
@@ -172,7 +172,7 @@ OFFERED = {"bash": offered_by_bash, "fish": offered_by_fish, "zsh": offered_by_z
 
 @pytest.fixture(params=OFFERED)
 def offered(request, forebay, tmp_path):
-    """What a shell offers in the place of the last word."""
+    """What a shell offers for the last word."""
     shell = request.param.split(",")[0]
     script, brokers = tmp_path / "script", tmp_path / "brokers"
     script.write_bytes(forebay.ok("completion", shell))

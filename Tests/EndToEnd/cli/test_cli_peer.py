@@ -1,4 +1,4 @@
-"""The command line against a server that is not ours: what it asks for, and what it takes."""
+"""The command line against an independent server: its requests, and what it accepts."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_channel_under_another_servers_credit(peer, window, fragment):
     forebay.ok("pub", "t", "--stdin", stdin=b"\n".join(lines))
     log = forebay.log("channel-complete", lambda line: line["event"] in ("channel-complete", "overrun"))
     assert log and log[0]["accepted"] == 301
-    # One at a time: rsocket-py mixes the fragments of several messages that wait on one stream.
+    # One at a time: rsocket-py interleaves the fragments of several messages waiting on one stream.
     assert forebay.ok("sub", "t", "--replay", "all", "--count", "301", "--request", "1").splitlines() == lines
 
 

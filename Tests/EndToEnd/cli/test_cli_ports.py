@@ -1,4 +1,4 @@
-"""The likeliest slip, a wrong port or scheme: what listens there says so at once, and the client passes it on."""
+"""The most likely mistake, a wrong port or scheme: the listener says so at once, and the client passes that on."""
 
 import time
 
@@ -8,7 +8,7 @@ import tls
 from commands import Commands
 
 PORTS = {
-    # The scheme, where it was sent to, and what is said of it.
+    # The scheme, the listener that it was used with, and the expected message.
     "rsocket to HTTP": ("rsocket", "http", "This port speaks HTTP"),
     "rsocket to admin": ("rsocket", "admin", "This is the admin port"),
     "http to RSocket": ("http", "rsocket", "This port speaks RSocket"),
@@ -40,7 +40,7 @@ def check(broker, scheme: str, name: str, told: str):
     done = Commands(port(broker, name), scheme).run("pub", "cli.port", "x", "--ack", *(
         ["--insecure"] if scheme.endswith("s") else []))
     assert done.returncode == 3 and told.encode() in done.stderr and done.stderr.count(b"\n") == 1, done
-    # Nobody waited for an answer that would not come.
+    # The client did not wait for a response that would never come.
     assert time.monotonic() - began < 4
 
 

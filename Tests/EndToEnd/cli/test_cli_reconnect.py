@@ -1,5 +1,5 @@
-"""What `sub`, `pub --stdin` and `top` do when their connection is lost: over both protocols, with a broker that is
-restarted on the same ports."""
+"""What `sub`, `pub --stdin` and `top` do when the connection is lost, over both protocols, with a broker that restarts
+on the same ports."""
 
 import contextlib
 import re
@@ -14,14 +14,14 @@ from commands import LIMIT, Commands, Screen, ended, until
 
 
 class Restarted:
-    """A broker that can be ended, and started again where it was."""
+    """A broker that can be stopped and started again on the same ports."""
 
     def __init__(self, start, *options):
         self._start, self._options = start, options
         self.broker = start(*options)
 
     def end(self, hard=False):
-        """Drains it, or has it die."""
+        """Stops it, or kills it."""
         if hard:
             self.broker.process.kill()
             self.broker.process.wait()
@@ -39,32 +39,32 @@ def restarted(start):
 
 
 def unread(address) -> int:
-    """Bytes that clients have sent to a port, and its process has not read."""
+    """Bytes that clients have sent to a port and its process has not read."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[4].split(":")[1], 16) for row in rows
                if row[1].endswith(":%04X" % address[1]) and row[3] == "01")
 
 
 def stands_still(pid) -> bool:
-    """A signal to stop takes effect some time after it was sent."""
+    """SIGSTOP takes effect some time after it was sent."""
     states = [task.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
               for task in Path(f"/proc/{pid}/task").iterdir()]
     return set(states) == {"T"}
 
 
 def lines_until(stream, pattern) -> str:
-    """What a program says up to the next line that matches."""
+    """A program's output up to the next line that matches."""
     text = ""
     while True:
         line = stream.readline().decode()
-        assert line, f"it ended before it said {pattern!r}"
+        assert line, f"it ended before it printed {pattern!r}"
         text += line
         if re.search(pattern, line):
             return text
 
 
 def line_of(stream, pattern) -> str:
-    """The next line of a program's that matches."""
+    """A program's next line that matches."""
     return lines_until(stream, pattern).splitlines(True)[-1]
 
 
@@ -87,13 +87,13 @@ def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
 
 
 def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
-    """Its connection alone is lost, and meanwhile the topic retains less than comes."""
+    """Only the connection is lost, and meanwhile more messages arrive than the topic retains."""
     broker = start("--retain", "3")
     forebay = reach(broker)
     reader = forebay.subscriber("t")
     forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
     assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
-    # It cannot connect before it goes on.
+    # It cannot reconnect before it is resumed.
     reader.send_signal(signal.SIGSTOP)
     row = forebay.rows("subs", topic="t")[0]
     forebay.ok("close", "connection", row["connection"])
@@ -123,7 +123,7 @@ def test_credit_and_count_go_on(restarted, reach, words, rest):
 
 @pytest.mark.parametrize("hard", [False, True], ids=["drained", "killed"])
 def test_a_publisher_repeats_what_was_not_acknowledged(restarted, reach, hard):
-    """One that dies stands still before, so that it acknowledges nothing more."""
+    """A broker that is killed is stopped first, so that it acknowledges nothing more."""
     forebay = reach(restarted.broker)
     writer = forebay.start("pub", "t", "--stdin", "--ack", stdin=subprocess.PIPE)
     writer.stdin.write(b"1\n2\n3\n")
@@ -164,7 +164,7 @@ def test_what_never_was_a_connection_is_not_tried_again(restarted, reach):
 @pytest.mark.parametrize("words", [
     ["sub", "t", "--replay", "all", "--format", "raw"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])
 def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, words):
-    """To try them again would count as guessing, and keep others of that address out."""
+    """Repeated attempts would count as guessing and lock out others on that address."""
     def configure(token):
         return write(tmp_path, {"users": [dict(name="a", token=token_hash(token), publish=["t"], subscribe=["t"])]})
 
@@ -178,12 +178,12 @@ def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, 
     else:
         forebay.ok("pub", "t", "x", *shown)
         assert process.stdout.read(1) == b"x"
-    # It is served by then.
+    # By then the subscription is active.
     forebay.ok("sub", "t", "--replay", "all", "--count", "1", *shown)
     restarted.end(hard=True)
     configure("second")
     restarted.begin()
-    # Its input has not ended. Over HTTP it is a call that is refused.
+    # Its input has not ended. Over HTTP the login is refused with the call.
     line_of(process.stderr, "Connecting again")
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(b"y\n")
@@ -242,7 +242,7 @@ def test_credit_by_key_goes_on_behind_a_restart(restarted, reach, hard):
     screen.press(b"1")
     restarted.begin()
     screen.shows(r"Connected again to \S+\.")
-    # What was asked for and has not come is asked for again; a key that was pressed meanwhile granted nothing.
+    # Credit that was requested and not used is requested again. A key pressed in between granted nothing.
     screen.shows(r"credit +1 +granted 2\b")
     forebay.ok("pub", "t", "after")
     screen.shows(r"#1 \S+ after(.|\n)*the topic restarted, this is its #1\b")
@@ -283,7 +283,7 @@ def test_a_picture_without_a_connection_can_be_limited(restarted, reach, words, 
 
 
 def test_another_broker_is_as_good(start, scheme):
-    """Of several addresses the others are tried, all of them before the next pause."""
+    """With several addresses, all of them are tried before the next pause."""
     one, other = start(), start()
     addresses = [broker.address if scheme == "rsocket" else broker.http for broker in (one, other)]
     both = Commands(addresses[0], scheme)
@@ -298,7 +298,7 @@ def test_another_broker_is_as_good(start, scheme):
     until(lambda: second.rows("subs", topic="t"), "it is subscribed there")
     second.ok("pub", "t", "x")
     assert reader.stdout.readline() == b"x\n"
-    # And from the beginning.
+    # And starting with the first.
     assert both.ok("ping", "--count", "1").startswith(b"%s:%d" % (addresses[1][0].encode(), addresses[1][1]))
     mixed = both.run("ping", "--url", "rsocket://127.0.0.1:1,http://127.0.0.1:2")
     assert mixed.returncode == 2 and b"the same scheme" in mixed.stderr

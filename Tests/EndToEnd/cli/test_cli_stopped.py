@@ -1,5 +1,4 @@
-"""A client that is stopped as a process, and goes on later: it costs itself messages, which it is told, and others
-nothing."""
+"""A client process that is stopped and later resumed: it alone loses messages, and it is notified of the loss."""
 
 import json
 import signal
@@ -29,7 +28,7 @@ def test_a_stopped_subscriber(begin, reach, topic):
         for line in process.stdout:
             message = json.loads(line)
             count, lost = count + 1, lost + message["dropped"]
-            assert message["sequence"] == count + lost, "what is missing is told with the message behind it"
+            assert message["sequence"] == count + lost, "the loss is reported with the next message"
             if message["sequence"] == published:
                 break
         assert (lost, count) == (row_of(publisher, topic)["dropped"], published - lost) and lost
@@ -39,8 +38,8 @@ def test_a_stopped_subscriber(begin, reach, topic):
 
 
 def test_a_stopped_publisher(begin, reach, topic):
-    """In the middle of a channel, with credit in its hands: a subscription that holds publishers to what it can take
-    goes on getting what another one publishes. Both lose nothing."""
+    """It stops in the middle of a channel, holding credit. A `block` subscription still receives another publisher's
+    messages, and neither loses anything."""
     broker, count, asked = begin(), 2000, 100
     forebay = reach(broker)
     with beside(broker, growth=16 << 20):

@@ -1,4 +1,4 @@
-"""`sub --interactive`, at a pseudo-terminal."""
+"""`sub --interactive` on a pseudo-terminal."""
 
 import os
 import pty
@@ -54,7 +54,7 @@ def test_interactive_tells_the_end(forebay, topic):
 
 
 class Stderr:
-    """A terminal for stderr alone."""
+    """A terminal only for stderr."""
 
     def __init__(self):
         self.master, self.slave = pty.openpty()
@@ -102,7 +102,7 @@ def test_progress_and_error_do_not_share_a_line(forebay, topic, stderr):
     os.write(write, b"two\n")
     assert process.wait(LIMIT) == 1
     stderr.reads(rb"forebay: [^\n]*\n")
-    # What a terminal shows of a line is what follows the last time that it was cleared.
+    # A terminal shows what follows the last time the line was cleared.
     lines = [line.split(b"\x1b[K")[-1] for line in stderr.seen.split(b"\n")]
     assert any(line.startswith(b"forebay: ") for line in lines), lines
     assert not any(b"\xc2\xb7" in line for line in lines), lines

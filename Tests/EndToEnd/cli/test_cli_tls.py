@@ -1,4 +1,4 @@
-"""forebay over TLS: whom it trusts, what it shows, and what it says when it does not get on."""
+"""forebay over TLS: which brokers it trusts, which certificate it presents, and its messages if the handshake fails."""
 
 from contextlib import closing
 
@@ -11,7 +11,7 @@ from commands import Commands
 
 @pytest.fixture(scope="module")
 def broker(start):
-    """It wants certificates of its clients."""
+    """A broker that requires client certificates."""
     this = start(*tls.server().options, "--tls-client-ca", tls.authority().file)
     yield this
     this.stop()
@@ -27,7 +27,7 @@ def cli(request, broker):
 
 
 def known() -> list[str]:
-    """Options of a client that the broker trusts, and who trusts it."""
+    """The options of a client that trusts the broker and that the broker trusts."""
     pair = tls.authority().issue("/CN=reader", "")
     return ["--ca", tls.authority().file, "--cert", pair.cert, "--key", pair.key]
 
@@ -64,7 +64,7 @@ def test_a_certificate_for_another_host(start):
 
 
 def test_a_certificate_that_has_ended(start):
-    """Another authority would not help."""
+    """Trusting another authority would not help."""
     pair = tls.authority().issue(days=0)
     broker = start(*pair.options)
     code, words = refused(Commands(broker.address, "rsockets"), "ping", "--count", "1", "--ca", tls.authority().file)
@@ -75,7 +75,7 @@ def test_a_certificate_that_has_ended(start):
 
 @pytest.mark.parametrize("scheme", ["rsockets", "https"])
 def test_a_broker_that_has_all_its_connections(start, scheme):
-    """Before the handshake no sentence can be sent."""
+    """No error message can be sent before the handshake."""
     broker = start(*tls.server().options, "--max-connections", "1")
     with closing(broker.peer()):
         cli = Commands(broker.address if scheme == "rsockets" else broker.http, scheme)
@@ -110,7 +110,7 @@ def test_files_that_cannot_be_used(cli):
 
 @pytest.fixture(scope="module")
 def guarded(start, tmp_path_factory):
-    """It knows the reader by its certificate and the writer by a token, and certificates may be left out."""
+    """The reader has a certificate and the writer a token; client certificates are optional."""
     users = [dict(name="reader", certificate="reader", subscribe=["cli.>"]),
              dict(name="writer", token=token_hash("writer's"), publish=["cli.>"])]
     file = write(tmp_path_factory.mktemp("users"), {"users": users})
@@ -129,10 +129,10 @@ def test_a_certificate_shows_who_a_user_is(guarded, scheme, tmp_path):
     assert cli.ok("sub", topic, "--replay", "1", "--count", "1", "--format", "raw", *known()) == b"hello"
     code, words = refused(cli, "pub", topic, "mine", "--ack", *known())
     assert code == 1 and "publish" in words
-    # A message that nothing answers is not said to have been taken either.
+    # A fire-and-forget publish that was refused is not reported as accepted either.
     code, words = refused(cli, "pub", topic, "mine", *known())
     assert code == 1 and "may not publish to" in words
-    # Without one, and with one of the same authority in another name.
+    # Without a certificate, and with one of the same authority but another name.
     other = tls.authority().issue("/CN=writer", "")
     for shown in ([], ["--cert", other.cert, "--key", other.key]):
         code, words = refused(cli, "sub", topic, "--count", "1", *trusting, *shown)

@@ -22,14 +22,14 @@ def crowded(start):
 
 
 def refused(forebay, *words, code=1):
-    """What it says on standard error."""
+    """The command's message on standard error."""
     done = forebay.run(*words)
     assert done.returncode == code, done
     return done.stderr
 
 
 def rows(picture):
-    """State, topic and the rest of each line about a subscription."""
+    """The state, the topic and the remaining columns of each line about a subscription."""
     return re.findall(r"(?m)^ (no credit|not reading|keeping up) +(\S+) +(.*?) *$", picture)
 
 
@@ -62,7 +62,7 @@ def test_it_shows_who_is_slow(crowded, reach):
 @pytest.mark.parametrize("home, end", [
     (b"\x1b[H", b"\x1b[F"), (b"\x1bOH", b"\x1bOF"), (b"\x1b[1~", b"\x1b[4~"), (b"\x1b[7~", b"\x1b[8~")])
 def test_home_and_end(crowded, reach, home, end):
-    """As terminals send them."""
+    """The keys as terminals send them."""
     broker, _ = crowded
     screen = Screen(reach(broker), "top", columns=120, rows=30)
     screen.shows(r"subscriptions 1 to \d+ of 200")
@@ -87,7 +87,7 @@ def until_rows(forebay, count):
 
 
 def test_in_tmux(crowded):
-    """As a person has it."""
+    """As a user runs it."""
     broker, _ = crowded
     tmux = shutil.which("tmux")
     assert tmux, "There is no tmux: run `make deps`, or install Debian's package of that name."
@@ -119,10 +119,10 @@ def test_a_pipe_gets_one_picture(forebay, topic):
     forebay.subscriber(topic, "--request", "1", "--once")
     forebay.environment["COLUMNS"] = "160"
     out = forebay.ok("top", "--once", "--sort", "topic").decode()
-    # A long name is cut in its middle.
+    # A long name is shortened in the middle.
     assert re.search(rf"(?m)^ keeping up +{re.escape(topic[:8])}\S*{re.escape(topic[-8:])} ", out)
     assert all(line == line.rstrip() for line in out.splitlines())
-    # Of the broker's own topics there are two.
+    # The broker has two topics of its own.
     shown = re.search(r"(?m)^ published .*  topics (\d+) .*", out)
     assert int(shown[1]) == sum(not row["name"].startswith("$SYS.") for row in forebay.rows("topics"))
     assert refused(forebay, "top", code=2)

@@ -1,11 +1,11 @@
-"""Many messages of one size by plain sockets: frames are built and checked by the buffer, not one by one."""
+"""Many messages of one size over plain sockets: frames are built and checked in bulk."""
 
 import socket
 import struct
 
 import raw
 
-HEADER = 9  # Of a PAYLOAD without metadata, with the length before it.
+HEADER = 9  # Of a PAYLOAD without metadata, including the length.
 
 
 class Batch:
@@ -34,7 +34,7 @@ class Frames:
         self.lengths = raw.u24(self.stride - 3)
 
     def read(self):
-        """What one read of the socket brings; nothing if there is nothing to read."""
+        """The frames of one read of the socket; none if there is nothing to read."""
         try:
             count = self.socket.recv_into(self.view[self.held :])
         except BlockingIOError:
@@ -47,14 +47,14 @@ class Frames:
             if self.buffer[at : at + 3] != self.lengths:
                 raise AssertionError(f"not a frame of {self.stride}: {bytes(self.buffer[at : at + 80])}")
         for stream, word, number in self.form.iter_unpack(self.view[:whole]):
-            assert word == raw.PAYLOAD << 10 | raw.N, f"not a PAYLOAD with N alone: {word:#x} on stream {stream}"
+            assert word == raw.PAYLOAD << 10 | raw.N, f"not a PAYLOAD with only N: {word:#x} on stream {stream}"
             yield stream, number
         self.buffer[: self.held - whole] = self.buffer[whole : self.held]
         self.held -= whole
 
 
 class Line:
-    """The other direction: bytes to send as the socket takes them."""
+    """The other direction: bytes that are sent as the socket accepts them."""
 
     def __init__(self, connection: socket.socket):
         self.socket, self.left = connection, memoryview(b"")

@@ -1,5 +1,5 @@
-"""Who takes part in the soak: publishers of each strength, subscribers of each policy over each protocol, and those who
-come, go, and are cut. Each is a thread that takes small steps, and checks what it sees at each of them."""
+"""The participants of the soak: publishers of each kind, subscribers of each policy over each protocol, and clients
+that come, go, and are cut. Each is a thread that takes small steps and checks what it sees at each step."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ POLICIES = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "b
 
 
 class Role(threading.Thread):
-    """`step` is called again and again until the soak is over; what it raises is the soak's failure."""
+    """`step` is called repeatedly until the soak has ended. Its exceptions fail the soak."""
 
     def __init__(self, broker, name: str, pause=0.01):
         super().__init__(name=name, daemon=True)
@@ -50,7 +50,7 @@ class Role(threading.Thread):
         pass
 
 
-# Publishers: each has a topic of its own, and knows how much it has published.
+# Publishers: each has its own topic and counts what it published.
 
 
 class Acknowledged(Role):
@@ -127,7 +127,7 @@ class Fired(Role):
 
 
 class Subscribed(Role):
-    """It asks now and then, stalls now and then, and counts: what did not come was told as lost."""
+    """Requests now and then, stalls now and then, and counts: every missing message was reported lost."""
 
     def __init__(self, broker, topic: str, transport: str, policy: str, buffer: int):
         super().__init__(broker, f"{policy} {topic} {transport} {buffer}", 0)
@@ -160,12 +160,12 @@ class Subscribed(Role):
         self.received, self.lost = self.received + 1, self.lost + event.dropped
 
     def settle(self, published: int):
-        """Once nothing more is published: what there is comes, and the ledger is that of the client."""
+        """Nothing more is published: the remaining messages arrive, and the broker's ledger matches the client's."""
         end = time.monotonic() + 60
         while True:
             self.step()
             (row,) = [row for row in self.peer.ledger(self.topic) if row["peer"] == self.peer.peer] or [None]
-            # Over gRPC what was asked for last may be on its way while the list is answered.
+            # Over gRPC the last request may still be in flight when the list is made.
             if (row and self.policy != "fail" and not row["waiting"] and row["delivered"] == self.received
                     and row["requested"] == self.subscription.asked):
                 break
@@ -176,7 +176,7 @@ class Subscribed(Role):
             assert row["dropped"] == 0, row
         if self.policy != "fail":
             assert row["delivered"] + row["dropped"] == published, (self.name, row, published)
-            # What was lost behind the last message is told with the next one, which there is not.
+            # A loss after the last message would be reported with the next one, which does not exist.
             assert self.lost <= row["dropped"], row
             asked = self.subscription.asked
             assert row["requested"] == asked == row["delivered"] + row["outstanding"], (row, asked)
@@ -186,7 +186,7 @@ class Subscribed(Role):
 
 
 class Streamed(Role):
-    """An event stream over HTTP/1.1 that is left and taken up again by the id of its last event."""
+    """An event stream over HTTP/1.1 that is left and resumed by the id of its last event."""
 
     def __init__(self, broker, topic: str):
         super().__init__(broker, f"streamed {topic}", 0)
@@ -204,7 +204,7 @@ class Streamed(Role):
             if line.startswith("id: "):
                 sequence = int(line.split("-")[1])
                 former = int(self.id.split("-")[1]) if self.id else sequence - 1
-                # Between two of its lives, more may have come than is retained.
+                # Between two of its lives, more messages may be published than are retained.
                 assert sequence > former, (self.id, line)
                 self.id, self.received = line[4:], self.received + 1
         if self.dice.random() < 0.002:
@@ -215,11 +215,11 @@ class Streamed(Role):
         self.line.close()
 
 
-# Who comes and goes
+# Clients that come and go
 
 
 class Churn(Role):
-    """Connections of every kind, that end in every way."""
+    """Connections of every kind that end in every way."""
 
     def __init__(self, broker, number: int):
         super().__init__(broker, f"churn {number}", 0.02)
@@ -242,7 +242,7 @@ class Churn(Role):
                 one.event(0.05)
             one.cancel()
         peer.info("s.acknowledged")
-        if self.dice.random() < 0.5:  # By a reset.
+        if self.dice.random() < 0.5:  # With a reset.
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
 
@@ -272,7 +272,7 @@ class Churn(Role):
 
 
 class Endings(Role):
-    """Topics that are made, end in each way, and are deleted. Their subscribers are told."""
+    """Topics that are created, ended in each way, and deleted. Their subscribers are notified."""
 
     def __init__(self, broker):
         super().__init__(broker, "endings", 0.05)
@@ -289,7 +289,7 @@ class Endings(Role):
         end = subscription.end()
         assert end == {"complete": End(), "fail": failed("soaked"), "delete": failed("deleted")}[how], end
         if how != "delete":
-            with contextlib.suppress(StreamError):  # It may have been idle for long enough to be gone.
+            with contextlib.suppress(StreamError):  # It may have been removed as idle.
                 self.peer.control("$SYS.topic.delete", name=topic)
 
     def close(self):
@@ -297,7 +297,7 @@ class Endings(Role):
 
 
 class Deaf(Role):
-    """It asks for all there is, and does not read its socket for seconds at a time."""
+    """Requests everything, and leaves its socket unread for seconds at a time."""
 
     def __init__(self, broker, topic: str):
         super().__init__(broker, f"deaf {topic}", 0)

@@ -1,4 +1,4 @@
-"""Much data and many subscribers. The ledgers run for 5 seconds, or for a minute with FOREBAY_HEAVY=full:
+"""Much data and many subscribers. The ledger tests run for 5 seconds, or for a minute with FOREBAY_HEAVY=full:
 
     FOREBAY_HEAVY=full python -m pytest -n 0 -s Tests/EndToEnd/heavy
 """
@@ -22,14 +22,14 @@ MESSAGE = 1024
 
 @pytest.fixture
 def fresh(start):
-    """A broker of the test's own, whose memory nobody else has touched."""
+    """A broker of this test only, so that no other test affects its memory."""
     this = start("--retain-bytes", str(RETAIN_BYTES))
     yield this
     this.stop()
 
 
 class Publishing:
-    """A channel that sends numbered messages as fast as its credits and its socket allow."""
+    """A channel that sends numbered messages as fast as its credit and its socket allow."""
 
     def __init__(self, peer: Peer, topic: str, count: int):
         self.channel = peer.channel(topic, (0).to_bytes(8, "big") + bytes(MESSAGE - 8))
@@ -51,7 +51,7 @@ class Publishing:
             self.channel.sent += some
 
     def read(self):
-        """Takes in grants and acknowledgements."""
+        """Reads grants and acknowledgements."""
         chunk = self.peer.socket.recv(1 << 16)
         assert chunk, "the broker closed the publisher's connection"
         self.peer._buffer += chunk
@@ -61,7 +61,7 @@ class Publishing:
 
 
 class Reading:
-    """A subscription that reads all and asks again when half of its window is used."""
+    """A subscription that reads everything and requests more when half of its window is used."""
 
     def __init__(self, peer: Peer, path: str, window: int):
         self.sub, self.window = peer.subscribe(path, n=window), window
@@ -73,7 +73,7 @@ class Reading:
         expected = self.received
         for stream, number in self.frames.read():
             if stream != self.sub.stream or number != expected:
-                raise AssertionError(f"message {number} on stream {stream}, where {expected} was due")
+                raise AssertionError(f"message {number} on stream {stream}, but {expected} was expected")
             expected += 1
         self.received = expected
         assert self.received <= self.sub.asked, f"{self.received} of {self.sub.asked} requested"
@@ -85,7 +85,8 @@ class Reading:
 
 @pytest.mark.timeout(900)
 def test_a_stalled_subscriber_beside_a_block_reader(fresh, connect, topic):
-    """1 GiB: the reader gets everything, memory stays bounded, and the stalled one gets its window in the end."""
+    """10 GB: the reader receives everything, memory stays bounded, and the stalled subscriber finally receives its
+    window."""
     count = (1 << 30) // MESSAGE
     control, stalled = connect(fresh), connect(fresh, receive_buffer=64 << 10)
     publisher, reader = connect(fresh), connect(fresh)
@@ -112,7 +113,7 @@ def test_a_stalled_subscriber_beside_a_block_reader(fresh, connect, topic):
 
 
 def transfer(publishing: Publishing, reading: Reading, count: int):
-    """Moves `count` messages, with a deadline on standing still rather than on the whole."""
+    """Transfers `count` messages. The deadline applies to a standstill, not to the whole."""
     with selectors.DefaultSelector() as selector:
         selector.register(reading.frames.socket, selectors.EVENT_READ, reading)
         selector.register(publishing.peer.socket, selectors.EVENT_READ, publishing)
@@ -120,7 +121,7 @@ def transfer(publishing: Publishing, reading: Reading, count: int):
             writing = selectors.EVENT_WRITE if publishing.wants_to_write else 0
             selector.modify(publishing.peer.socket, selectors.EVENT_READ | writing, publishing)
             ready = selector.select(timeout=20)
-            assert ready, f"nothing moves: {publishing.sent} sent, {reading.received} received of {count}"
+            assert ready, f"no progress: {publishing.sent} sent, {reading.received} received of {count}"
             for key, events in ready:
                 if events & selectors.EVENT_READ:
                     key.data.read()
@@ -130,7 +131,7 @@ def transfer(publishing: Publishing, reading: Reading, count: int):
 
 
 POLICIES = ["drop-oldest", "drop-newest", "replace-newest"]
-STREAMS = 10  # Of each connection; they are told apart by their buffers, and the last one by its policy, `latest`.
+STREAMS = 10  # Per connection. They are identified by their buffers, and the last by its policy, `latest`.
 
 
 def key(peer: str, policy: str, buffer: int) -> tuple:
@@ -138,7 +139,7 @@ def key(peer: str, policy: str, buffer: int) -> tuple:
 
 
 class Crowd:
-    """Connections with `STREAMS` subscriptions each, of different policies, buffers and credits."""
+    """Connections with `STREAMS` subscriptions each, of different policies, buffers and credit."""
 
     def __init__(self, connect, fresh, topic: str, connections: int):
         self.dice, self.subs, self.peers, self.asking = random.Random(7), {}, [], []
@@ -151,7 +152,7 @@ class Crowd:
                 sub = peer.subscribe(f"{topic}?overflow={policy}&buffer={1 + 7 * place}", n=n)
                 sub.key, sub.last = key(peer.peer, policy, 1 + 7 * place), -1
                 self.subs[peer, sub.stream] = sub
-                if place > 1:  # The first of each connection is unbounded, the second never asks again.
+                if place > 1:  # The first of each connection is unbounded, the second never requests again.
                     self.asking.append(sub)
 
     def begin(self):
@@ -159,7 +160,7 @@ class Crowd:
             peer.socket.setblocking(False)
 
     def read(self) -> int:
-        """Takes in what has arrived, and returns how many messages that were."""
+        """Reads what has arrived, and returns the number of messages."""
         total = 0
         for peer, frames in self.peers:
             for stream, number in frames.read():
@@ -196,7 +197,7 @@ def test_the_ledgers_of_a_thousand_subscribers(fresh, connect, topic):
         publisher.publish(topic, *bodies)
         published += len(bodies)
         crowd.ask(100)
-        crowd.read_until(turn + 0.05)  # The pace: 400 messages a second.
+        crowd.read_until(turn + 0.05)  # The rate: 400 messages per second.
     rows = eventually(lambda: (crowd.read(), control.ledger(topic)), lambda seen: settled(crowd, seen[1]), 20)[1]
     assert len(rows) == len(crowd.subs) == 1000
     by_key = {key(row["peer"], row["policy"], row["buffer"]): row for row in rows}
@@ -213,7 +214,7 @@ def test_the_ledgers_of_a_thousand_subscribers(fresh, connect, topic):
 
 
 def settled(crowd: Crowd, rows: list[dict]) -> bool:
-    """Nothing is on its way any more, in either direction."""
+    """Whether nothing is in flight any more, in either direction."""
     asked = sum(sub.asked for sub in crowd.subs.values() if sub.asked < UNBOUNDED)
     told = sum(row["requested"] for row in rows if row["requested"] != "unbounded")
     return told == asked and sum(row["delivered"] for row in rows) == sum(sub.received for sub in crowd.subs.values())

@@ -1,5 +1,5 @@
 """The floods of test_faults_floods.py at full size, only with FOREBAY_HEAVY=full: ten thousand connections at once, and
-200 MB a second of garbage at every port, one after the other and all together."""
+garbage at 200 MB per second to every port, one at a time and all together."""
 
 import concurrent.futures
 import os
@@ -21,7 +21,7 @@ CONNECTIONS = 10_000
 def test_ten_thousand_connections_at_once(begin):
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files < CONNECTIONS + 1000:
-        pytest.skip(f"{files} open files are allowed here")
+        pytest.skip(f"only {files} open files are allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     broker = begin()
     with beside(broker, "rsocket", "grpc", growth=64 * MIB) as wells:
@@ -39,7 +39,7 @@ def tell(broker, wells):
 
 @pytest.mark.parametrize("secure", [False, True], ids=["clear", "tls"])
 def test_garbage_at_200_mb_a_second(begin, secure):
-    """At each port alone for ten seconds, and at all three for twenty."""
+    """At each port by itself for ten seconds, and at all three for twenty."""
     pair = tls.server()
     broker = begin("--admin", "127.0.0.1:0", *(pair.options if secure else ()))
     ports = {"rsocket": broker.address, "http": broker.http, "admin": broker.admin}
@@ -55,7 +55,7 @@ def test_garbage_at_200_mb_a_second(begin, secure):
         for port in ports:
             told = throw(port, 10)
             tell(broker, wells)
-            # The admin listener refuses all of it and closes, so that most is still with the kernel then.
+            # The admin listener refuses all of it and closes, so that most of it is still in the kernel then.
             assert told["offered"] >= 180 and told["taken"] >= (10 if port == "admin" else 180), told
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for one in [pool.submit(throw, port, 20) for port in ports]:

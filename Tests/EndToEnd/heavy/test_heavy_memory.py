@@ -1,5 +1,5 @@
-"""The bound of memory at full size, only with FOREBAY_HEAVY=full: five thousand clients that do not read, over each
-protocol, in the clear and by TLS, for messages of each size."""
+"""The memory bound at full size, only with FOREBAY_HEAVY=full: five thousand clients that do not read, over each
+protocol, with and without TLS, for messages of each size."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ CONNECTIONS = int(os.environ.get("FOREBAY_CONNECTIONS", 5000))
 def files():
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if most < CONNECTIONS + 1000:
-        pytest.skip(f"{most} open files are allowed here")
+        pytest.skip(f"only {most} open files are allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 

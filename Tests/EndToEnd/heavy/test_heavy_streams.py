@@ -1,5 +1,6 @@
-"""What a message to one event stream over HTTP/1.1 costs the broker while others of other topics are open and idle,
-only with FOREBAY_HEAVY=full. Idle ones must cost nothing, or one client could slow all others by opening streams."""
+"""The cost to the broker of a message to one event stream over HTTP/1.1 while streams of other topics are open and
+idle, only with FOREBAY_HEAVY=full. Idle streams must cost nothing, or one client could slow all others by opening
+streams."""
 
 import os
 import resource
@@ -18,14 +19,14 @@ MESSAGES = 1000
 
 
 def spent(broker) -> int:
-    """Nanoseconds of CPU that the broker's threads have used."""
+    """Nanoseconds of CPU time that the broker's threads have used."""
     tasks = Path(f"/proc/{broker.pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 def cost(broker, number: int, rounds=3) -> float:
-    """Microseconds of CPU for a message: its POST, and its delivery to the one stream that gets it. The least of some
-    rounds, as others use the machine, too."""
+    """Microseconds of CPU time for a message: its POST, and its delivery to the only stream that receives it. The
+    minimum of several rounds, because other processes use the machine too."""
     reader, writer = Line(broker.http), Line(broker.http)
     reader.send(get(f"active.{number}", "", b"Accept: application/x-ndjson\r\n"))
     assert reader.head()[0] == 200
@@ -47,7 +48,7 @@ def test_idle_streams_cost_an_active_one_nothing(begin, secure):
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     many = MANY_SECURED if secure else MANY
     if files < many + 1000:
-        pytest.skip(f"{files} open files are allowed here")
+        pytest.skip(f"only {files} open files are allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     pair = tls.server()
     broker = begin("--threads", "1", *(pair.options if secure else ()))
@@ -68,7 +69,7 @@ def test_idle_streams_cost_an_active_one_nothing(begin, secure):
 
 
 def test_publishes_that_wait_cost_others_little(begin):
-    """Each waits on a connection of its own for a topic that has no room."""
+    """Each waits on its own connection for a topic that has no room."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < WAITING + 1000:
         pytest.skip("too few open files are allowed here")
     broker = begin("--threads", "1")

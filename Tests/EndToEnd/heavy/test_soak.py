@@ -1,5 +1,5 @@
-"""Everything at once, for long: nothing that the broker holds may grow, and every ledger must balance at the end. Ten
-seconds here; `make soak SECONDS=1200` runs on, and prints a table."""
+"""Everything at once, for a long time: nothing that the broker holds may grow, and every ledger must balance at the
+end. Ten seconds here; `make soak SECONDS=1200` runs longer, and prints a table."""
 
 import os
 import statistics
@@ -13,8 +13,8 @@ from faults import descriptors, warm
 from soak import *
 
 SECONDS = float(os.environ.get("FOREBAY_SOAK", 10))
-GROWTH = 12 << 20  # Bytes of RSS that the last fifth may be above the first one behind the warm-up.
-LEFT = 2 << 20  # Bytes of logs and queues when everybody is gone.
+GROWTH = 12 << 20  # Bytes of RSS by which the last fifth may exceed the first one after the warm-up.
+LEFT = 2 << 20  # Bytes of logs and queues after all clients have gone.
 
 FIGURES = ["connections", "subscriptions", "topics", "memory_bytes", "memory_logs_bytes", "messages_published_total",
            "messages_delivered_total", "messages_dropped_total", "connections_opened_total"]
@@ -32,7 +32,7 @@ def broker(start, tmp_path):
 
 
 def cast(broker) -> dict[str, list[Role]]:
-    """Subscribers come first, so that each sees all of its topic."""
+    """Subscribers come first, so that each sees all messages of its topic."""
     subscribers, publishers = [], []
     topics = {"s.acknowledged": lambda topic: Acknowledged(broker, topic, "rsocket"),
               "s.grpc": lambda topic: Acknowledged(broker, topic, "grpc", size=2000),
@@ -118,8 +118,8 @@ def watch(broker, roles: list[Role], began: float) -> list[Sample]:
 
 
 def finish(broker, cast: dict[str, list[Role]]):
-    """Everybody ends what he is at; then each ledger is looked at."""
-    for group in ("others", "publishers", "subscribers"):  # Who waits for a message still gets one.
+    """Every client finishes what it is doing; then each ledger is checked."""
+    for group in ("others", "publishers", "subscribers"):  # Clients that wait for a message still receive one.
         for role in cast[group]:
             role.stopped.set()
         for role in cast[group]:
@@ -139,7 +139,7 @@ def finish(broker, cast: dict[str, list[Role]]):
 
 
 def flat(samples: list[Sample]):
-    """What was held at the end is what was held behind the warm-up. Short runs have no such stretches."""
+    """What was held at the end is what was held after the warm-up. Short runs are not checked."""
     if SECONDS < 120:
         return
     behind = [one for one in samples if one.time > max(30, SECONDS * 0.15)]
@@ -157,7 +157,7 @@ def flat(samples: list[Sample]):
 
 
 def gone(broker, empty: Sample, began: float):
-    """With the clients everything of theirs goes: topics when they have been idle, and with them all memory."""
+    """After the clients, everything they created goes: topics once they have been idle, and with them all memory."""
     def left() -> dict[str, int]:
         now = Sample(broker, began)
         listed = requests.get("http://%s:%d/api/v1/topics?limit=1000" % broker.admin, timeout=30, proxies={"http": ""})

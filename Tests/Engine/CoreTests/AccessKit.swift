@@ -1,4 +1,4 @@
-// What the tests of logins and permissions have in common: tables of users, and clients that say who they are.
+// What tests of logins and permissions share: tables of users, and clients with credentials.
 
 import Bytes
 import HTTP2
@@ -11,7 +11,7 @@ func topics(_ patterns: String...) -> TopicSet {
 }
 
 extension AccessTable {
-    /// Users with a password, whose hash is its name, and these permissions.
+    /// Users with these permissions and a password whose hash is the user's name.
     static func users(_ users: [String: Permissions], anonymous: Permissions? = nil) -> AccessTable {
         AccessTable(
             users: users.sorted { $0.key < $1.key }.map {
@@ -21,7 +21,7 @@ extension AccessTable {
 }
 
 extension LoginOutcome {
-    /// As one that authenticates would answer it.
+    /// The result that an authenticator would return.
     static func user(_ name: String, of table: AccessTable, expires: Int64? = nil) -> LoginOutcome {
         .accepted(
             Principal(
@@ -46,10 +46,10 @@ extension TestBroker {
         return client
     }
 
-    /// A client that has been let in as `user`, and gives plain-text routes as composite metadata.
+    /// A client that is logged in as `user`, and sends plain-text routes as composite metadata.
     func logIn(_ user: String, of table: AccessTable, shard: Int = 0, expires: Int64? = nil) -> TestClient {
         let client = TestClient(self, shard)
-        // A form of metadata that has only credentials, so that routes are plain text.
+        // A metadata format that carries only credentials, so that routes are plain text.
         var setup = SetupRequest()
         setup.metadataMime = MimeType.authentication
         setup.lifetime = 600_000

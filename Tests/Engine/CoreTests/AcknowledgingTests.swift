@@ -1,4 +1,4 @@
-// When the broker asks a client that can resume what it has: no message is to wait because nobody asks.
+// When the broker requests the position of a client that can resume: no message may wait for lack of such a request.
 
 import Bytes
 import RSocket
@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct AcknowledgingTests {
-    /// The peer answers what it was asked, and tells of nothing that is still kept.
+    /// The peer answers the request, and acknowledges nothing that is still kept.
     @Test func anAnswerAboutWhatWasGivenUpIsOne() {
         var limits = Limits()
         limits.resumeBuffer = 300
@@ -17,7 +17,7 @@ import Testing
         client.answers = false
         client.subscribe("a?buffer=5", n: 9, stream: 1)
         let other = broker.connect()
-        // More than half of what may be sent: it is asked.
+        // More than half of the buffer: an acknowledgement is requested.
         other.publish("a", String(repeating: "x", count: 200), stream: 1)
         client.take()
         let received = client.received
@@ -34,7 +34,7 @@ import Testing
         #expect(client.lines.last == "1:2")
     }
 
-    /// Memory was not short when the last message was sent, and is when the next one comes.
+    /// Memory is not short when the last message is sent, but is when the next one arrives.
     @Test func whoKeepsMessagesWhileMemoryIsShortIsAsked() {
         let broker = TestBroker()
         let client = ResumingClient(broker)
@@ -42,7 +42,7 @@ import Testing
         client.subscribe("a", n: 1, stream: 1)
         for n in 1...2 { other.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
         client.take()
-        // Something else has it all, and it is not so short that nothing more is kept.
+        // Something else uses all of it, but it is not so short that nothing more is kept.
         broker.memory.limit = 1 << 20
         broker.memory.add(1 << 20)
         client.send { FrameWriter.requestN(stream: 1, n: 1, into: &$0) }
@@ -52,7 +52,7 @@ import Testing
         #expect(client.lines == ["1:1", "1:2"])
     }
 
-    /// As above, of the rows of a list.
+    /// As above, for the rows of a list.
     @Test func aListGoesOnWhileMemoryIsShort() {
         let broker = TestBroker()
         let client = ResumingClient(broker)
@@ -69,7 +69,7 @@ import Testing
         #expect(client.lines(of: 3).last == "3:|")
     }
 
-    /// Clients that say nothing of what they have are not to keep others from publishing: what is kept for them goes.
+    /// Clients that acknowledge nothing must not keep others from publishing: their copies are dropped.
     @Test(arguments: [false, true]) func whoAcknowledgesNothingKeepsNobodyFromPublishing(isGone: Bool) {
         var limits = Limits()
         limits.retain = 1
@@ -99,7 +99,7 @@ import Testing
         #expect(broker.memory.used <= broker.memory.limit)
         other.publish("b", "1", stream: 43)
         #expect(other.received() == ["43:1|"])
-        // They are there still, but lack what they did not take note of.
+        // The sessions still exist, but lack what their clients did not acknowledge.
         #expect(broker.shards[0].subscriptions.count == 4)
         silent[0].lose()
         silent[0].resume(has: 0)
@@ -121,7 +121,7 @@ import Testing
         #expect(client.lines.count == 5 && broker.memory.used < before - 100_000)
     }
 
-    /// Somebody names a connection that is in use, from a position that it cannot go on from.
+    /// A client names a connection that is in use, with a position from which it cannot resume.
     @Test func aResumeThatIsRefusedDisturbsNobody() {
         let broker = TestBroker()
         let client = ResumingClient(broker)

@@ -1,4 +1,4 @@
-// How busy topics are, and the busiest of them: against sorting all of them.
+// The activity of topics, and the busiest of them, compared with sorting all of them.
 
 import Testing
 
@@ -36,7 +36,7 @@ import Testing
         let count = BusiestTopics.most + 500
         var stream: UInt32 = 1
         for round in 0..<3000 {
-            // Each has a rate of its own; some go.
+            // Each has a different rate; some are removed.
             let number = random.next(random.next(count) + 1)
             client.fire("t\(number)", "x", stream: stream)
             stream += 2

@@ -1,4 +1,4 @@
-// gRPC's services beside PubSub: Admin's answers and lists, reflection, and what Health's watchers are told.
+// gRPC's services besides PubSub: responses and lists of Admin, reflection, and notifications to Health's watchers.
 
 import HTTP2
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import Core
 
 @Suite struct AdminTests {
-    /// A call, its request, and what must come: the status, how its text begins, and fields of the message.
+    /// A call, its request, and the expected outcome: the status, the prefix of its text, and fields of the message.
     struct Case: Sendable {
         var method: GRPCMethod
         var request: [UInt8]
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    /// On a topic that has two messages, one call after the other. Field 4 of a topic is its state.
+    /// On a topic with two messages, one call after the other. Field 4 of a topic is its state.
     private func calls(on topic: String) -> [Case] {
         let long = String(repeating: "x", count: ControlRequest.longestReason + 1)
         let live = [2: topic, 4: "1", 6: "1", 7: "3"] as [UInt32: String]
@@ -37,7 +37,7 @@ import Testing
             Case(.topicInfo, field(1, topic), failed),
             Case(.failTopic, field(1, topic), "9", "ended: The topic '\(topic)' has failed (aus – Ende)"),
             Case(.completeTopic, field(1, topic), "9", "ended: The topic '\(topic)' has failed"),
-            // The topic as it was.
+            // The topic is unchanged.
             Case(.deleteTopic, field(1, topic), failed),
             Case(.topicInfo, field(1, topic), "5", "not-found: There is no topic '\(topic)'"),
             Case(.topicInfo, [0x0A, 9], "3", "invalid: The request ends within a field"),
@@ -70,7 +70,7 @@ import Testing
             for (number, value) in this.fields { #expect(told[number] == value, "\(this): \(told)") }
             #expect((told[1]?.hasPrefix("{\"name\":\"") == true) == (this.status == "0"))
         }
-        // Empty is not told, and completing leaves no error.
+        // An empty topic is not reported, and completing leaves no error.
         broker.connect().fire(topic, "c")
         let completed = fields(client.answer(client.call(.completeTopic, field(1, topic))).message)
         #expect(completed[4] == "2" && completed[5] == nil)
@@ -94,7 +94,7 @@ import Testing
         #expect(client.answer(open).status == "0")
     }
 
-    /// What it holds for it is not held for ever.
+    /// The stream does not keep its message forever.
     @Test func aMessageWaitsForItsEndOnlySoLong() {
         let broker = TestBroker()
         let client = GRPCClient(broker)
@@ -152,7 +152,7 @@ import Testing
         connection(client).streams.filter { $0.kind == .listing }.map { $0.asListing }
     }
 
-    /// A list holds a page, and some rows for its stream; nothing beyond.
+    /// A list holds a page, and some rows for its stream; nothing more.
     private func checkIsSmall(_ client: GRPCClient) {
         for listing in listings(client) {
             #expect(listing.rows.count <= Listing.page)
@@ -273,7 +273,7 @@ import Testing
         broker.run()
         broker.advance(seconds: 1)
         #expect(client.client.isClosed)
-        // Its status stands behind rows that the window does not let through.
+        // Its status follows rows that the window does not let through.
         #expect(client.answer(stream).message == nil)
     }
 }

@@ -1,4 +1,4 @@
-// What goes for its age, whatever somebody sets the clock to.
+// Expiry by age, however the clock is set.
 
 import Bytes
 import Replay
@@ -14,7 +14,7 @@ import Testing
         let age: UInt64 = 64_000
         var (oldest, early, late, taken): (UInt64, Int, Int, Int) = (1, 0, 0, 0)
         for now in UInt64(1)...200_000 {
-            // One message at each moment, the sequence being the moment.
+            // One message at each moment; its sequence is the moment.
             marks.note(end: SequenceNumber(now + 1), age: age, now: now)
             if let end = marks.takeOld(age: age, now: now) {
                 oldest = end.value
@@ -71,7 +71,7 @@ import Testing
         broker.advance(seconds: 0.5)
         client.subscribe("t?replay=all", stream: 1001)
         let left = client.received()
-        // Exact but for the stretch that the marks divide what was there into.
+        // Exact except for one of the intervals into which the marks divide the time.
         #expect(left.count >= 150 && left.count <= 155 && left.last == "1001:299")
         broker.advance(seconds: 5)
         client.subscribe("t?replay=all", stream: 1003)

@@ -1,5 +1,5 @@
-// What delivery may cost, counted and not timed: no allocation per message or per delivery, and no payload copied on
-// the way to a subscriber whose stream is the common one.
+// The cost of delivery, counted and not timed: no allocation per message or per delivery, and no payload is copied for
+// a subscriber on the common stream.
 
 import Bytes
 import CAllocations
@@ -8,7 +8,7 @@ import Testing
 
 @testable import Core
 
-/// Unoptimised code allocates for each loop, and a sanitizer brings its own allocator.
+/// Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false
@@ -65,7 +65,7 @@ struct AllocationTests {
 
     @Test
     func deliveringAllocatesNothing() {
-        // Chunks of the log are allocated, one for about 1,500 messages, and a small figure a read at most.
+        // The log's chunks are allocated, one for about 1,500 messages, and at most a small number per read.
         let one = measure(subscribers: 1, stream: 1, batch: 100, rounds: 300)
         let hundred = measure(subscribers: 101, stream: 1, batch: 100, rounds: 300)
         #expect(hundred.allocations - one.allocations <= 100, "\(hundred.allocations) against \(one.allocations)")
@@ -81,7 +81,7 @@ struct AllocationTests {
         #expect(hundred.copied == 101 * 300 * 100 * 137)
     }
 
-    /// Single publishes to a topic that is known already, 64 a read; the answers' buffer grows with each read.
+    /// Single publishes to a known topic, 64 per read; the buffer of responses grows with each read.
     @Test(arguments: [Interaction.response, .fireAndForget])
     func singlePublishesAllocateNothing(_ kind: Interaction) {
         let broker = TestBroker()

@@ -1,4 +1,4 @@
-// What operators do is in the log, with who did it to whom; and events tell why a subscription or connection ended.
+// Operators' actions are logged, with the user and the target; events report why a subscription or connection ended.
 
 import Bytes
 import HTTP2
@@ -46,7 +46,7 @@ import Testing
             told(broker).dropFirst() == [
                 "connection cut off by=alice by-peer=127.0.0.1:1000 connection=\(connection) peer=\(peer) user=bob"
             ])
-        // What comes to nothing did nothing.
+        // An action that fails is not logged.
         alice.publish("$SYS.subscription.close?id=\(id)", "", stream: 7)
         #expect(told(broker).count == 2)
     }
@@ -65,7 +65,7 @@ import Testing
             #expect(line.hasPrefix("topic \(words) by=alice by-peer=127.0.0.1:1000 topic="), "\(line)")
         }
         #expect(lines[1].contains("topic=b ") && lines[1].hasSuffix(" reason=gone"))
-        // Another time there is nothing to end.
+        // The second time there is nothing to end.
         alice.publish("$SYS.topic.complete?name=a", "", stream: 99)
         #expect(told(broker).count == 3)
     }
@@ -84,9 +84,9 @@ import Testing
         #expect(told(broker).last?.hasPrefix("topic completed by=carol by-peer=127.0.0.1:9 topic=t") == true)
     }
 
-    // Why it ended
+    // Reasons
 
-    /// Reasons that `$SYS.events` tells of an event that `act` causes.
+    /// The reasons in the `$SYS.events` of an event caused by `act`.
     private func reasons(_ name: String, _ act: (TestBroker, TestClient) throws -> Void) rethrows -> [String] {
         let broker = TestBroker(access: table)
         let watcher = broker.logIn("alice", of: table)

@@ -1,4 +1,4 @@
-// What a peer that does not read can make the broker hold: answers, ends of streams, subscribers, rows of lists.
+// What a peer that does not read can make the broker hold: responses, ends of streams, subscribers, rows of lists.
 
 import Bytes
 import RSocket
@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct BackPressureTests {
-    /// What a client's connection looks like to its engine.
+    /// A client's connection in its engine.
     private func connection(_ client: TestClient) -> Connection { client.broker.shards[client.shard].find(client.id)! }
 
     private func requests(_ count: Int, _ route: String, first: Int = 1, into buffer: inout ByteBuffer) {
@@ -27,7 +27,7 @@ import Testing
         client.send { requests(4000, "bad*", into: &$0) }
         #expect(connection(client).output.controlCount <= Limits().controlOutput + 1000)
         #expect(!client.isRead)
-        // Reading them little by little brings them all, in order, and then the next request.
+        // Reading in small steps delivers all of them, in order, and then the next request is handled.
         var lines: [String] = []
         var rounds = 0
         while lines.count < 4000, rounds < 1000 {
@@ -59,18 +59,18 @@ import Testing
         #expect(client.received().count == 20_000)
     }
 
-    /// What it waited for is over without another input of its own.
+    /// What it waited for ends without further input from it.
     @Test func aHeldPeerIsReadAgainWhenOthersHaveGivenMemoryBack() {
         let broker = TestBroker()
         let client = broker.connect()
         client.window = 0
-        // More than may be unread while memory is short, less than while it is not.
+        // More than may be unread while memory is short, and less than otherwise.
         broker.memory.addPending(broker.memory.limit)
         client.send { requests(1000, "bad*", into: &$0) }
         #expect(!client.isRead && connection(client).output.unreadAnswers < Limits().controlOutput)
         broker.memory.addPending(-broker.memory.limit)
         broker.advance(seconds: 0.5)
-        #expect(connection(client).output.unreadAnswers > Limits().controlOutput, "it has gone on")
+        #expect(connection(client).output.unreadAnswers > Limits().controlOutput, "it is no longer held back")
         client.read(.max)
         #expect(client.isRead && client.received().count == 1000)
     }
@@ -136,7 +136,7 @@ import Testing
         #expect(client.received().count == 20)
     }
 
-    /// Each read of a channel is acknowledged; a client that does not read them finds the last one.
+    /// Each read of a channel is acknowledged; a client that does not read finds only the last acknowledgement.
     @Test(arguments: [1, 2])
     func acknowledgementsConflateWhileUnread(_ shards: Int) {
         let broker = TestBroker(shards: shards)
@@ -170,7 +170,7 @@ import Testing
         let composite = broker.connect(metadata: "message/x.rsocket.composite-metadata.v0")
         let client = broker.connect()
         client.subscribe("t")
-        // A routing entry, and one of the publisher's own, of which the message makes a metadata entry.
+        // A routing entry, and one of the publisher's own, which becomes a metadata entry of the message.
         let metadata: [UInt8] = [0xFE, 0, 0, 2, 1, 0x74, 0xFA, 0, 0, 1, 0x85]
         composite.send { buffer in
             metadata.withUnsafeBytes { metadata in
@@ -207,7 +207,7 @@ import Testing
         #expect(client.received().last == "9:|")
     }
 
-    /// To open a list and give it up costs its sender nothing, and the engine a page: one of them at a time.
+    /// Opening and cancelling a list costs its sender nothing, and the engine a page: only one at a time.
     @Test(arguments: [1, 2])
     func listsThatAreGivenUpAtOnceAreHardlyWork(shards: Int) {
         let broker = TestBroker(shards: shards)
@@ -231,7 +231,7 @@ import Testing
         #expect(client.received().last == "3001:|")
     }
 
-    /// Calls that are given up are still on their way to the shard that answers them.
+    /// Cancelled calls are still in flight to the shard that answers them.
     @Test func callsOnTheirWayToAnotherShardAreHeldBack() {
         let broker = TestBroker(shards: 2)
         let client = broker.connect()
@@ -271,13 +271,13 @@ import Testing
             #expect(gone!.hungryCount == 1 && gone!.waiters.listingCount == 1)
             client.disconnect()
         }
-        // The next tick was to look at it.
+        // It would have been checked at the next tick.
         broker.advance(seconds: 0.25)
         #expect(gone == nil)
     }
 
-    /// A driver may hold back the rest of what it took, as it does with a TLS record: all that was offered is written
-    /// then, and the socket is blocked all the same.
+    /// A driver may hold back part of what it took, as with a TLS record: everything offered is written, but the socket
+    /// is still blocked.
     @Test func whoseSocketHasTakenAllIsReadAgain() throws {
         let broker = TestBroker()
         let peer = TestGRPC(broker)

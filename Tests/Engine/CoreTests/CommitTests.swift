@@ -1,4 +1,4 @@
-// Topics that a store keeps: nothing of a message is seen, and nobody is told of it, before it is committed.
+// Stored topics: before a message is committed, nobody sees it and nothing is acknowledged.
 
 import ForebayWire
 import Testing
@@ -59,7 +59,7 @@ import Testing
         #expect(publisher.received().count == 1)
         #expect(subscriber.received() == ["1:a", "1:b"])
         broker.commit()
-        // The channel's end, and with it the topic's, come behind its last message.
+        // The end of the channel, and with it the topic's, follows its last message.
         #expect(publisher.received().last?.hasSuffix("|") == true)
         #expect(subscriber.received() == ["1:c", "1:|"])
     }
@@ -74,7 +74,7 @@ import Testing
         broker.connect(from).publish("$SYS.topic.complete?name=t", "")
         #expect(subscriber.received() == [])
         #expect(publisher.received() == [])
-        // What comes now is refused, and does not get into the log.
+        // Later items are refused, and are not appended to the log.
         publisher.items(["b"])
         let late = broker.connect(from)
         late.publish("t", "c")

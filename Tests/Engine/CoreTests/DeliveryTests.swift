@@ -6,7 +6,7 @@ import Testing
 
 @testable import Core
 
-/// Subscriptions over one engine and over several: the same results whichever shard a client is on.
+/// Subscriptions on one engine and across several: the results do not depend on a client's shard.
 @Suite struct DeliveryTests {
     static let placements = [(1, 0, 0), (2, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 2)]
 
@@ -79,7 +79,7 @@ import Testing
         #expect(subscriber.received() == ["3:b", "3:|"])
     }
 
-    /// A publisher whose loss fails the topic is refused when another client completes it, which is no further end.
+    /// A publisher whose loss fails the topic is refused if another client has completed it: that is no second end.
     @Test(arguments: placements)
     func theFirstEndWins(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -93,7 +93,7 @@ import Testing
         #expect(other.received() == ["1:a", "1:|"])
     }
 
-    /// What is published behind the subscription, in one read, is held to the room that it leaves.
+    /// Messages published after the subscription, in the same read, are limited by its room.
     @Test func aBlockSubscriptionHoldsFromTheNextFrameOn() {
         let broker = TestBroker()
         let client = broker.connect()
@@ -112,7 +112,7 @@ import Testing
             }
         }
         let topic = broker.shards[0].topics["t"]!
-        // One that was acknowledged, one that is asked for, two that wait.
+        // One acknowledged, one requested, two waiting.
         #expect(topic.published == 4 && topic.losses.dropped == 2 && topic.publishers.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
     }
@@ -135,7 +135,7 @@ import Testing
         #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
     }
 
-    /// Whether others go on blocking or not.
+    /// Whether or not others still block.
     @Test(arguments: placements)
     func whoLeavesBlocksNoMore(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -152,7 +152,7 @@ import Testing
         #expect(publisher.received() == ["7:4|", "9:5|"])
     }
 
-    /// Room is reserved for what a channel was granted, but not for one that does not use it.
+    /// Room is reserved for a channel's grant, but not for one that does not use it.
     @Test(arguments: placements)
     func anIdleGrantHoldsNoRoom(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -167,7 +167,7 @@ import Testing
         #expect(publisher.received() == ["3:2|"])
     }
 
-    /// More channels without credit than there is room for: together they are granted that much.
+    /// More channels without credit than there is room for: the sum of their grants is the room.
     @Test(arguments: placements)
     func theRoomIsGrantedOnce(_ shards: Int, _ at: Int, _ from: Int) throws {
         let broker = TestBroker(shards: shards)
@@ -178,7 +178,7 @@ import Testing
         let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
         for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
-        // All use what they were granted, so that the buffer is full and none has credit.
+        // All use their grants, so that the buffer is full and none has credit.
         let channels = topic.publishers.channels.all
         for channel in channels {
             let stream = try #require(broker.shards[channel.key.shard].streams[channel.key.handle]).stream
@@ -205,7 +205,7 @@ import Testing
         }
     }
 
-    /// The bytes that one `block` subscription frees are granted at once, though another one limits the messages.
+    /// The bytes that one `block` subscription frees are granted at once, although another one limits the messages.
     @Test(arguments: placements)
     func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
@@ -261,7 +261,7 @@ import Testing
         #expect(publisher.received().first?.hasPrefix("9:! 202 blocked: The topic 't' had no room") == true)
     }
 
-    /// There is room for the small one, and none for the large one that came before it.
+    /// There is room for the small one, and none for the large one that arrived before it.
     @Test(arguments: placements)
     func aSmallPublishDoesNotOvertakeALargeOne(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
@@ -330,7 +330,7 @@ import Testing
             lines == ["3:[1]", "3:[2]", "3:[3]", "3:[4]", "3:[5]", "3:[46-40]", "3:[47]", "3:[48]", "3:[49]", "3:[50]"])
     }
 
-    /// What the byte limit took is gone on every shard at once, and not only with the next message.
+    /// Messages evicted by the byte limit are gone on every shard at once, not only with the next message.
     @Test(arguments: [0, 1])
     func shardsAgreeOnWhatIsLost(_ from: Int) {
         var limits = Limits()
@@ -340,7 +340,7 @@ import Testing
         for subscriber in subscribers { subscriber.subscribe("t?meta=on", n: 1) }
         let publisher = broker.connect(from)
         for _ in 1...20 { publisher.fire("t", String(repeating: "x", count: 4032)) }
-        // Also of those who have no credit to find out by.
+        // Also for subscriptions without credit, which could not find out otherwise.
         let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(topic.views.dropped.total == 2 * 18)
         for subscriber in subscribers {
@@ -365,7 +365,7 @@ import Testing
         #expect(broker.shards.reduce(0) { $0 + $1.counters.dropped[.dropOldest] } == 7)
     }
 
-    /// Under `fail` nothing is taken behind a loss, and when nothing waits any more the end is told without credit.
+    /// Under `fail` nothing is accepted after a loss, and when nothing waits any more the end is sent without credit.
     @Test(arguments: placements)
     func failEndsAtALossOfBytes(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
@@ -380,7 +380,7 @@ import Testing
         #expect(lines.last?.hasPrefix("1:! 201 overflow: bytes: ") == true)
     }
 
-    /// More than the scratch holds goes in several writes, which nothing but the last write asks for.
+    /// Data larger than the scratch is sent in several writes, each requested only by the previous one.
     @Test(arguments: [(700, 1000), (3, 400_000)])
     func muchForAnotherStreamArrivesWithoutFurtherInput(_ count: Int, _ size: Int) {
         var limits = Limits()
@@ -393,7 +393,7 @@ import Testing
         publisher.channel("t", "first")
         #expect(count * size > 2 * Scratch.size)
         publisher.items(texts)
-        // Long ones come in fragments.
+        // Long ones are fragmented.
         let received = subscriber.received().map { $0.dropFirst(2) }.joined()
         #expect((received == "first" + texts.joined()) == true)
     }

@@ -1,10 +1,10 @@
-// Draining: what still happens on the way to the end.
+// Draining: what still happens before the end.
 
 import Testing
 
 @testable import Core
 
-/// A broker that shuts down delivers what waits, within the credit that there is, and takes nothing more.
+/// A broker that shuts down delivers waiting messages, within the available credit, and accepts nothing more.
 @Suite struct DrainTests {
     @Test(arguments: [(1, 0, 0), (2, 0, 1), (2, 1, 0)])
     func whatWaitsIsDelivered(_ shards: Int, _ at: Int, _ from: Int) {
@@ -41,7 +41,7 @@ import Testing
             broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", wireProtocol: .rsocket, now: broker.now) == nil })
     }
 
-    /// As clients do that ask again when half of what they asked for has come.
+    /// As clients do that request more when half of their credit is used.
     @Test func whoAsksAgainGetsAllThatWaits() {
         let broker = TestBroker()
         let reader = broker.connect(0)

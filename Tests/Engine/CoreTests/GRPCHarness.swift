@@ -1,5 +1,5 @@
-// GRPCHarness: a gRPC client of the engines under test. Its frames are written and read by hand; header blocks come
-// back through nghttp2's decompression.
+// GRPCHarness: a gRPC client of the engines under test. Its frames are written and parsed by hand; header blocks are
+// decompressed by nghttp2.
 
 import Bytes
 import CNGHTTP2
@@ -9,7 +9,7 @@ import HTTP2
 
 final class GRPCClient {
     let client: TestClient
-    /// Whole messages that came, by stream.
+    /// Complete messages received, by stream.
     private(set) var messages: [UInt32: [[UInt8]]] = [:]
     /// Status and text, by stream, once the call has ended.
     private(set) var ended: [UInt32: (status: String, message: String)] = [:]
@@ -24,7 +24,7 @@ final class GRPCClient {
         nghttp2_hd_inflate_new(&inflater)
         client = TestClient(broker, shard, wireProtocol: .http)
         let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
-        // SETTINGS_INITIAL_WINDOW_SIZE; and the connection's window is as good as endless.
+        // SETTINGS_INITIAL_WINDOW_SIZE; the connection's window is practically unlimited.
         send(preface + frame(4, 0, 0, [0, 4] + bytes(window)) + frame(4, 1, 0, []) + frame(8, 0, 0, bytes(1 << 30)))
     }
 
@@ -34,7 +34,7 @@ final class GRPCClient {
         client.send { buffer in bytes.withUnsafeBytes { buffer.append($0) } }
     }
 
-    /// Begins a call, with one message or without; returns its stream.
+    /// Begins a call, with or without a message; returns its stream.
     @discardableResult
     func call(
         _ method: GRPCMethod, _ message: [UInt8]? = [], end: Bool = true, timeout: String? = nil,
@@ -50,7 +50,7 @@ final class GRPCClient {
             + (authorization.map { [("authorization", $0)] } ?? [])
         var block: [UInt8] = []
         for (name, value) in fields {
-            // A literal without indexing and without Huffman's code (RFC 7541, 6.2.2).
+            // A literal without indexing and without Huffman coding (RFC 7541, 6.2.2).
             block += [0, UInt8(name.utf8.count)]
             block += name.utf8
             block.append(UInt8(value.utf8.count))
@@ -72,7 +72,7 @@ final class GRPCClient {
 
     func reset(_ stream: UInt32) { send(frame(3, 0, stream, bytes(8))) }
 
-    /// Reads what has come: into `messages` and `ended`.
+    /// Reads what has arrived into `messages` and `ended`.
     func receive() {
         while client.bytes.count >= 9 {
             let length = client.bytes.readable.u24(at: 0)
@@ -85,7 +85,7 @@ final class GRPCClient {
         }
     }
 
-    /// The whole answer of a call that has ended with one message, or its status.
+    /// The response of a call that has ended with one message, or its status.
     func answer(_ stream: UInt32) -> (status: String, text: String, message: [UInt8]?) {
         receive()
         let end = ended[stream]
@@ -124,7 +124,7 @@ final class GRPCClient {
                 nghttp2_hd_inflate_hd2(
                     inflater, &field, &flags, $0.baseAddress.map { $0 + position }, block.count - position, 1)
             }
-            precondition(used >= 0, "The header block cannot be read.")
+            precondition(used >= 0, "The header block is invalid.")
             position += used
             guard flags & Int32(NGHTTP2_HD_INFLATE_EMIT.rawValue) != 0 else { continue }
             let name = UnsafeBufferPointer(start: field.name, count: field.namelen)

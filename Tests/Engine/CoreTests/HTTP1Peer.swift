@@ -1,22 +1,22 @@
-// A client of HTTP/1.1 as the engine sees it: heads, pieces of bodies and ends, answers that are fetched, and the bytes
+// An HTTP/1.1 client as the engine sees it: heads, pieces of bodies and ends, responses that are fetched, and the bytes
 // of streams.
 
 import Bytes
 
 @testable import Core
 
-/// An engine alone, with a clock of the test's.
+/// A single engine, with a clock that the test controls.
 final class HTTP1Broker {
     let shard: Shard
     let limits: Limits
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private(set) var closed: Set<ConnectionID> = []
-    /// Those whose sockets take nothing.
+    /// Connections whose sockets accept nothing.
     var stalled: Set<ConnectionID> = []
-    /// What the sockets of those with streams have taken, and nobody has read.
+    /// What the sockets of streams have accepted and nobody has read.
     fileprivate var written: [ConnectionID: [UInt8]] = [:]
 
-    /// Credentials that wait to be looked at, oldest first.
+    /// Credentials to be checked, oldest first.
     private(set) var logins: [LoginRequest] = []
 
     init(_ limits: Limits = Limits(), access: AccessTable = .open) {
@@ -26,7 +26,7 @@ final class HTTP1Broker {
             now: now)
     }
 
-    /// Carries out effects, as a turn of a loop does.
+    /// Carries out effects, like a turn of a loop.
     func turn() {
         while !shard.effects.flush.isEmpty {
             var due: [ConnectionID] = []
@@ -53,14 +53,14 @@ final class HTTP1Broker {
         }
     }
 
-    /// A socket takes bytes again.
+    /// A socket accepts bytes again.
     func unstall(_ id: ConnectionID) {
         stalled.remove(id)
         shard.writable(id, now: now)
         turn()
     }
 
-    /// Answers the credentials that have waited longest.
+    /// Answers the oldest login request.
     func answerLogin(_ outcome: LoginOutcome) {
         shard.authenticated(logins.removeFirst().ticket, outcome, now: now)
         turn()
@@ -84,7 +84,7 @@ final class HTTP1Broker {
 final class HTTP1Peer {
     let broker: HTTP1Broker
     let id: ConnectionID
-    /// The head of a stream that has come.
+    /// The head of a stream that has begun.
     private(set) var streamHead: String?
     private var isStream = false
     private var isChunked = true
@@ -119,14 +119,14 @@ final class HTTP1Peer {
     func body(_ bytes: [UInt8]) { bytes.withUnsafeBytes { broker.shard.body($0, on: id, now: broker.now) } }
     func endRequest() { broker.shard.requestEnded(on: id, now: broker.now) }
 
-    /// The answer, if there is one; a stream begins with it.
+    /// The response, if there is one; a stream begins with it.
     func fetch(atOnce: Bool = false) -> HTTP1Answer? {
         let answer = broker.shard.answer(on: id, atOnce: atOnce, now: broker.now)
         if answer?.isStream == true { begin() }
         return answer
     }
 
-    /// Gives the engine the socket, with `rest` of answers before it unwritten.
+    /// Gives the engine the socket, with `rest` of earlier responses unwritten.
     private func begin(behind rest: String = "") {
         isStream = true
         Array(rest.utf8).withUnsafeBytes { broker.shard.beginStream(on: id, behind: $0, now: broker.now) }
@@ -137,7 +137,7 @@ final class HTTP1Peer {
         [UInt8](repeating: 1, count: count).withUnsafeBytes { broker.shard.receive($0, on: id, now: broker.now) }
     }
 
-    /// The answer, after a turn.
+    /// The response, after a turn.
     func answer() -> HTTP1Answer? {
         broker.turn()
         return fetch()
@@ -146,7 +146,7 @@ final class HTTP1Peer {
     /// The bytes of a stream as they were written.
     func takeWritten() -> [UInt8] { broker.written.removeValue(forKey: id) ?? [] }
 
-    /// What there is of a stream's body, and whether it has ended.
+    /// The available part of a stream's body, and whether it has ended.
     private func readStream() -> (text: String, end: HTTP1Piece) {
         broker.turn()
         var bytes = takeWritten()[...]
@@ -169,7 +169,7 @@ final class HTTP1Peer {
         return (String(decoding: body, as: UTF8.self), isClosed ? .gone : .later)
     }
 
-    /// What there is of the body, and what came behind it.
+    /// The available part of the body, and what followed it.
     func read(_ most: Int = .max, piece: Int = 4096) -> (text: String, end: HTTP1Piece) {
         if isStream { return readStream() }
         var bytes: [UInt8] = []
@@ -187,7 +187,7 @@ final class HTTP1Peer {
     func over(isLast: Bool = false) { broker.shard.exchangeOver(on: id, isLast: isLast, now: broker.now) }
     func lose() { broker.shard.lost(id, reason: "gone", now: broker.now) }
 
-    /// A whole exchange; the status of its answer.
+    /// A complete exchange; returns the response's status.
     func publish(_ text: String, to topic: String = "t") -> Int? {
         send("POST", "/v1/topics/\(topic)/messages", [("Content-Length", String(text.utf8.count))])
         body(Array(text.utf8))

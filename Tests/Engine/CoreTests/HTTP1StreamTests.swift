@@ -1,4 +1,4 @@
-// Streams over HTTP/1.1: the bytes that go out, what comes meanwhile, and how a connection ends with its stream.
+// Streams over HTTP/1.1: their output, input received meanwhile, and how a connection ends with its stream.
 
 import Testing
 
@@ -96,7 +96,7 @@ import Testing
         #expect(reader.takeWritten().starts(with: Array("before HTTP/1.1 200 OK\r\n".utf8)))
     }
 
-    /// The library's memory for it is the library's no more.
+    /// The memory for it is no longer held by the library.
     @Test func aStreamHoldsNothingForTheHeadOfARequest() {
         let before = broker.shard.memory.used
         let peer = HTTP1Peer(broker)

@@ -1,5 +1,5 @@
-// HTTP/1.1 without its bytes: what the engine makes of requests one after the other, when answers can be fetched, how
-// much of a stream waits, and what ends.
+// HTTP/1.1 without its bytes: successive requests, when responses can be fetched, how much of a stream waits, and what
+// ends.
 
 import ForebayWire
 import RSocket
@@ -76,7 +76,7 @@ import Testing
     @Test func aStreamBeginsBehindItsRequestOrAtOnce() {
         let peer = HTTP1Peer(broker)
         peer.send("GET", messages, [("Content-Length", "1")])
-        #expect(peer.answer() == nil, "it could not go on behind the rest of the request")
+        #expect(peer.answer() == nil, "it could not continue after the rest of the request")
         peer.body([1])
         #expect(peer.answer() == nil)
         peer.endRequest()
@@ -150,7 +150,7 @@ import Testing
         #expect(broker.shard.memory.used == used - Limits.http1Memory)
     }
 
-    /// Beyond an eighth of the memory none is kept for its next request.
+    /// Beyond an eighth of the memory, no connection is kept for another request.
     @Test func idleConnectionsHaveAShareOfTheMemory() {
         var limits = Limits()
         limits.memory = 8 << 20
@@ -168,11 +168,11 @@ import Testing
         for _ in 0..<100 { #expect(asks(HTTP1Peer(broker))) }
         #expect(asks(kept[0]))
         broker.advance(3)
-        // There are places again, as there are for who was gone before he asked.
+        // Slots are free again, also those of clients that left before they asked.
         HTTP1Peer(broker).lose()
         #expect(!asks(HTTP1Peer(broker)))
         #expect(broker.shard.memory.used <= limits.memory / 8 + (64 << 10), "\(broker.shard.memory.used)")
-        // One that waits for its answer, which comes too late.
+        // One that waits for its response, which comes too late.
         kept[1].send("POST", "/v1/topics/t/messages", [("Content-Length", "1")])
         for peer in kept { peer.lose() }
         broker.advance(1)
@@ -192,7 +192,7 @@ import Testing
         writer.body([1])
         writer.endRequest()
         #expect(writer.answer()?.status == 200)
-        // A stream that begins behind the end is over, too.
+        // A stream that begins after the end has ended, too.
         writer.over()
         writer.send("GET", messages)
         #expect(writer.answer() == nil)
@@ -218,7 +218,7 @@ import Testing
         #expect(!idle.isClosed && !deaf.isClosed)
         broker.advance(2)
         #expect(idle.isClosed && deaf.isClosed && !reader.isClosed)
-        #expect(reader.read().text.hasPrefix(":"), "signs of life")
+        #expect(reader.read().text.hasPrefix(":"), "keepalives")
     }
 
     @Test func drainingTellsStreamsAndClosesConnections() throws {
@@ -244,7 +244,7 @@ import Testing
         #expect(peer.answer()?.status == 200)
     }
 
-    /// Inputs in any order: no trap, and nothing is left behind.
+    /// Inputs in any order: no trap, and nothing is left.
     @Test(arguments: 0..<50 as Range<UInt64>) func anyOrderOfInputs(seed: UInt64) {
         var random = LedgerRandom(state: seed)
         let broker = HTTP1Broker()
@@ -309,7 +309,7 @@ import Testing
         #expect(head.isAmbiguous == isAmbiguous)
     }
 
-    /// Where plain HTTP has its paths, gRPC's types are types of messages.
+    /// On the paths of plain HTTP, gRPC's content types are types of messages.
     @Test(arguments: [
         ("/v1/topics/t/messages", nil), ("http://h/v1/topics/t/messages", nil), ("/v1x", "http-version"),
         ("/forebay.v1.PubSub/Publish", "http-version"), ("http://h/forebay.v1.PubSub/Publish", "http-version"),

@@ -1,4 +1,4 @@
-// HTTPAnswerHeadsTests: a head that is given again is the one that would be made anew.
+// HTTPAnswerHeadsTests: a cached head equals one built from scratch.
 
 import Testing
 

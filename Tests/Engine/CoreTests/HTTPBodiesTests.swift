@@ -1,5 +1,5 @@
-// What the bodies of one HTTP/2 connection's streams may hold together, whatever the peer does with its windows: that
-// it is bounded, that who waits for it has a turn, and that nobody else waits.
+// What the bodies of one HTTP/2 connection's streams may hold together, whatever the peer does with its windows: the
+// sum is bounded, waiting streams are served in turn, and no others wait.
 
 import HTTP2
 import HTTP2Frames
@@ -33,10 +33,10 @@ import Testing
     /// Bytes that all streams of a connection hold.
     private func held(_ peer: TestGRPC) -> Int { peer.http!.exchanges.all.reduce(0) { $0 + $1.body.count } }
 
-    /// How many bytes of DATA each stream has from now on.
+    /// The bytes of DATA that each stream receives from now on.
     private func received(_ peer: TestGRPC, _ streams: [UInt32]) -> [Int] { streams.map { peer[$0].received } }
 
-    /// No message is begun in part, so one that its window does not hold waits in the stream. Of a thousand streams
+    /// No message is sent in part, so a message larger than its window waits in the stream. With a thousand streams
     /// these would be a thousand messages.
     @Test(arguments: WireProtocol.allCases) func messagesBeyondTheWindowsAreBounded(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
@@ -48,10 +48,10 @@ import Testing
         peer.read()
         #expect(held(peer) > 80_000 && held(peer) < 100_000 + 2 * 21_000 + 30_000, "\(held(peer))")
         #expect(peer.http!.bodies.bytes == held(peer) && peer.http!.bodies.beyond <= 121_000)
-        // Whoever has begun has its window filled; whoever waits has nothing.
+        // Streams that have begun have filled their windows; those that wait have received nothing.
         let begun = zip(streams, before).filter { peer[$0.0].received > $0.1 }
         #expect((4...6).contains(begun.count))
-        // All have all once the peer reads.
+        // Every stream receives everything once the peer reads.
         peer.openAllWindows()
         for _ in 0..<10 {
             broker.advance(seconds: 1)
@@ -61,7 +61,7 @@ import Testing
         #expect(held(peer) == 0 && peer.http!.bodies.beyond == 0 && peer.http!.bodies.bytes == 0)
     }
 
-    /// What the windows of streams allow, and that of the connection does not.
+    /// What the windows of streams allow, but the connection's does not.
     @Test(arguments: WireProtocol.allCases) func theConnectionsWindowIsSharedByAll(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1 << 24)
@@ -76,7 +76,7 @@ import Testing
         #expect(held(peer) == 0)
     }
 
-    /// Streams that do not move have taken all there is; others whose windows hold their messages do not notice.
+    /// Stalled streams hold as much as is allowed; others, whose windows fit their messages, are not affected.
     @Test(arguments: WireProtocol.allCases) func whoseWindowHoldsItsMessagesDoesNotWait(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
@@ -112,14 +112,14 @@ import Testing
         #expect(peer[stream].received > count + 20_000)
     }
 
-    /// Whoever waits longest is next when others are cancelled.
+    /// The stream that has waited longest is next when others are cancelled.
     @Test(arguments: WireProtocol.allCases) func whoWaitsIsServedWhenOthersLeave(_ wireProtocol: WireProtocol) throws {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
         publish(broker, [Self.long])
         peer.opensWindows = false
         let streams = subscribe(peer, wireProtocol, 40, all: true)
-        // Whoever is served fills its window.
+        // A stream that is served fills its window.
         func waiting() -> [UInt32] { streams.filter { peer[$0].received < 900 } }
         var expected = waiting()
         try #require(expected == streams.suffix(expected.count) && expected.count > 30)
@@ -129,7 +129,7 @@ import Testing
             expected.removeFirst()
             #expect(waiting() == expected)
         }
-        // Those that wait may leave as well.
+        // Waiting streams may be cancelled as well.
         for stream in expected { peer.cancel(stream) }
         for stream in streams { peer.cancel(stream) }
         peer.read()

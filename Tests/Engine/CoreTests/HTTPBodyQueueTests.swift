@@ -1,4 +1,4 @@
-// BodyQueue held against a model that copies everything at once.
+// BodyQueue, compared with a model that copies everything at once.
 
 import Bytes
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import Core
 
 @Suite struct HTTPBodyQueueTests {
-    /// Memory that several queues name; tells when it has gone.
+    /// Memory that several queues reference; reports when it is freed.
     private final class Region: Core.Region, @unchecked Sendable {
         private let gone: () -> Void
         private var all: UnsafeMutableRawBufferPointer { .init(start: base, count: capacity) }
@@ -22,7 +22,7 @@ import Testing
         }
 
         deinit {
-            // What is still named of it would be seen to be wrong.
+            // Overwritten, so that a remaining reference would be noticed.
             for index in all.indices { all[index] = 0xEE }
             gone()
         }
@@ -45,7 +45,7 @@ import Testing
                 let region = random.pick(regions)
                 let start = random.next(60_000)
                 let count = random.pick([0, 1, 9, 300, 40_000])
-                // Now and then two ranges that lie one behind the other.
+                // Now and then two consecutive ranges.
                 let cut = random.next(2) == 0 ? count / 2 : count
                 let bytes = region.bytes(start, min(count, region.capacity - start))
                 let first = min(cut, bytes.count)

@@ -1,4 +1,4 @@
-// EntryCache held against entries that are made one by one, over logs that grow and lose their head.
+// EntryCache, compared with entries made one by one, over logs that grow and lose their head.
 
 import Bytes
 import Glibc
@@ -32,7 +32,7 @@ import Testing
             }
         }
 
-        /// As MessageEntry has it.
+        /// As encoded by MessageEntry.
         func entry(_ sequence: SequenceNumber) -> [UInt8] {
             let message = messages[Int(sequence.value) - 1]
             return (message.metadata ?? []).withUnsafeBytes { metadata in
@@ -54,7 +54,7 @@ import Testing
             && expected.withUnsafeBytes { memcmp($0.baseAddress!, bytes.baseAddress!, $0.count) } == 0
     }
 
-    /// A content type of a number, and bytes that no protocol knows.
+    /// A content type with a number, and bytes that no protocol knows.
     private static func metadata(_ random: inout LedgerRandom) -> [UInt8]? {
         switch random.next(4) {
         case 0: [0x80 | 0x7A, 0, 0, 1, 0x80 | 0x05]
@@ -101,7 +101,7 @@ import Testing
                 #expect(cache.memory <= EntryCache.limit)
             }
         }
-        // What the cache says that it holds is what the broker is charged for.
+        // The broker is charged for what the cache says it holds.
         let logs = source.log.memory
         #expect(source.budget.used - logs == cache.memory)
         source.log.evict(before: source.log.end)
@@ -147,7 +147,7 @@ import Testing
             #expect(cache.memory <= EntryCache.limit)
         }
         let again = cache.run(for: SequenceNumber(1), in: source.log, budget: source.budget)
-        #expect(again === first, "it is not made twice")
+        #expect(again === first, "it was made twice")
         cache.removeUnused()
         #expect(cache.memory == first.capacity && source.budget.unread == 0)
         cache.removeAll()
@@ -170,7 +170,7 @@ import Testing
         note(9, 300, isLarge: true)
         #expect([size(8), size(9)] == [200, 300])
         for sequence in UInt64(10)..<200 { note(sequence, 1, isLarge: true, head: sequence - 2) }
-        #expect(size(8) == nil, "those of messages that have gone are not kept for ever")
+        #expect(size(8) == nil, "entries of evicted messages are still kept")
         #expect([size(197), size(198), size(199)] == [1, 1, 1])
     }
 }

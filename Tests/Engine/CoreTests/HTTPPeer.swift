@@ -1,4 +1,4 @@
-// A gRPC client over the tests' broker: HTTP/2 frames by hand, windows under the test's control.
+// A gRPC client of the tests' broker: HTTP/2 frames by hand, windows under the test's control.
 
 import Bytes
 import ForebayWire
@@ -7,12 +7,12 @@ import HTTP2Frames
 
 @testable import Core
 
-/// What a call has brought so far.
+/// What a call has received so far.
 final class TestCall {
-    /// Not taken as whole messages yet.
+    /// Not yet taken as complete messages.
     fileprivate var bytes: [UInt8] = []
     fileprivate(set) var messages: [[UInt8]] = []
-    /// HEADERS in the order in which they came.
+    /// HEADERS in the order of arrival.
     fileprivate(set) var heads: [[String: String]] = []
     fileprivate(set) var isEnded = false
     fileprivate(set) var resetCode: UInt32?
@@ -23,7 +23,7 @@ final class TestCall {
     var message: String? { heads.last?["grpc-message"] }
     var end: String? { heads.last?["forebay-end"] }
     var dropped: String? { heads.last?["forebay-dropped"] }
-    /// A message has begun whose end has not come.
+    /// A message has begun and is incomplete.
     var hasPart: Bool { !bytes.isEmpty }
     fileprivate(set) var taken = 0
 
@@ -46,7 +46,7 @@ final class TestCall {
     func responses() -> [TestResponse] { take().map { TestResponse($0) } }
     func grants() -> [TestGrant] { take().map { TestGrant($0) } }
 
-    /// What the messages since the last call carry, as texts.
+    /// The payloads of the messages since the last call, as texts.
     func texts() -> [String] { responses().flatMap { $0.messages.map(\.text) } }
 }
 
@@ -115,24 +115,24 @@ final class TestGRPC {
     private let reader = FrameReader()
     private(set) var calls: [UInt32: TestCall] = [:]
     private(set) var nextStream: UInt32 = 1
-    /// What was read and not given back, by stream; 0 is the connection.
+    /// Bytes read and not yet returned to the window, by stream; 0 is the connection.
     private var owed: [UInt32: Int] = [:]
     private(set) var goAway: Received?
-    /// What is read opens the windows again, as far as a stream is not in `closed`.
+    /// Reading reopens the windows, except those of streams in `closed`.
     var opensWindows = true
-    /// Streams whose window stays as it is.
+    /// Streams whose window is not reopened.
     var closed: Set<UInt32> = []
-    /// The window is so small that the broker fills it by single frames, a few each second.
+    /// The window is so small that the broker fills it with single frames, a few each second.
     private(set) var isNarrow: Bool
-    /// What the broker's windows allow, by stream; 0 is the connection.
+    /// The space in the broker's windows, by stream; 0 is the connection.
     private var room: [UInt32: Int] = [0: 65_535]
     private var initialRoom = 65_535
-    /// DATA for which there is no room yet, and whether the half is to end behind it.
+    /// DATA for which there is no space yet, and whether the half ends after it.
     private var unsent: [UInt32: (bytes: [UInt8], size: Int, end: Bool)] = [:]
 
     /// - Parameters:
-    ///   - window: of a stream at its beginning.
-    ///   - connectionWindow: of all streams together.
+    ///   - window: the initial window of a stream.
+    ///   - connectionWindow: the window of all streams together.
     init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 65_535, connectionWindow: UInt32 = 65_535) {
         client = TestClient(broker, shard, wireProtocol: .http)
         isNarrow = window < HTTP2Limits().tinyData
@@ -198,7 +198,7 @@ final class TestGRPC {
         if !frames.isEmpty, !client.isClosed { send(frames) }
     }
 
-    /// What the broker says of its windows.
+    /// Applies the broker's window updates and settings.
     private func takeRoom(_ received: Received) {
         if received.type == Type.windowUpdate {
             room[received.stream, default: initialRoom] += received.increment
@@ -214,14 +214,14 @@ final class TestGRPC {
         }
     }
 
-    /// Every stream has a usual window from now on.
+    /// Every stream has a window of the usual size from now on.
     func widen() {
         guard isNarrow, !client.isClosed else { return }
         isNarrow = false
         send(settings((4, 65_535)))
     }
 
-    /// Takes what came, and gives the windows back, until nothing more comes.
+    /// Takes what has arrived, and reopens the windows, until nothing more arrives.
     func read() {
         while client.bytes.count > 0 {
             let bytes = Array(client.bytes.readable)
@@ -264,7 +264,7 @@ final class TestGRPC {
         if received.isEnd { call?.isEnded = true }
     }
 
-    /// Gives back what was read while the windows were closed.
+    /// Reopens windows for what was read while they were closed.
     func openAllWindows() {
         opensWindows = true
         for (stream, count) in owed.sorted(by: { $0.key < $1.key }) where count > 0 {
@@ -302,7 +302,7 @@ final class TestGRPC {
         return stream
     }
 
-    /// A stream of plain HTTP, as lines of JSON or in another form.
+    /// A plain HTTP stream, as JSON lines or in another form.
     func listen(
         _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson"
     ) -> UInt32 {
@@ -336,7 +336,7 @@ final class TestGRPC {
         return stream
     }
 
-    // What the engine has
+    // The engine's state
 
     var connection: Connection? { client.broker.shards[client.shard].find(client.id) }
     var http: HTTPConnection? { connection?.http }

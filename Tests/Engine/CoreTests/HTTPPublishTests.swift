@@ -1,4 +1,4 @@
-// Publishing over gRPC: credits, acknowledgements, parked publishes, messages in pieces.
+// Publishing over gRPC: credit, acknowledgements, parked publishes, messages in pieces.
 
 import Bytes
 import HTTP2
@@ -37,7 +37,7 @@ import Testing
         #expect(peer.http!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
-    /// The first message spends none of the credit that was granted before it came, but its room is kept.
+    /// The first message uses no credit granted before it arrived, but its room is kept.
     @Test(arguments: [2, 3, 10], [0, 1]) func theFirstMessageHasRoomBesideWhatIsGranted(_ buffer: Int, _ shard: Int) {
         let broker = TestBroker(shards: 2)
         let subscriber = broker.connect()
@@ -56,7 +56,7 @@ import Testing
         #expect(peer[stream].grants().reduce(0) { $0 + $1.granted } == 1)
     }
 
-    /// What was dealt with counts in no window any more, however much it was.
+    /// Processed messages are returned to the windows, however many they are.
     @Test func aLongChannelKeepsItsWindows() {
         let broker = TestBroker()
         let peer = TestGRPC(broker)
@@ -73,7 +73,7 @@ import Testing
         #expect(sent == 1000 && peer[stream].resetCode == nil && peer[stream].status == nil)
     }
 
-    /// However many pieces it comes in. A call that has always one message under way, but each in time, goes on.
+    /// In any number of pieces. A call that always has one message in flight, each completed in time, continues.
     @Test(arguments: [false, true]) func aMessageThatDribblesIsRefused(isFirst: Bool) {
         let broker = TestBroker()
         let reader = TestGRPC(broker)
@@ -101,13 +101,13 @@ import Testing
         reader.read()
         #expect(reader[subscription].texts().count == sent)
         if isFirst { return }
-        // Nothing is left behind of either.
+        // Nothing is left of either.
         peer.cancel(steady)
         peer.send(data(dribbling, Array(long[...3])))
         #expect(peer.http!.exchanges.count <= 1 && broker.shards[0].streams.count == 1)
     }
 
-    /// A peer that opens no window learns why its publishing came to nothing.
+    /// A peer that opens no window still learns why its publish failed.
     @Test(arguments: [0, 1]) func aRefusalNeedsNoWindow(_ shard: Int) {
         let broker = TestBroker(shards: 2)
         let holder = broker.connect()
@@ -134,7 +134,7 @@ import Testing
         reader.read()
         #expect(reader[subscription].texts() == ["first", "2", "3"])
 
-        // Who waits for credit has the first message beside it.
+        // A publisher without credit may still send its first message.
         let patient = peer.channel("t")
         #expect(peer[patient].grants().reduce(0) { $0 + $1.granted } == 2)
         peer.say(patient, TestGRPC.item("a"), TestGRPC.item("b"), TestGRPC.item("c"))
@@ -155,7 +155,7 @@ import Testing
         reader.read()
         let texts = reader[subscription].texts()
         #expect(texts == texts.indices.map(String.init) && texts.count < 10)
-        #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "what was accepted is acknowledged")
+        #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "accepted messages were not acknowledged")
         #expect(
             peer.http!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty }
         )
@@ -185,7 +185,7 @@ import Testing
         #expect(answers.contains { $0.accepted == 1 } && answers.contains { $0.granted > 0 })
         #expect(peer.connection!.input.parkedCount == 0 && peer.connection!.input.parkedBytes == 0)
 
-        // One that gives up, and one that is given up.
+        // One that is cancelled, and one that is dropped.
         _ = peer.publishOne("t", "fill")
         reader.request(1, subscription)
         let full = reader.subscribe("u", n: 1, buffer: 1, overflow: .block)
@@ -223,7 +223,7 @@ import Testing
         #expect(peer.http!.exchanges.count == 0 && broker.shards[0].streams.count == 0)
     }
 
-    /// A peer that reads nothing gets its grants in one, and a bounded number of bytes.
+    /// A peer that reads nothing receives its grants combined, and a bounded number of bytes.
     @Test func grantsDoNotPileUp() {
         var limits = Limits()
         limits.grant = 1
@@ -281,7 +281,7 @@ import Testing
         #expect(broker.memory.used - before >= 80_000 && broker.memory.used - before < 200_000)
         let cancelled = streams[0]
         peer.cancel(cancelled)
-        // A peer that does not read its answers keeps no message for it either.
+        // For a peer that does not read its responses no message is kept either.
         peer.client.window = 0
         broker.advance(seconds: 3)
         #expect(peer.http!.held.bytes == 0)

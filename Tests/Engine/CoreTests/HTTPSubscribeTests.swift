@@ -1,4 +1,4 @@
-// Subscriptions over gRPC: credits, windows, order, ends, and what is left of them.
+// Subscriptions over gRPC: credit, windows, order, ends, and that nothing remains of them.
 
 import Bytes
 import ForebayWire
@@ -17,7 +17,7 @@ import Testing
 
     private func numbers(_ range: ClosedRange<Int>) -> [String] { range.map(String.init) }
 
-    /// Engines without any connection hold what topics and spare blocks take.
+    /// Engines without connections hold only topics and spare blocks.
     private func expectNothingLeft(_ broker: TestBroker) {
         for shard in broker.shards {
             #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.subscriptions.count == 0)
@@ -47,7 +47,7 @@ import Testing
         #expect(peer[stream].heads.first?[":status"] == "200" && !peer[stream].isEnded)
     }
 
-    /// The head of the response has not gone when the messages are handed over.
+    /// The head of the response has not been sent when the messages are delivered.
     @Test func aCompletedTopicIsReplayedBeforeItsEnd() {
         let broker = TestBroker()
         let holder = broker.connect()
@@ -103,12 +103,12 @@ import Testing
         expectNothingLeft(broker)
     }
 
-    /// A stream whose window is closed holds what its window allowed, and a message; others go on.
+    /// A stream with a closed window holds what its window allowed, and a message; others continue.
     @Test(arguments: Overflow.allCases) func aClosedWindowStopsItsStreamAlone(_ policy: Overflow) {
         let broker = TestBroker()
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 20)
         let stalled = peer.subscribe("t", buffer: 5, overflow: policy)
-        // That it is in effect was told, and read.
+        // The subscription is confirmed, and the confirmation read.
         peer.read()
         let opening = peer[stalled].received
         peer.closed = [stalled]
@@ -158,7 +158,7 @@ import Testing
         expectNothingLeft(broker)
     }
 
-    /// What is lost behind the last message is told with the next one.
+    /// A loss after the last message is reported with the next one.
     private func behind(_ policy: Overflow, _ sequences: [UInt64]) -> UInt64 {
         policy == .dropNewest ? 200 - (sequences.last ?? 0) : 0
     }
@@ -193,7 +193,7 @@ import Testing
         #expect(texts == [large, "small"])
     }
 
-    /// The entries that several subscribers share are cut by each socket where it likes.
+    /// Each socket splits the entries that several subscribers share at any point.
     @Test(arguments: 0..<30) func everyPartOfAWriteGoesOn(_ seed: Int) {
         var random = LedgerRandom(state: UInt64(seed))
         var limits = Limits()
@@ -326,7 +326,7 @@ import Testing
         broker.shards[0].drain(now: broker.now)
         broker.runAll()
         peer.read()
-        #expect(peer[watch].take() == [[8, 2]], "the watcher is told")
+        #expect(peer[watch].take() == [[8, 2]], "the watcher is notified")
         let late = peer.subscribe("t")
         #expect(peer[late].status == "14")
         broker.advance(seconds: 2)

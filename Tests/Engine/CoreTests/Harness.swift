@@ -1,4 +1,4 @@
-// Harness: engines of one broker without sockets, threads or a clock. Clients are byte buffers; each call runs the
+// Harness: the engines of one broker without sockets, threads or a clock. Clients are byte buffers; each call runs the
 // engines until nothing is left to do.
 
 import Bytes
@@ -13,21 +13,21 @@ final class TestBroker {
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
-    /// What each shard has been sent and has not looked at, oldest first.
+    /// Messages sent to each shard and not yet read, oldest first.
     private var inboxes: [[[ShardMessage]]]
-    /// Credentials that wait to be looked at, oldest first.
+    /// Credentials to be checked, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
-    /// By shard: what its store was given and has not committed.
+    /// By shard: messages given to its store and not committed.
     private(set) var appended: [[AppendedMessages]]
     /// By epoch and sequence: what the stores have committed.
     private var history: [UInt64: [UInt64: StoredMessage]] = [:]
-    /// What the stores need not keep is before this.
+    /// The stores need not keep messages before this one.
     private(set) var trimmed: UInt64 = 1
-    /// What shards have asked their stores for.
+    /// Reads that shards have requested from their stores.
     private(set) var reads: [(shard: Int, request: HistoryRequest)] = []
-    /// Sockets on their way to each shard.
+    /// Sockets in transfer to each shard.
     private var arrivals: [[(client: TestClient, handover: Handover)]]
-    /// Shards take their turns at random, and leave work for later.
+    /// Makes shards take their turns at random and leave work for later.
     var chaos: LedgerRandom?
 
     init(shards count: Int = 1, limits: Limits = Limits(), access: AccessTable = .open) {
@@ -44,7 +44,7 @@ final class TestBroker {
         }
     }
 
-    /// A client that is set up, on the shard given.
+    /// A connected client on the given shard.
     func connect(_ shard: Int = 0, metadata: String = "text/plain", lifetime: UInt32 = 600_000) -> TestClient {
         let client = TestClient(self, shard)
         var setup = SetupRequest()
@@ -63,14 +63,14 @@ final class TestBroker {
         return id
     }
 
-    /// Answers the credentials that have waited longest.
+    /// Answers the oldest login request.
     func answerLogin(_ outcome: LoginOutcome) {
         let (shard, request) = logins.removeFirst()
         shards[shard].authenticated(request.ticket, outcome, now: now)
         run()
     }
 
-    /// The stores commit the messages before `end`, or all that they have.
+    /// The stores commit the messages before `end`, by default all they have.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in appended.enumerated() {
             for batch in batches {
@@ -84,7 +84,7 @@ final class TestBroker {
         run()
     }
 
-    /// The stores bring what was asked for first, at most so many messages.
+    /// The stores answer the oldest read, with at most that many messages.
     func bring(most: Int = .max) {
         let (shard, request) = reads.removeFirst()
         let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
@@ -99,7 +99,7 @@ final class TestBroker {
         bring()
     }
 
-    /// The stores do not have what was asked for first.
+    /// The stores do not have what the oldest read requested.
     func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
         let (shard, request) = reads.removeFirst()
         shards[shard].answer(request, answer(request), now: now)
@@ -113,7 +113,7 @@ final class TestBroker {
 
     func advance(seconds: Double) {
         var rest = UInt64(seconds * 1e9)
-        // In steps of a tick, as the deadline of a real loop would have it.
+        // In steps of a tick, like the deadline of a real loop.
         while rest > 0 {
             let step = min(rest, 250_000_000)
             now.monotonic += step
@@ -124,7 +124,7 @@ final class TestBroker {
         }
     }
 
-    /// Carries out effects until there are none; or, with `chaos`, only some of them, shard by shard in any order.
+    /// Carries out effects until there are none; with `chaos`, only some of them, shard by shard in any order.
     func run() {
         guard chaos != nil else { return runAll() }
         for _ in 0..<chaos!.next(2 * shards.count) {
@@ -133,7 +133,7 @@ final class TestBroker {
         }
     }
 
-    /// Until nothing is left to do.
+    /// Runs until nothing is left to do.
     func runAll() {
         var busy = true
         while busy {
@@ -142,7 +142,7 @@ final class TestBroker {
         }
     }
 
-    /// One turn of a shard, with so many batches out of its inbox. Returns whether there was anything to do.
+    /// One turn of a shard, with that many batches from its inbox. Returns whether there was anything to do.
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {
         let shard = shards[index]
@@ -159,7 +159,7 @@ final class TestBroker {
         var engine: Shard { broker.shards[index] }
         var now: Instant { broker.now }
 
-        /// Bytes are fed as they come.
+        /// Bytes are fed as they arrive.
         func readSockets() {}
         /// Time passes in `advance`.
         func fireTimers() {}
@@ -206,7 +206,7 @@ final class TestBroker {
         shards[index].effects.close.removeAll()
     }
 
-    /// Gives sockets that came over from other shards to their connections, as a real loop does.
+    /// Hands sockets that moved from other shards to their connections, as a real loop does.
     private func takeArrivals(_ index: Int) {
         let due = arrivals[index]
         arrivals[index] = []
@@ -225,7 +225,7 @@ final class TestClient {
     private(set) var shard: Int
     private(set) var id = ConnectionID(index: 0, generation: 0)
     var bytes = ByteBuffer()
-    /// Bytes that the client's socket still takes.
+    /// Bytes that the client's socket still accepts.
     var window = Int.max
     var isClosed = false
     var isRead = true
@@ -239,7 +239,7 @@ final class TestClient {
         id = broker.open(self)!
     }
 
-    /// Takes what its socket has room for, and returns how much that is.
+    /// Takes as much as its socket has room for, and returns how much that is.
     fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var taken = 0
         for piece in pieces {
@@ -251,7 +251,7 @@ final class TestClient {
         return taken
     }
 
-    /// Its socket is another connection's from here on.
+    /// From now on its socket belongs to another connection.
     func moved(to id: ConnectionID, on shard: Int) { (self.id, self.shard) = (id, shard) }
 
     func send(_ write: (inout ByteBuffer) -> Void) {
@@ -262,7 +262,7 @@ final class TestClient {
         broker.run()
     }
 
-    /// The socket takes `count` more bytes.
+    /// The socket accepts `count` more bytes.
     func read(_ count: Int) {
         window = count == .max ? .max : window + count
         broker.shards[shard].writable(id, now: broker.now)
@@ -336,15 +336,15 @@ final class TestClient {
         }
     }
 
-    /// What came since the last call, one line a frame: "1:a" a message, "1:|" completion, "1:! text" an error,
-    /// "5:+8" REQUEST_N, "5:ack" …
+    /// What has arrived since the last call, one line per frame: "1:a" a message, "1:|" completion, "1:! text" an
+    /// error, "5:+8" REQUEST_N, "5:ack" …
     func received() -> [String] {
         var lines: [String] = []
         takeFrames { lines.append(TestClient.describe($0)) }
         return lines
     }
 
-    /// Takes the whole frames that came since the last call, each without its length.
+    /// Takes the complete frames since the last call, each without its length.
     func takeFrames(_ body: (UnsafeRawBufferPointer) -> Void) {
         while bytes.count >= 3, bytes.count >= 3 + bytes.readable.u24(at: 0) {
             let length = bytes.readable.u24(at: 0)
@@ -385,6 +385,6 @@ final class TestClient {
 }
 
 extension String {
-    /// Without spaces at the end.
+    /// Without trailing spaces.
     var trimmed: String { String(reversed().drop { $0 == " " }.reversed()) }
 }

@@ -1,4 +1,4 @@
-// JSON objects byte for byte, and the events that are made of them.
+// JSON objects byte for byte, and the events built from them.
 
 import Testing
 
@@ -41,7 +41,7 @@ import Testing
         #expect(object.finished() == "{\"key\":\"\(part)\\n\(part)\"}")
     }
 
-    /// What happened while nobody listened is replayed.
+    /// Events without a subscriber are replayed later.
     @Test(arguments: DeliveryTests.placements)
     func eventsAreThereForWhoComesLater(_ shards: Int, _ at: Int, _ from: Int) throws {
         let broker = TestBroker(shards: shards)

@@ -1,4 +1,4 @@
-// Ledger: what random clients asked for and saw, held against what every client must see of one broker.
+// Ledger: what random clients requested and saw, checked against what every client of one broker must see.
 
 import Bytes
 import Replay
@@ -7,7 +7,7 @@ import Testing
 
 @testable import Core
 
-/// A small generator with a seed: what a test finds, it finds again.
+/// A small generator with a seed, so that failures are reproducible.
 struct LedgerRandom {
     var state: UInt64
 
@@ -18,7 +18,7 @@ struct LedgerRandom {
     mutating func pick<T>(_ values: [T]) -> T { values[next(values.count)] }
 }
 
-/// What all clients agree on: which message stands at which place, and nowhere else.
+/// What all clients agree on: each message has one sequence, and each sequence one message.
 final class Books {
     struct Place: Hashable {
         var epoch: UInt64
@@ -36,7 +36,7 @@ final class Books {
         let known = texts[place] ?? text
         #expect(known == text, "seed \(seed): two messages at \(sequence) of \(epoch)")
         let old = places[text] ?? place
-        #expect(old == place, "seed \(seed): \(text.prefix(20)) stands twice")
+        #expect(old == place, "seed \(seed): \(text.prefix(20)) appears twice")
         texts[place] = text
         places[text] = place
     }
@@ -47,7 +47,7 @@ final class Books {
     }
 }
 
-/// One stream of a client, as the client sees it.
+/// One stream, as its client sees it.
 class Account {
     let books: Books
     let peer: LedgerPeer
@@ -55,7 +55,7 @@ class Account {
     let route: String
     /// COMPLETE, or the text of the error that ended it.
     private(set) var end: String?
-    /// The client cancelled it: nothing may come from then on but what was on its way.
+    /// The client cancelled it: only messages that were already in flight may arrive.
     var isCancelled = false
 
     init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String) {
@@ -86,7 +86,7 @@ final class SubscriberAccount: Account {
     private(set) var last: UInt64?
     /// Lost between deliveries.
     private(set) var lost: UInt64 = 0
-    /// Lost behind the last delivery, as the end told.
+    /// Lost after the last delivery, as reported by the end.
     private(set) var tail: UInt64 = 0
 
     override func item(_ metadata: [UInt8]?, _ text: String) {
@@ -95,7 +95,7 @@ final class SubscriberAccount: Account {
             return
         }
         delivered += 1
-        #expect(isUnbounded || delivered <= requested, "\(name) got more than it asked for")
+        #expect(isUnbounded || delivered <= requested, "\(name) got more than it requested")
         #expect(end == nil, "\(name) got a message after its end")
         if let last {
             #expect(epoch == self.epoch, "\(name) changed its epoch")
@@ -149,7 +149,7 @@ final class PublisherAccount: Account {
         #expect(number > sequence, "\(name): acknowledgements must grow")
         sequence = number
         guard isChannel else { return books.acknowledged(sent[0], number) }
-        #expect(acknowledgements <= acknowledgementsAsked, "\(name) got more acknowledgements than it asked for")
+        #expect(acknowledgements <= acknowledgementsAsked, "\(name) got more acknowledgements than it requested")
         let count = metadata?.withUnsafeBytes { $0.bigEndian(at: $0.count - 8, as: UInt64.self) } ?? 0
         #expect(Int(count) >= accepted && Int(count) <= sent.count, "\(name) sent \(sent.count), accepted \(count)")
         accepted = Int(count)
@@ -177,7 +177,7 @@ class LedgerPeer {
         return nextStream
     }
 
-    /// It takes all that there is for it.
+    /// It reads everything there is for it.
     var isReading: Bool { client.window == .max }
 
     func subscribe(_ account: SubscriberAccount, topic: String, policy: String, buffer: Int, start: String, n: Int) {
@@ -199,14 +199,14 @@ class LedgerPeer {
     func items(_ texts: [String], _ account: Account) { client.items(texts, stream: account.stream) }
     func complete(_ account: Account) { client.complete(stream: account.stream) }
 
-    /// It reads little from now on, or all again.
+    /// From now on it reads little, or everything again.
     func stall(_ random: inout LedgerRandom) {
         if random.next(2) == 0 { client.window = random.next(300) } else { readAll() }
     }
 
     func readAll() { client.read(.max) }
 
-    /// Deals with what came.
+    /// Handles what has arrived.
     func read() { client.takeFrames { take($0) } }
 
     private func take(_ bytes: UnsafeRawBufferPointer) {

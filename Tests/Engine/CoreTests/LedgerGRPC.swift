@@ -1,4 +1,4 @@
-// The ledger's clients that speak gRPC: what they see is put into the same accounts.
+// The ledger's clients that use gRPC: what they see goes into the same accounts.
 
 import Bytes
 import ForebayWire
@@ -13,7 +13,7 @@ final class LedgerGRPCPeer: LedgerPeer {
     let grpc: TestGRPC
     private var joined: Set<UInt32> = []
     private var ended: Set<UInt32> = []
-    /// The last sequence that each channel was told.
+    /// The last sequence acknowledged on each channel.
     private var acknowledged: [UInt32: UInt64] = [:]
 
     init(_ grpc: TestGRPC) {
@@ -23,7 +23,7 @@ final class LedgerGRPCPeer: LedgerPeer {
 
     override var isReading: Bool { super.isReading && grpc.opensWindows && !grpc.isNarrow }
 
-    /// The one that the next call will have.
+    /// The stream of the next call.
     override func freshStream() -> UInt32 { grpc.nextStream }
 
     override func subscribe(
@@ -95,7 +95,7 @@ final class LedgerGRPCPeer: LedgerPeer {
     private func take(_ message: [UInt8], _ account: Account) {
         if account is SubscriberAccount {
             let response = TestResponse(message)
-            // The first response only tells that the subscription is in effect.
+            // The first response only confirms the subscription.
             let isFirst = joined.insert(account.stream).inserted
             #expect(response.messages.isEmpty == isFirst && response.epoch > 0)
             for (index, item) in response.messages.enumerated() {
@@ -107,7 +107,7 @@ final class LedgerGRPCPeer: LedgerPeer {
             account.granted(Int(answer.granted))
             guard answer.acknowledged > 0 else { return }
             if answer.granted > 0, answer.acknowledged == acknowledged[account.stream] {
-                // Credit says again how far the channel is.
+                // A grant repeats the channel's position.
                 #expect(Int(answer.accepted) == publisher.accepted)
                 return
             }
@@ -131,7 +131,7 @@ final class LedgerGRPCPeer: LedgerPeer {
         account.ended(metadata(1, 1, UInt64(call.dropped ?? "0")!), status == "0" ? nil : call.message ?? status)
     }
 
-    /// As it comes with RSocket.
+    /// Encoded as with RSocket.
     private func metadata(_ epoch: UInt64, _ sequence: UInt64, _ dropped: UInt64) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: MessageMetadata.entry - 32)
         for figure in [epoch, sequence, 0, dropped] { withUnsafeBytes(of: figure.bigEndian) { bytes += $0 } }

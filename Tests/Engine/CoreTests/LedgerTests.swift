@@ -1,5 +1,5 @@
-// Random clients over several engines: subscribers of every policy, publishers of all three strengths, ends and
-// deletions, stalled sockets, lost connections, short memory. Whatever they do, the ledgers balance.
+// Random clients over several engines: subscribers of every policy, publishers of all three kinds, ends and deletions,
+// stalled sockets, lost connections, short memory. Whatever they do, the ledgers balance.
 
 import Bytes
 import ForebayWire
@@ -10,10 +10,10 @@ import Testing
 
 @testable import Core
 
-/// Nobody receives more than was asked for; each sees messages in order and at most once, what is missing is told;
-/// credits are neither lost nor invented; and when all have left, nothing is left of them.
+/// Nobody receives more than requested; each sees messages in order and at most once, and missing ones are reported;
+/// credit is neither lost nor invented; and when all have left, nothing remains of them.
 @Suite struct LedgerTests {
-    /// `LEDGER_SEEDS=20000` tries so many, `LEDGER_SEED=121` only that one.
+    /// `LEDGER_SEEDS=20000` tries that many, `LEDGER_SEED=121` only that one.
     private static let seeds = number("LEDGER_SEED").map { $0..<$0 + 1 } ?? 0..<(number("LEDGER_SEEDS") ?? 150)
 
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
@@ -21,11 +21,11 @@ import Testing
     @Test(arguments: seeds)
     func ledgersBalance(_ seed: Int) { Scenario(seed: seed).play() }
 
-    /// The same with shards that take their turns at random, so that mail crosses in every way that it may.
+    /// The same with shards that take their turns at random, so that messages between them cross in every possible way.
     @Test(arguments: seeds)
     func ledgersBalanceHoweverMailCrosses(_ seed: Int) { Scenario(seed: seed, crossing: true).play() }
 
-    /// The same with limits that change under way; when mail crosses, not on all shards at once.
+    /// The same with limits that change at run time; if messages cross, not on all shards at once.
     @Test(arguments: seeds)
     func ledgersBalanceAcrossReloads(_ seed: Int) {
         Scenario(seed: seed, crossing: seed % 2 == 1, reloading: true).play()
@@ -229,9 +229,9 @@ private final class Scenario {
         peer.client.publish("$SYS.topic.\(call)?name=\(topic)", "", stream: peer.freshStream())
     }
 
-    // How it ends
+    // The end
 
-    /// Every client reads what there is for it, and every shard deals with all its mail.
+    /// Every client reads what there is for it, and every shard handles all its messages.
     private func settle() {
         broker.chaos = nil
         for peer in peers where !peer.client.isClosed { peer.readAll() }
@@ -239,7 +239,7 @@ private final class Scenario {
         for peer in peers { peer.read() }
     }
 
-    /// Everybody asks for everything and reads it, and the topics end.
+    /// Every subscriber requests and reads everything, and the topics end.
     private func finish() {
         for account in publishers where !account.isOver && account.isChannel {
             account.acknowledgementsAsked = 0x7FFF_FFFF
@@ -250,7 +250,7 @@ private final class Scenario {
             account.isUnbounded = true
             account.peer.request(0x7FFF_FFFF, account)
         }
-        // Parked publishes have found room or given up, and completed channels are acknowledged in full.
+        // Parked publishes have found room or failed, and completed channels are acknowledged in full.
         broker.advance(seconds: 12)
         for peer in peers { peer.read() }
         for account in publishers where !account.isOver {
@@ -267,7 +267,7 @@ private final class Scenario {
         for peer in peers { peer.read() }
         for account in subscribers where !account.isCancelled && !account.peer.client.isClosed {
             #expect(account.end != nil, "\(account.name) saw no end")
-            // What was dropped behind the last delivery is told with the end.
+            // Messages dropped after the last delivery are reported with the end.
             guard account.end == "|", let last = account.last else { continue }
             let topics = broker.shards.flatMap(\.topics.all)
             guard let topic = topics.first(where: { $0.epoch == account.epoch }) else { continue }
@@ -276,7 +276,7 @@ private final class Scenario {
         control.disconnect()
     }
 
-    /// Nothing is left of anybody.
+    /// Nothing remains of any client.
     private func leave() {
         for peer in peers { peer.client.disconnect() }
         broker.advance(seconds: 25)
@@ -292,7 +292,7 @@ private final class Scenario {
         #expect(broker.memory.used <= rest + spare, "seed \(books.seed): \(broker.memory.used) bytes are left")
     }
 
-    // What engines must agree on while no mail is under way
+    // What engines must agree on while no messages between them are in flight
 
     private func checkEngines() {
         for shard in broker.shards {
@@ -311,12 +311,12 @@ private final class Scenario {
             guard let topic = broker.shards.lazy.compactMap({ $0.topics[epoch: account.epoch] }).first,
                 isBlock || account.route.contains("=fail")
             else { continue }
-            // Only the byte limit takes from these, and from `block` only what it joined with.
+            // Only the byte limit evicts these, and for `block` only messages it joined with.
             let mayBeEvicted = !isBlock || account.route.contains("replay=") || account.route.contains("from=")
             #expect(mayBeEvicted && topic.window.lost > SequenceNumber(1), "\(account.name) lost \(account.lost)")
         }
         for account in publishers where account.isChannel && !account.isOver && !account.isComplete {
-            // Who does not read may not know yet of credit, or that the channel is gone.
+            // A client that does not read may not know yet of credit, or that the channel is gone.
             let isReading = account.peer.isReading
             let channel = channel(of: account)
             guard isReading || channel != nil else { continue }
@@ -327,7 +327,7 @@ private final class Scenario {
         }
     }
 
-    /// What a topic's owner has of a channel.
+    /// The channel's state at the topic's owner.
     private func channel(of account: PublisherAccount) -> Channel? {
         let client = account.peer.client
         let shard = broker.shards[client.shard]

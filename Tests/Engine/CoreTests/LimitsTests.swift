@@ -1,4 +1,4 @@
-// Each limit that the engine names, reached.
+// Each limit of the engine, reached.
 
 import Bytes
 import RSocket
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func subscriptionsAndTopics() {
-        // The broker's own topic of events counts among the topics.
+        // The broker's own topic of events counts as one of the topics.
         let broker = broker {
             $0.subscriptions = 2
             $0.topics = 3
@@ -126,7 +126,7 @@ import Testing
         let client = broker.connect()
         client.window = 0
         for stream in 0..<50 { client.subscribe("bad*name", stream: UInt32(2 * stream + 1)) }
-        #expect(!client.isRead, "reading goes on behind unread answers")
+        #expect(!client.isRead, "reading continues after unread responses")
         broker.advance(seconds: 2)
         #expect(!client.isClosed)
         broker.advance(seconds: 2)
@@ -228,7 +228,7 @@ import Testing
         #expect(publisher.received() == ["9:5|"])
     }
 
-    /// A blocking subscription that waits for credit while there is room for more holds up nobody, however long.
+    /// A `block` subscription that waits for credit while there is room holds up nobody, however long.
     @Test func onlyAFullBlockingSubscriptionIsLimited() {
         let broker = broker { $0.blockLimit = 2 * Limits.second }
         let patient = broker.connect()
@@ -282,7 +282,7 @@ import Testing
         for _ in 0..<500 { client.fire("a", text) }
         for _ in 0..<3000 { client.fire("b", text) }
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)
-        // The newer topic has gone on, at the cost of the history of both.
+        // The newer topic has continued, at the cost of both topics' history.
         #expect(broker.shards[0].topics["b"]!.published == 3000)
         #expect(broker.shards[0].topics["a"]!.log.bytes < 300_000)
     }
@@ -303,7 +303,7 @@ import Testing
         }
         #expect(refused > 300)
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)
-        // Others are not above their share.
+        // Others are within their share.
         client.publish("small", "x", stream: 2001)
         #expect(client.received() == ["2001:1|"])
         stalled.requestN(1000)

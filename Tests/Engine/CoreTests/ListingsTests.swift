@@ -1,4 +1,4 @@
-// What the broker's lists tell of what clients have and were handed.
+// What the broker's lists report about clients and what they received.
 
 import Bytes
 import RSocket
@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct ListingsTests {
-    /// The figure of that name in each row of a list, or nil where a row has none.
+    /// The figure of that name in each row of a list; nil if a row has none.
     private func list(_ name: String, _ key: String, _ client: TestClient, stream: UInt32) -> [Int?] {
         _ = client.received()
         client.subscribe(name, stream: stream)
@@ -21,7 +21,7 @@ import Testing
         let broker = TestBroker(shards: shards)
         let (reader, subscriber) = (broker.connect(), broker.connect(shards - 1))
         for n in 0..<7 { reader.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
-        // They go in one piece.
+        // They are sent in one piece.
         subscriber.subscribe("a?replay=all", n: 5)
         broker.advance(seconds: 0.5)
         #expect(list("$SYS.topics", "delivered", reader, stream: 101).contains(5))
@@ -31,7 +31,7 @@ import Testing
         #expect(list("$SYS.topics", "delivered", reader, stream: 105).contains(5))
     }
 
-    /// No second has passed, and nothing has happened that an event tells.
+    /// No second has passed, and nothing has happened that causes an event.
     @Test(arguments: [1, 2], ["$SYS.events", "$SYS.stats"])
     func theBrokersOwnTopicsExistFromTheStart(shards: Int, name: String) {
         let broker = TestBroker(shards: shards)
@@ -51,7 +51,7 @@ import Testing
         subscriber.cancel(stream: 3)
         #expect(list("$SYS.connections", "subscriptions", reader, stream: 103).contains(2))
         reader.publish("$SYS.topic.complete?name=a", "", stream: 105)
-        // Beside them is only the list itself.
+        // Besides them there is only the list itself.
         let left = list("$SYS.connections", "subscriptions", reader, stream: 107)
         #expect(left.count == 2 && left.allSatisfy { $0 ?? 9 <= 1 }, "\(left)")
     }

@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// A run stands in the log as its messages would singly, whatever its stream and however it meets chunks' ends.
+    /// A run is stored as its messages would be one by one, on any stream and across the ends of chunks.
     @Test(arguments: [1, 5] as [UInt32]) func aRunStandsAsItsMessagesSingly(stream: UInt32) throws {
         let budget = MemoryBudget(limit: .max)
         var random = LedgerRandom(state: UInt64(stream))
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    /// What is charged is what is held, or nearly: the byte limit of a topic is one of memory.
+    /// The charge is the memory held, or nearly: a topic's byte limit limits memory.
     @Test(arguments: [
         [10], [1000], [9_000], [70_000], [100_000], [131_000], [200_000], [255_000], [1 << 20],
         [
@@ -112,7 +112,7 @@ import Testing
         let log = Log()
         for _ in 0..<1000 { fill(log, [1000, 1000, 1000], metadata: [0, 20], budget: budget) }
         #expect(budget.used < log.bytes + log.bytes / 4)
-        // And when only those without are left, messages lie one behind the other again.
+        // And when only those without metadata are left, messages are contiguous again.
         fill(log, Array(repeating: 1000, count: 2000), budget: budget)
         #expect(log.allPieces.last!.chunk.hasMetadata == false)
     }
@@ -137,11 +137,11 @@ import Testing
         #expect(log.bytes == 74)
     }
 
-    /// And not only with the first one behind it.
+    /// And not only with the first one after it.
     @Test func aChunkGoesWithItsLastMessage() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()
-        // Each has a chunk of its own.
+        // Each has a separate chunk.
         fill(log, [100_000, 100_000, 100_000], budget: budget)
         let each = budget.used / 3
         for left in [2, 1] {

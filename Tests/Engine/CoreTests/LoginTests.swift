@@ -1,4 +1,4 @@
-// How peers are let in: RSocket once by SETUP, HTTP by each request, with the slow part somewhere else.
+// How peers are authenticated: RSocket once by SETUP, HTTP by each request, with the slow part done elsewhere.
 
 import Bytes
 import HTTP2
@@ -91,7 +91,7 @@ import Testing
         let client = broker.greet(user: "alice")
         client.disconnect()
         broker.answerLogin(.user("alice", of: table))
-        // The place is somebody else's by now.
+        // By now another client has the slot.
         let other = broker.greet(user: "bob")
         #expect(other.received().isEmpty && broker.logins.count == 1)
     }
@@ -113,7 +113,7 @@ import Testing
             (PeerCertificate(user: "alice", subject: "CN=alice,O=x"), true),
             (PeerCertificate(user: "alice", subject: "CN=alice,O=other"), false),
             (PeerCertificate(user: "bob", subject: "CN=bob,O=x"), true),
-            // A name that reads as another's whole subject.
+            // A name that looks like another certificate's whole subject.
             (PeerCertificate(user: "CN=alice,O=x", subject: "CN=CN\\=alice\\,O\\=x,O=other"), false),
             (PeerCertificate(user: "eve", subject: "CN=eve"), false), (PeerCertificate(user: nil, subject: ""), false),
         ] {
@@ -136,7 +136,7 @@ import Testing
         #expect(client.answer(known).status == "none" && broker.logins.count == 1)
         broker.answerLogin(.user("alice", of: table))
         #expect(client.answer(known).status == "0")
-        // The same credentials are known on this connection.
+        // The same credentials are cached for this connection.
         let again = client.call(.publishOne, open, authorization: basic)
         #expect(client.answer(again).status == "0" && broker.logins.isEmpty)
         // Others are not.
@@ -231,7 +231,7 @@ import Testing
         #expect(peer.answer()?.status == 401 && broker.logins.isEmpty)
     }
 
-    // What is told of those who are not let in
+    // Reports of refused logins
 
     private func refusals(_ broker: TestBroker) -> [String] {
         broker.log.filter { $0.message == "login refused" && $0.level >= .warning && $0.isFrequent }.map { record in
@@ -256,7 +256,7 @@ import Testing
         broker.answerLogin(.slowed(seconds: 7))
         _ = broker.logIn("alice", of: table)
         let lines = refusals(broker)
-        // Where there is such a user it is named; any other name may be a password.
+        // An existing user is named; any other name may be a password.
         let ends = [
             ("are not right", " unknown-user=yes protocol=rsocket"), ("are not right", " user=bob protocol=rsocket"),
             ("cannot be read", " protocol=http"), ("has expired", " user=carol protocol=http"),
@@ -270,11 +270,11 @@ import Testing
         #expect(lines.count { $0.contains("user=") } == 3)
         let counters = broker.shards[0].counters
         #expect(counters.loginsAccepted == 1 && counters.loginsRefused == 4 && counters.loginsSlowed == 1)
-        // Who says nothing of who it is does not log in.
+        // A request without credentials is not a login.
         #expect(counters.loginsMissing == 2)
     }
 
-    /// They are known, and told what the limit is.
+    /// They are authenticated, and the refusal names the limit.
     @Test func whoReachesALimitIsNoLoginRefused() {
         var limits = Limits()
         limits.connectionsPerUser = 1

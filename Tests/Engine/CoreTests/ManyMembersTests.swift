@@ -1,5 +1,5 @@
-// Views with many subscriptions: what each of them does must not cost a look at all the others, and what concerns all
-// of them is done in slices.
+// Views with many subscriptions: an action of one must not cost a look at all others, and what concerns all of them is
+// done in slices.
 
 import Replay
 import Testing
@@ -27,7 +27,7 @@ import Testing
         #expect(topic.views.delivered == UInt64(many))
         #expect(topic.views.links[0].progress.seen == topic.log.end)
         #expect(client.received().isEmpty)
-        // Nobody needs the first one any more, and all the second one, until the last has it.
+        // No subscription needs the first message any more, and all need the second, until the last has it.
         for index in 0..<many {
             #expect(topic.views.links[0].progress.needed == SequenceNumber(2))
             client.requestN(1, stream: UInt32(2 * index + 1))
@@ -41,7 +41,7 @@ import Testing
         let client = crowd("t?overflow=block&buffer=1", broker)
         let publisher = broker.connect()
         for index in 0..<3 { publisher.publish("t", "\(index)", stream: UInt32(2 * index + 1)) }
-        // One each was delivered, one waits, and the third has no room.
+        // One was delivered to each, one waits, and the third has no room.
         #expect(publisher.received().count == 2)
         for index in 0..<many - 1 { client.requestN(1, stream: UInt32(2 * index + 1)) }
         #expect(publisher.received().isEmpty)
@@ -49,8 +49,8 @@ import Testing
         #expect(publisher.received().count == 1)
     }
 
-    /// Each slice brings ten members up to the end. Who leaves moves another one to its place, new messages come in the
-    /// middle, and newcomers: everybody gets every message once, in order.
+    /// Each slice brings ten members up to the end. A member that leaves moves another into its slot, new messages
+    /// arrive in between, and members join: each receives every message once, in order.
     @Test(arguments: [1, 2]) func aViewAdvancesInSlices(shards: Int) {
         let broker = TestBroker(shards: shards)
         for shard in broker.shards { shard.slice = 10 }
@@ -90,7 +90,7 @@ import Testing
         for stream in joined.keys {
             let messages = got[stream] ?? []
             #expect(messages == Array((messages.first ?? 0)..<published), "stream \(stream)")
-            // Joining crosses to the owner's shard, and messages before that are not for it.
+            // A join crosses to the owner's shard, and does not include earlier messages.
             #expect(shards == 2 || messages.count == published - joined[stream]!)
         }
         let topic = broker.shards.compactMap { $0.topics["t"] }[0]

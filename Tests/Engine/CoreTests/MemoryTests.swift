@@ -1,4 +1,4 @@
-// Whose memory is given back, and when: history under pressure, on every shard; parked publishes; deleted topics.
+// Whose memory is freed, and when: history under pressure, on every shard; parked publishes; deleted topics.
 
 import Bytes
 import ForebayWire
@@ -51,7 +51,7 @@ import Testing
         broker.shards[owner].topics[quiet]!.relieve(now: broker.now)
         broker.run()
         _ = client.received()
-        // What is left is a spare block or two.
+        // What remains is a spare block or two.
         #expect(broker.memory.used < 200_000, "\(broker.memory.used)")
         client.fire(quiet, "on")
         #expect(client.received() == ["1:on"])
@@ -70,8 +70,8 @@ import Testing
         #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
     }
 
-    /// Where a `block` subscription holds the memory, a topic below its share is given some beyond the limit, but for a
-    /// fourth of it at most.
+    /// If a `block` subscription holds the memory, a topic below its share is given some beyond the limit, by a quarter
+    /// of it at most.
     @Test(arguments: [(111, true), (150, false)])
     func sharesAreGivenUpToAFourthBeyondTheLimit(percent: Int, isTaken: Bool) {
         let broker = TestBroker()
@@ -84,7 +84,7 @@ import Testing
         #expect((other.received() == ["3:1|"]) == isTaken)
     }
 
-    /// What a connection without a socket had of a message whose stream ended is not counted until there is one.
+    /// The part of a message received for a stream that ended is not counted until the connection has a socket again.
     @Test func halfAMessageOfAStreamThatEndedIsNotCounted() {
         let broker = TestBroker()
         let client = ResumingClient(broker)
@@ -106,7 +106,8 @@ import Testing
         #expect(broker.memory.used < before - 30_000)
     }
 
-    /// What a newcomer waits for is kept from its first moment on, though its topic's owner has yet to be told of it.
+    /// Messages for a new subscription are kept from its first moment on, although its topic's owner does not know of
+    /// it yet.
     @Test func aNewcomersMessagesAreKeptUnderPressure() {
         let broker = TestBroker()
         let reader = broker.connect()
@@ -120,7 +121,7 @@ import Testing
             Array("t?replay=all&meta=on".utf8).withUnsafeBytes {
                 FrameWriter.requestStream(stream: 1, initialN: 1, metadata: $0, data: none, fragment: 0, into: &buffer)
             }
-            // For want of memory, which the first takes, history is given up at once.
+            // For lack of memory, used by the first, history is dropped at once.
             for stream: UInt32 in [3, 5] {
                 Array("other".utf8).withUnsafeBytes {
                     FrameWriter.requestFNF(stream: stream, metadata: $0, data: none, fragment: 0, into: &buffer)
@@ -161,7 +162,7 @@ import Testing
         #expect(broker.memory.used <= limits.memory + Chunk.largest)
     }
 
-    /// Whoever waits without credit for the messages of deleted topics cannot fill the memory with them.
+    /// Subscriptions without credit that wait for messages of deleted topics cannot fill the memory with them.
     @Test func deletedTopicsCountAsMemory() {
         var limits = Limits()
         limits.memory = 1 << 20
@@ -173,7 +174,7 @@ import Testing
             fill(client, "t", 300)
             client.publish("$SYS.topic.delete?name=t", "")
         }
-        // What may be given beyond the limit, the chunk that passes it, and a few spare blocks.
+        // What may be given beyond the limit, the chunk that exceeds it, and a few spare blocks.
         let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 4 * Block.size
         #expect(broker.memory.used < most, "\(broker.memory.used)")
         stalled.disconnect()
@@ -222,7 +223,7 @@ import Testing
         #expect(broker.memory.used >= before + 100_000)
         for stream in stride(from: 5, to: 25, by: 4) { publisher.cancel(stream: UInt32(stream)) }
         #expect(broker.memory.used < before + 60_000)
-        // A frame of 10,000 bytes of which half comes.
+        // A frame of 10,000 bytes, half of which arrives.
         publisher.send { buffer in
             buffer.append([0, 39, 16, 0, 0, 0, 99, 0x10, 0])
             buffer.append([UInt8](repeating: 1, count: 5000))

@@ -1,4 +1,4 @@
-// What `meta=on` puts before a message.
+// The metadata that `meta=on` adds to a message.
 
 import Bytes
 import RSocket
@@ -7,7 +7,7 @@ import Testing
 
 @testable import Core
 
-/// Whatever the sizes, frames stay within the limit, metadata comes before payload, and both come out as they went in.
+/// Whatever the sizes, frames stay within the limit, metadata precedes the payload, and both are decoded unchanged.
 @Suite struct MessageMetadataTests {
     @Test(
         arguments: [0, 1, 127, 65_000, 65_469, 65_470, 65_471, 65_536, 65_537, 131_072, 200_000],
@@ -30,7 +30,7 @@ import Testing
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: room, alignment: 1)
         defer { target.deallocate() }
         info.write(piece.chunk, message, stream: 77, to: target)
-        #expect(shared(piece.chunk, message, info) == Array(target), "shared, it is the same bytes")
+        #expect(shared(piece.chunk, message, info) == Array(target), "the shared form has the same bytes")
 
         var metadata: [UInt8] = []
         var data: [UInt8] = []
@@ -49,19 +49,19 @@ import Testing
             #expect(decoded.stream == 77 && next && !complete)
             #expect(decoded.follows == (offset < bytes.count))
             if let range = content.metadata {
-                #expect(data.isEmpty, "metadata behind payload")
+                #expect(data.isEmpty, "metadata after payload")
                 metadata += frame.slice(range)
             }
             data += frame.slice(content.data)
             #expect(content.data.count + (content.metadata?.count ?? 0) <= Limits.fragment)
-            // rsocket-java rejects a following fragment that is short, but for the last.
+            // rsocket-java rejects a short following fragment, except the last.
             #expect(length >= 61 || !decoded.follows || metadata.count + data.count == length)
         }
         #expect(data == payload)
         #expect(metadata == info.bytes + entries)
     }
 
-    /// What goes to a socket where the payload is sent from the log.
+    /// The bytes for a socket if the payload is sent from the log.
     private func shared(_ chunk: Chunk, _ message: Chunk.Entry, _ info: MessageMetadata) -> [UInt8] {
         var output = Output(pool: BlockPool(budget: MemoryBudget(limit: .max)))
         info.share(chunk, message, stream: 77, in: &output)
@@ -69,7 +69,7 @@ import Testing
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
             while !output.isEmpty {
                 let count = output.gather(into: pieces)
-                // A part at a time, so that frames are cut.
+                // A part at a time, so that frames are split.
                 let part = min(50_000, pieces[..<count].reduce(0) { $0 + $1.count })
                 var rest = part
                 for piece in pieces[..<count] {

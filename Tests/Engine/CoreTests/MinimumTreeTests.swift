@@ -1,4 +1,4 @@
-// The smallest of many keys, against a plain array of them.
+// The smallest of many keys, compared with a plain array.
 
 import Testing
 

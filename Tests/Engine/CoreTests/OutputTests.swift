@@ -7,7 +7,7 @@ import Testing
 
 @testable import Core
 
-/// Bytes that outputs name.
+/// Bytes that outputs reference.
 private final class SharedBytes: Region, @unchecked Sendable {
     private var used = 0
 
@@ -22,18 +22,18 @@ private final class SharedBytes: Region, @unchecked Sendable {
     }
 }
 
-/// One connection's output beside what must come out of it, told apart by frames: messages and control frames each in
-/// their own order.
+/// One connection's output, and the bytes it must produce, split into messages and control frames, each in their own
+/// order.
 private final class Receiver {
     var output: Output
     var messages: [UInt8] = []
     var controls: [UInt8] = []
-    /// What the socket took.
+    /// What the socket accepted.
     var written: [UInt8] = []
 
     init(_ pool: BlockPool) { output = Output(pool: pool) }
 
-    /// Messages of a chunk, on `stream`; where `isCopied`, as they go when the next one does not lie behind.
+    /// Messages of a chunk, on `stream`; with `isCopied`, as they are sent when the next one is not contiguous.
     func append(_ positions: Range<Int>, of chunk: Chunk, stream: UInt32, isCopied: Bool = false) {
         let first = chunk.entry(positions.lowerBound)
         let last = chunk.entry(positions.upperBound - 1)
@@ -48,7 +48,7 @@ private final class Receiver {
         messages += frame.readable
     }
 
-    /// A frame whose header and first bytes are made for this connection, and whose rest lies elsewhere.
+    /// A frame whose header and first bytes are made for this connection, and whose rest is in shared memory.
     func share(_ payload: Int, from region: SharedBytes, own: Int) {
         let frame = OutputTests.frame(payload)
         let place = region.add(frame.readable)
@@ -74,9 +74,8 @@ private final class Receiver {
         output.control { $0.append(frame.readable) }
     }
 
-    /// The socket takes what `taken` says of the bytes that it is offered. It is blocked if these are fewer, unless
-    /// `mayBlock` is false.
-    /// Returns how many bytes it was offered.
+    /// The socket accepts `taken` of the bytes that it is offered. It is blocked if these are fewer, unless `mayBlock`
+    /// is false. Returns how many bytes it was offered.
     @discardableResult
     func write(pieces capacity: Int = 3, mayBlock: Bool = true, _ taken: (Int) -> Int) -> Int {
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: capacity) { pieces in
@@ -105,7 +104,7 @@ private final class Receiver {
         }
     }
 
-    /// - Parameter isCut: messages behind the one in flight were dropped.
+    /// - Parameter isCut: messages after the one in flight were dropped.
     func check(isCut: Bool = false, _ comment: Comment) {
         var seenMessages: [UInt8] = []
         var seenControls: [UInt8] = []
@@ -118,14 +117,14 @@ private final class Receiver {
                 if frame[7] >> 2 == FrameType.requestN.rawValue { seenControls += frame } else { seenMessages += frame }
                 offset = end
             }
-            #expect(offset == bytes.count, "the last frame is cut, \(comment)")
+            #expect(offset == bytes.count, "the last frame is truncated, \(comment)")
         }
         #expect(isCut ? messages.starts(with: seenMessages) : messages == seenMessages, comment)
         #expect(controls == seenControls, comment)
         #expect(output.count == 0 && output.isEmpty, comment)
     }
 
-    /// Frame by frame, as simply as can be.
+    /// Frame by frame, as simply as possible.
     private static func with(stream: UInt32, _ frames: UnsafeRawBufferPointer) -> [UInt8] {
         var bytes = Array(frames)
         var offset = 0
@@ -137,8 +136,8 @@ private final class Receiver {
     }
 }
 
-/// Whatever the socket takes at a time, the bytes are those that were handed over, in order, and control frames stand
-/// between whole frames.
+/// However many bytes the socket accepts at a time, they are those that were queued, in order, and control frames are
+/// between complete frames.
 @Suite struct OutputTests {
     struct Random {
         var state: UInt64
@@ -174,8 +173,8 @@ private final class Receiver {
         return frame
     }
 
-    /// Two connections, which share the scratch, of one topic. Seeds differ in how large messages and scratch are: some
-    /// frames never fit, and what waits is often more than it.
+    /// Two connections of one topic, which share the scratch. Seeds differ in the sizes of messages and scratch: some
+    /// frames never fit, and the waiting data often exceeds the scratch.
     @Test(arguments: 0..<300)
     func anyWritesGiveTheSameStream(_ seed: Int) {
         var random = Random(state: UInt64(seed))
@@ -221,8 +220,8 @@ private final class Receiver {
         }
     }
 
-    /// A first write that ends at any byte, then one byte at a time, with another connection's bytes in the scratch
-    /// between any two.
+    /// A first write that ends at any byte, then one byte at a time, with another connection's bytes in the scratch in
+    /// between.
     @Test(arguments: [(150, true), (150, false), (40, true), (20, false)])
     func writesMayEndAnywhere(_ scratch: Int, _ mayBlock: Bool) {
         let chunk = chunk([0, 5, 5, 1, 9, 3, 3, 30])
@@ -260,7 +259,7 @@ private final class Receiver {
         #expect(receiver.output.copied == 137_000 && budget.used == before)
     }
 
-    /// The rest of more than the scratch holds is offered when that was taken, at the next frame.
+    /// Data beyond the scratch's size is offered once that was accepted, at the next frame boundary.
     @Test func moreThanTheScratchGoesBitByBit() {
         let chunk = chunk([Int](repeating: 91, count: 100))
         let receiver = Receiver(BlockPool(budget: budget, scratch: 1050))
@@ -275,8 +274,8 @@ private final class Receiver {
         #expect(receiver.output.copied == 10_000)
     }
 
-    /// Of a few bytes that its socket has not taken a connection has a copy of its own, of their size; where memory is
-    /// short it has none, and names the chunk.
+    /// A connection copies the last few bytes that its socket has not accepted, at their size; if memory is short it
+    /// keeps a reference to the chunk instead.
     @Test(arguments: [(1, false), (3, false), (1, true), (3, true)])
     func aBlockedSocketKeepsNoChunkForAFewBytes(_ stream: UInt32, _ isShort: Bool) {
         let budget = MemoryBudget(limit: isShort ? 0 : .max)
@@ -296,7 +295,7 @@ private final class Receiver {
         receiver.control(1)
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 8) { pieces in
             let count = receiver.output.gather(into: pieces)
-            // The rest of the frame in flight goes before the control frame.
+            // The rest of the frame in flight is sent before the control frame.
             #expect(pieces[..<count].map(\.count) == [409, 13])
         }
         receiver.write { $0 }
@@ -304,7 +303,7 @@ private final class Receiver {
         #expect(gone == nil && budget.used == 0)
     }
 
-    /// However many are stuck in a large message, in memory there is the message; and what comes behind it.
+    /// However many connections are stuck in a large message, memory holds only that message, and what follows it.
     @Test(arguments: [1, 3], [5, 100, 100_000])
     func thoseWhoAreStuckInOneMessageShareIt(_ stream: UInt32, _ taken: Int) {
         let budget = MemoryBudget(limit: 64 << 20)
@@ -323,7 +322,7 @@ private final class Receiver {
         }
     }
 
-    /// Where copies would take more than their share of the memory, each that is made takes what it needs.
+    /// Where copies would exceed their share of the memory, each copy that is made is charged.
     @Test func copiesTakeNoMoreThanTheirShare() {
         let budget = MemoryBudget(limit: 1 << 20)
         let pool = BlockPool(budget: budget)
@@ -344,7 +343,7 @@ private final class Receiver {
         #expect(budget.used == before)
     }
 
-    /// However much waits behind it.
+    /// However much waits after it.
     @Test func whatIsSentKeepsNoChunk() {
         let receiver = Receiver(BlockPool(budget: budget))
         weak var gone: Chunk?

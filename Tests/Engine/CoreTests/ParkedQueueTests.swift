@@ -1,4 +1,4 @@
-// The queue of parked publishes against the plainest model of it: an array.
+// The queue of parked publishes, compared with the simplest model: an array.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// PartitionedDictionary beside Swift's own.
+// PartitionedDictionary, compared with Swift's own.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// Parts of a shard, for tests that look at one.
+// Parts of a shard, for tests that inspect one.
 
 @testable import Core
 
@@ -33,6 +33,6 @@ extension Shard {
 }
 
 extension Channel {
-    /// It is in line for credit, and has none.
+    /// It waits in the queue for credit, and has none.
     var isStarved: Bool { if case .starved = turn { true } else { false } }
 }

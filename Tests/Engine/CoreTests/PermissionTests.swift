@@ -1,5 +1,5 @@
-// Each permission against each interaction, over every protocol: with the permissions that an interaction needs it is
-// done, with all others but one of them it is not.
+// Each permission against each interaction, over every protocol: with the permissions that it needs an interaction
+// succeeds; with all except one of them it fails.
 
 import Bytes
 import HTTP2
@@ -9,7 +9,7 @@ import Testing
 @testable import Core
 
 @Suite struct PermissionTests {
-    /// What somebody may ask for, and the permissions that it needs on its topic, `t`.
+    /// A request, and the permissions that it needs on its topic, `t`.
     struct Interaction: Sendable, CustomTestStringConvertible {
         var name: String
         var needs: [Permission]
@@ -17,7 +17,7 @@ import Testing
         var testDescription: String { name }
     }
 
-    /// All but `missing`, which are for another topic.
+    /// All except `missing`, which is for another topic.
     private static func permissions(without missing: Permission?, on topic: String) -> Permissions {
         func set(_ permission: Permission) -> TopicSet {
             permission == missing ? topics("other") : topics("other", topic)
@@ -26,7 +26,7 @@ import Testing
             publish: set(.publish), subscribe: set(.subscribe), control: set(.control), block: set(.block))
     }
 
-    /// The permissions that are missing once each, and whether the interaction is allowed nevertheless.
+    /// Each missing permission in turn, and whether the interaction is allowed nevertheless.
     private static func cases(_ interaction: Interaction) -> [(missing: Permission?, isAllowed: Bool)] {
         [(nil, true)] + Permission.allCases.map { ($0, !interaction.needs.contains($0)) }
     }
@@ -91,7 +91,7 @@ import Testing
             let broker = TestBroker(access: table)
             let client = broker.logIn("alice", of: table)
             client.publish("$SYS.topic.info?name=t", "")
-            // What is not to be seen is not known to be there either.
+            // Something that must not be seen must not be known to exist either.
             let expected =
                 isAllowed
                 ? "3:! 202 not-found: There is no topic"
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// Who may see little does not have whole tables gone over in one step.
+    /// For a user who may see little, whole tables are not scanned in one step.
     @Test func aPageLooksAtSoManyPlaces() {
         let table = AccessTable.users(["alice": Permissions(subscribe: topics("last")), "root": .all])
         let broker = TestBroker(access: table)
@@ -162,7 +162,7 @@ import Testing
             }
             #expect(list("$SYS.topics", "name", clients[0]) == ["a", "b", "c"])
             #expect(list("$SYS.topics", "name", clients[1]) == ["$SYS.events", "a", "b", "c", "d"])
-            // Her own, and all of those that she controls.
+            // Her own, and all those that she controls.
             #expect(list("$SYS.subscriptions", "topic", clients[0]) == ["b", "c"])
             #expect(list("$SYS.subscriptions", "topic", clients[1]) == ["a", "b", "b", "c", "d"])
             #expect(list("$SYS.connections", "user", clients[0]) == ["alice"])
@@ -263,7 +263,7 @@ import Testing
         }
     }
 
-    // What one sees
+    // What a user sees
 
     @Test(arguments: [
         (Permissions.all, #""$SYS.topics","$SYS.subscriptions","$SYS.connections""#), (.none, ""),

@@ -1,4 +1,4 @@
-// Publishes that come to nothing: each is counted by its reason, and what is lost for a shortage of the broker is told.
+// Failed publishes: each is counted by its reason, and losses for a shortage of the broker's are reported.
 
 import Bytes
 import HTTP2
@@ -29,7 +29,7 @@ import Testing
         for _ in 0..<8 { broker.advance(seconds: 0.25) }
         #expect(told(broker).isEmpty)
         _ = watcher.received()
-        // Something else has it all.
+        // Something else uses all of it.
         let taken = 2 * broker.memory.limit
         broker.memory.add(taken)
         for _ in 0..<5 { client.fire("t", "x") }
@@ -46,7 +46,7 @@ import Testing
         #expect(!figures.contains { $0.contains("\"t\"") }, "who subscribes to them may not know of it")
     }
 
-    /// Messages that were refused before they were complete are of no topic that is known.
+    /// Messages refused before they were complete do not belong to a known topic.
     @Test func aTopicThatIsNotKnownIsNotNamed() throws {
         var statistics = Statistics(shards: 1)
         var counters = ShardCounters()
@@ -57,7 +57,7 @@ import Testing
         #expect(loss.fields.map(\.key) == ["limit", "dropped", "refused"])
     }
 
-    /// Each shard tells its counters once a second, by its own ticks.
+    /// Each shard reports its counters once a second, in its own ticks.
     @Test func theTopicIsToldThoughCountersComeTwice() {
         var statistics = Statistics(shards: 2)
         let now = Instant(monotonic: 1_000_000_000, wall: 1)
@@ -75,10 +75,10 @@ import Testing
         #expect(topics() == nil)
         counters.publishesDropped[.room] = 4
         statistics.take(counters, from: 1)
-        #expect(topics() == nil, "not that of another second")
+        #expect(topics() == nil, "not another second's")
     }
 
-    /// Whatever it was lost to, and on whichever shard.
+    /// Whatever the reason for the loss, and on whichever shard.
     @Test(arguments: [1, 3])
     func theTopicCountsAllThatWasLostOnItsWay(_ shards: Int) throws {
         var limits = Limits()
@@ -103,7 +103,7 @@ import Testing
         #expect(info.contains("\"fire_dropped\":10,\"publishes_refused\":1,"), "\(info)")
     }
 
-    /// The log names the topic, whatever publishes to it were lost to.
+    /// The log names the topic, whatever the reason for the loss.
     @Test func theTopicIsNamedForEachShortage() {
         var limits = Limits()
         limits.topics = 3
@@ -122,7 +122,7 @@ import Testing
         #expect(told(broker).last == ["limit=limit", "dropped=1", "refused=0", "topic=one-too-many"])
     }
 
-    /// A topic's publishers may be told of its deletion when another one has its name.
+    /// Publishers of a topic may learn of its deletion when another topic already has its name.
     @Test func aDeletedTopicsLossesAreNotThoseOfItsSuccessor() throws {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -138,7 +138,7 @@ import Testing
         #expect(old.losses.refused == UInt64(count))
     }
 
-    /// What one connection may have begun is its own limit: it lacks nothing that the broker could have given it.
+    /// The limit on what one connection may have begun is its own: the loss is no shortage of the broker's.
     @Test(arguments: [true, false])
     func whatExceedsAConnectionsOwnLimitIsNoShortage(isAnswered: Bool) {
         var limits = Limits()
@@ -209,6 +209,6 @@ import Testing
         #expect(sum.publishesDropped[.room] == 3 && sum.publishesDropped[.ended] == 1)
         #expect(sum.publishesDropped[.limit] == 1 && sum.publishesDropped[.invalid] == 1)
         #expect(sum.publishesRefused[.ended] == 1 && sum.publishesRefused.total == 1)
-        #expect(sum.lost == 4 && sum.fireDropped == 6, "a mistake of the client's is no loss of the broker's")
+        #expect(sum.lost == 4 && sum.fireDropped == 6, "an error of the client is not a loss of the broker")
     }
 }

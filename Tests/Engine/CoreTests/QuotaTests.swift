@@ -1,4 +1,4 @@
-// What is counted over all shards of a broker, and by user: reached, told apart, and free again.
+// What is counted over all shards of a broker, and by user: limits are reached, counted apart, and freed again.
 
 import Bytes
 import RSocket
@@ -37,7 +37,7 @@ import Testing
         #expect(open(broker, 0, "10.0.0.9:1") == nil)
     }
 
-    /// A network that is away for a moment cuts all sockets, and all clients come back.
+    /// A short network outage cuts all sockets, and all clients reconnect.
     @Test(arguments: [\Limits.connections, \Limits.connectionsPerAddress])
     func aBrokerThatIsFullLetsThoseBackWhoWereThere(_ limit: WritableKeyPath<Limits, Int> & Sendable) {
         let broker = broker(access: .open) { $0[keyPath: limit] = 3 }
@@ -63,19 +63,19 @@ import Testing
         #expect(first != nil && open(broker, 1, "10.0.0.1:2") != nil)
         #expect(open(broker, 0, "10.0.0.1:3") == nil && open(broker, 1, "10.0.0.1:4") == nil)
         #expect(reached(.connectionsPerAddress, broker) == 2)
-        #expect(open(broker, 1, "10.0.0.2:1") != nil, "another address is not concerned")
+        #expect(open(broker, 1, "10.0.0.2:1") != nil, "another address is not affected")
         broker.shards[0].lost(try #require(first), reason: "test", now: broker.now)
         #expect(open(broker, 1, "10.0.0.1:5") != nil)
         #expect(broker.quotas.connections.value == 3)
     }
 
-    /// A host of IPv6 has a /64 to call from: it counts as one address.
+    /// An IPv6 host can use a whole /64: it counts as one address.
     @Test func addressesOfOneNetworkAreCountedTogether() throws {
         let broker = broker(access: .open) { $0.connectionsPerAddress = 2 }
         let first = open(broker, 0, "[2001:db8:0:1::1]:1")
         #expect(first != nil && open(broker, 1, "[2001:db8:0:1:ffff::2]:2") != nil)
         #expect(open(broker, 0, "[2001:db8:0:1::3]:3") == nil)
-        #expect(open(broker, 0, "[2001:db8:0:2::1]:1") != nil, "another network is not concerned")
+        #expect(open(broker, 0, "[2001:db8:0:2::1]:1") != nil, "another network is not affected")
         broker.shards[0].lost(try #require(first), reason: "test", now: broker.now)
         #expect(open(broker, 1, "[2001:db8:0:1::4]:4") != nil)
     }
@@ -98,7 +98,7 @@ import Testing
         #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 limit: User 'alice' has 2 connections"), "\(lines)")
         #expect(third.isClosed && !first.isClosed && !second.isClosed)
         #expect(reached(.connectionsPerUser, broker) == 1)
-        // Others are not concerned, and what is closed is free.
+        // Others are not affected, and closed connections free their slots.
         #expect(!broker.logIn("bob", of: table, shard: 1).isClosed)
         first.disconnect()
         #expect(!broker.logIn("alice", of: table, shard: 1).isClosed)
@@ -122,13 +122,13 @@ import Testing
         let two = second.publishOne("t", "b")
         #expect(second.calls[two]?.status == "8")
         #expect(reached(.connectionsPerUser, broker) == 1)
-        // It is the request that was refused: the connection goes on.
+        // Only the request was refused: the connection continues.
         first.client.disconnect()
         let three = second.publishOne("t", "c")
         #expect(second.calls[three]?.status == "0")
     }
 
-    /// A call that subscribes to "t" and goes on.
+    /// A call that subscribes to "t" and continues.
     private func subscribe(_ client: GRPCClient, as authorization: String) -> UInt32 {
         client.call(.subscribe, [0x0A, 5, 0x0A, 1, 0x74, 0x10, 1], end: false, authorization: authorization)
     }
@@ -142,13 +142,13 @@ import Testing
         let client = GRPCClient(broker)
         let stream = subscribe(client, as: "Bearer a")
         broker.answerLogin(.user("alice", of: table))
-        // Another one's request does not make it free for alice while hers goes on.
+        // Another user's request does not free the slot while alice's continues.
         let other = client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61], authorization: "Bearer b")
         broker.answerLogin(.user("bob", of: table))
         #expect(client.answer(other).status == "0" && count(broker, "alice") == 1 && count(broker, "bob") == 1)
         #expect(broker.logIn("alice", of: table).isClosed)
         #expect(reached(.connectionsPerUser, broker) == 1)
-        // It is once hers is over: it is bob's alone then.
+        // It is free once hers has ended: the connection is only bob's then.
         client.reset(stream)
         #expect(count(broker, "alice") == 0 && count(broker, "bob") == 1)
         #expect(!broker.logIn("alice", of: table).isClosed && broker.logIn("bob", of: table).isClosed)
@@ -184,7 +184,7 @@ import Testing
         client.cancel(stream: 1)
         other.subscribe("c", stream: 3)
         #expect(other.received() == [])
-        // Those that were there are as they were.
+        // The existing ones are unaffected.
         other.fire("b", "x")
         #expect(client.received() == ["3:x"])
     }
@@ -205,7 +205,7 @@ import Testing
         #expect(broker.quotas.subscriptions.value == 3)
     }
 
-    /// What cannot be subscribed to is not counted.
+    /// A subscription that fails is not counted.
     @Test func aSubscriptionThatFailsIsNotCounted() {
         let broker = broker(shards: 1, access: .open) { $0.topics = 2 }
         let client = broker.connect()
@@ -222,7 +222,7 @@ import Testing
     @Test func topicsAreCountedOverAllShards() {
         let broker = broker(access: .open) { $0.topics = 7 }
         let client = broker.connect()
-        // The broker's own topic of events is one of them. How these spread over the shards does not matter.
+        // The broker's own topic of events is one of them. The distribution over shards does not matter.
         for index in 0..<6 { client.publish("t\(index)", "x", stream: UInt32(2 * index + 1)) }
         #expect(client.received().allSatisfy { !$0.contains("!") })
         client.publish("more", "x", stream: 101)

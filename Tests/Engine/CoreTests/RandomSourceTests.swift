@@ -1,11 +1,11 @@
-// The numbers that epochs and the ids of streams are made of.
+// The random numbers for epochs and stream ids.
 
 import Testing
 
 @testable import Core
 
 @Suite struct RandomSourceTests {
-    /// From the list of test vectors that comes with SipHash: key 00 01 … 0f, input 00 01 … 07.
+    /// From SipHash's official test vectors: key 00 01 … 0f, input 00 01 … 07.
     @Test func `It is SipHash-2-4`() {
         let key: (UInt64, UInt64) = (0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908)
         #expect(RandomSource.hash(0x0706_0504_0302_0100, key) == 0x93F5_F579_9A93_2462)

@@ -1,5 +1,5 @@
-// How fast a user may publish: channels are slowed, acknowledged publishes parked, fire publishes dropped, and nobody
-// else notices.
+// Publish rates of users: channels are slowed, acknowledged publishes parked, fire-and-forget publishes dropped, and
+// nobody else is affected.
 
 import Bytes
 import RSocket
@@ -26,7 +26,7 @@ import Testing
         broker.shards.reduce(0) { $0 + ($1.topics[topic]?.published ?? 0) }
     }
 
-    /// Credit that was told since the last call.
+    /// Credit granted since the last call.
     private func granted(_ client: TestClient, stream: UInt32 = 5) -> Int {
         var sum = 0
         for line in client.received() {
@@ -36,7 +36,7 @@ import Testing
         return sum
     }
 
-    // Fire
+    // Fire-and-forget
 
     @Test(arguments: [1, 3])
     func fireIsDroppedAndCounted(_ shards: Int) {
@@ -47,13 +47,13 @@ import Testing
         #expect(counters(broker).fireDropped == 5 && counters(broker).limits[.publishRate] == 5)
         let bob = broker.logIn("bob", of: table)
         for _ in 0..<10 { bob.fire("t", "x") }
-        #expect(published(broker) == 20, "another user is not disturbed")
+        #expect(published(broker) == 20, "another user is not affected")
         broker.advance(seconds: 0.5)
         for _ in 0..<10 { alice.fire("t", "x") }
         #expect(published(broker) == 25)
     }
 
-    /// Once a minute, however often it is.
+    /// Once a minute, however often it happens.
     @Test func theLogNamesWhoIsHeldBack() {
         let broker = broker { $0.publishRate = 10 }
         let (alice, bob) = (broker.logIn("alice", of: table), broker.logIn("bob", of: table))
@@ -93,7 +93,7 @@ import Testing
         #expect(counters(broker).limits[.publishBytes] == 2 && counters(broker).limits[.publishRate] == 0)
         for _ in 0..<100 { alice.fire("t", "") }
         #expect(published(broker) == 103, "the tenth part is still there, byte by byte")
-        // A message larger than all that is ever saved up waits until that is there.
+        // A message larger than the maximum allowance waits until that is saved up.
         broker.advance(seconds: 1)
         alice.fire("t", String(repeating: "x", count: 5000))
         #expect(published(broker) == 104)
@@ -115,7 +115,7 @@ import Testing
         #expect(alice.received() == (0..<8).map { "\(2 * $0 + 1):\($0 + 1)|" })
         let bob = broker.logIn("bob", of: table)
         bob.publish("t", "bob", stream: 1)
-        #expect(bob.received() == ["1:9|"], "another user is not disturbed")
+        #expect(bob.received() == ["1:9|"], "another user is not affected")
         broker.advance(seconds: 0.25)
         #expect(alice.received() == ["17:10|", "19:11|"])
         broker.advance(seconds: 0.5)
@@ -158,7 +158,7 @@ import Testing
         #expect(broker.shards[0].rateLimiter["alice"]?.parked.isEmpty != false && broker.memory.used < used + 100_000)
         broker.advance(seconds: 2)
         #expect(published(broker) == 5)
-        #expect(broker.shards[0].rateLimiter["alice"] == nil, "of whom nothing is here is forgotten")
+        #expect(broker.shards[0].rateLimiter["alice"] == nil, "a user without local state is forgotten")
     }
 
     @Test func aDrainRefusesWhatWaits() {
@@ -187,7 +187,7 @@ import Testing
             sent += credit
             broker.advance(seconds: 0.25)
         }
-        // A second's was saved up; after that a quarter of it comes in each time.
+        // A second's allowance was saved up; after that a quarter of it accrues each time.
         #expect(quarters[0] >= 49 && quarters[0] <= 99, "\(quarters)")
         #expect(sent >= 345 && sent <= 100 + 300, "\(quarters)")
         #expect(published(broker) == UInt64(sent))
@@ -216,7 +216,7 @@ import Testing
         let total = sums.values.reduce(0, +)
         #expect(total > 450 && total <= 600, "\(sums)")
         #expect(sums.count == 3 && sums.values.min()! > total / 6, "\(sums)")
-        #expect(granted(bob) >= 50, "another user is not disturbed")
+        #expect(granted(bob) >= 50, "another user is not affected")
     }
 
     @Test func aChannelOfLargeMessagesIsSlowedByBytes() {
@@ -231,7 +231,7 @@ import Testing
             sent += credit
             broker.advance(seconds: 0.25)
         }
-        // Ten seconds: what the first credit was, when nothing was known of the messages, is paid for later.
+        // Ten seconds: the initial credit, given when nothing was known of the messages, is paid for later.
         #expect(sent >= 190 && sent <= 320, "\(sent)")
         #expect(published(broker) == UInt64(sent))
     }
@@ -268,7 +268,7 @@ import Testing
         #expect(bob.received().first?.hasPrefix("1:! 201 topic failed") == true)
     }
 
-    // gRPC sends its first message without credit, behind the opening.
+    // gRPC sends its first message without credit, after the opening.
 
     @Test func aCallsFirstMessageWaits() {
         var limits = Limits()

@@ -1,4 +1,4 @@
-// ResumingClient: a client that can resume, as the protocol wants one, over sockets that break where a test says.
+// ResumingClient: a client that can resume, as the protocol specifies, over sockets that break where a test says.
 
 import Bytes
 import RSocket
@@ -6,7 +6,7 @@ import RSocket
 @testable import Core
 
 final class ResumingClient {
-    /// Where sockets break: after so many bytes from the broker, or to it, counted over all sockets.
+    /// Where sockets break: after that many bytes from the broker, or to it, counted over all sockets.
     struct Cuts {
         var incoming: [Int] = []
         var outgoing: [Int] = []
@@ -15,27 +15,27 @@ final class ResumingClient {
     let broker: TestBroker
     let token: [UInt8]
     private(set) var socket: TestClient
-    /// Shards that sockets arrive at, in turn.
+    /// The number of shards; sockets arrive at them in turn.
     private let shards: Int
     private var cuts: Cuts
-    /// Bytes that went over all sockets so far.
+    /// Bytes received over all sockets so far.
     private(set) var incoming = 0
     private(set) var outgoing = 0
-    /// Frames of streams that were sent, with their lengths, and where the oldest that is kept begins.
+    /// Sent frames of streams, with their lengths, and the position of the oldest that is kept.
     private var sent = ByteBuffer()
     private var firstPosition: UInt64 = 0
-    /// Frames of streams that came, whole, one line each.
+    /// Complete frames of streams received, one line each.
     private(set) var lines: [String] = []
     private(set) var received: UInt64 = 0
-    /// An unfinished frame at the end of what came.
+    /// An unfinished frame at the end of the input.
     private var rest = ByteBuffer()
-    /// RESUME_OKs that came.
+    /// RESUME_OKs received.
     private(set) var resumed = 0
     /// Sockets that broke.
     private(set) var breaks = 0
     private(set) var refusal: String?
     private var awaitsResume = false
-    /// KEEPALIVEs of the broker are answered.
+    /// Whether the broker's KEEPALIVEs are answered.
     var answers = true
 
     init(_ broker: TestBroker, shard: Int = 0, token: [UInt8] = Array("sixteen bytes ok".utf8), cuts: Cuts = Cuts()) {
@@ -51,12 +51,12 @@ final class ResumingClient {
         socket.send { FrameWriter.setup(setup, into: &$0) }
     }
 
-    /// Sends frames of streams; where a socket breaks on the way, the client comes back.
+    /// Sends frames of streams; if a socket breaks on the way, the client resumes.
     func send(_ write: (inout ByteBuffer) -> Void) {
         var frames = ByteBuffer()
         write(&frames)
         sent.append(frames.readable)
-        // With RESUME_OK goes all that the broker lacks.
+        // After RESUME_OK everything that the broker lacks is sent.
         if !awaitsResume { pass(frames.readable) }
         take()
     }
@@ -83,20 +83,20 @@ final class ResumingClient {
         }
     }
 
-    /// What has come is looked at, and acknowledged.
+    /// Reads what has arrived, and acknowledges it.
     func acknowledge() {
         take()
         if !awaitsResume { tell(respond: false) }
         take()
     }
 
-    /// The socket breaks, and the client does not come back yet.
+    /// The socket breaks, and the client does not resume yet.
     func lose() {
         socket.disconnect()
         rest.removeAll()
     }
 
-    /// Comes back by another socket. It says that it has what it has, unless told otherwise.
+    /// Resumes over another socket. It sends its actual positions, unless told otherwise.
     func resume(on shard: Int? = nil, has: UInt64? = nil, first: UInt64? = nil) {
         rest.removeAll()
         socket = TestClient(broker, shard ?? (socket.shard + 1) % shards)
@@ -109,7 +109,7 @@ final class ResumingClient {
         take()
     }
 
-    /// Takes what came, as far as the socket lives.
+    /// Takes what has arrived, as long as the socket lives.
     func take() {
         while socket.bytes.count > 0 {
             let limit = cuts.incoming.first.map { $0 - incoming } ?? .max
@@ -125,7 +125,7 @@ final class ResumingClient {
         }
     }
 
-    /// Sends `bytes` as far as the socket lives; returns whether it does.
+    /// Sends `bytes` as far as the socket lives; returns whether it still does.
     private func pass(_ bytes: UnsafeRawBufferPointer) {
         let limit = cuts.outgoing.first.map { $0 - outgoing } ?? .max
         let part = min(limit, bytes.count)
@@ -152,7 +152,7 @@ final class ResumingClient {
         }
     }
 
-    /// Takes the whole frames of what came. True: that led to more, which has been taken.
+    /// Takes the complete frames received. Returns true if that caused more output, which has been taken.
     private func read() -> Bool {
         while rest.count >= 3, rest.count >= 3 + rest.readable.u24(at: 0) {
             let length = rest.readable.u24(at: 0)
@@ -203,7 +203,7 @@ final class ResumingClient {
         return true
     }
 
-    /// The broker has what came before.
+    /// Drops what the broker has received.
     private func forget(before position: UInt64) {
         while sent.count > 0 {
             let length = sent.readable.u24(at: 0)
@@ -213,6 +213,6 @@ final class ResumingClient {
         }
     }
 
-    /// What came on a stream, in order.
+    /// What has arrived on a stream, in order.
     func lines(of stream: Int) -> [String] { lines.filter { $0.hasPrefix("\(stream):") } }
 }

@@ -1,4 +1,5 @@
-// A connection that outlives its socket: nothing is lost or doubled wherever it breaks, and what bounds it.
+// A connection that outlives its socket: nothing is lost or duplicated wherever it breaks, and its resources are
+// bounded.
 
 import Bytes
 import RSocket
@@ -9,8 +10,8 @@ import Testing
 @Suite struct ResumingTests {
     // Every byte
 
-    /// A subscription by credits, a channel, acknowledged publishes, one in fragments, a refusal, a cancel, and the end
-    /// of a topic. Another client publishes and listens, so that both directions can be compared.
+    /// A subscription with credit, a channel, acknowledged publishes, one fragmented, a refusal, a cancel, and the end
+    /// of a topic. Another client publishes and subscribes, so that both directions can be compared.
     private func converse(_ cuts: ResumingClient.Cuts, shards: Int) -> (client: ResumingClient, topic: [String]) {
         let broker = TestBroker(shards: shards)
         let other = broker.connect(shards - 1)
@@ -23,7 +24,7 @@ import Testing
             FrameWriter.requestChannel(
                 stream: 3, initialN: 9, complete: false, metadata: $0, data: $1, fragment: 0, into: &$2)
         }
-        // One by one, so that acknowledgements do not conflate one time and another not.
+        // One by one, so that acknowledgements are conflated in the same way each time.
         client.send { Self.item("c1", stream: 3, complete: false, into: &$0) }
         client.send { Self.item("c2", stream: 3, complete: true, into: &$0) }
         client.send { FrameWriter.requestN(stream: 1, n: 2, into: &$0) }
@@ -80,7 +81,7 @@ import Testing
     @Test(arguments: [1, 2]) func aSocketMayBreakAtAnyByteFromTheBroker(shards: Int) {
         let whole = converse(ResumingClient.Cuts(), shards: shards)
         for cut in 0...whole.client.incoming {
-            // At 0 nothing has come, so that nothing breaks.
+            // At 0 nothing has been received, so that nothing breaks.
             guard cut > 0 else { continue }
             compare(ResumingClient.Cuts(incoming: [cut]), shards: shards, with: whole)
         }
@@ -93,7 +94,7 @@ import Testing
         }
     }
 
-    /// Several times, and on the way back as well.
+    /// Several times, and during resumption as well.
     @Test(arguments: 0..<100) func socketsMayBreakAgainAndAgain(_ seed: UInt64) {
         var random = LedgerRandom(state: seed &+ 1)
         let shards = 1 + random.next(3)
@@ -110,7 +111,7 @@ import Testing
         compare(cuts, shards: shards, with: whole)
     }
 
-    /// However much of an answer the old socket took, and of a message behind it: nothing of them precedes RESUME_OK.
+    /// Whatever part of a response and of a message after it the old socket took, none of it precedes RESUME_OK.
     @Test(arguments: [false, true]) func theRestOfAnAnswerGoesWithItsSocket(isAlive: Bool) {
         for taken in 0..<60 {
             let broker = TestBroker()
@@ -131,8 +132,8 @@ import Testing
 
     // Delays
 
-    /// Sockets break and sessions are resumed while shards take turns late: what is published comes once, and what
-    /// the client publishes is there once.
+    /// Sockets break and sessions are resumed while shards take turns late: each message arrives once, in both
+    /// directions.
     @Test(arguments: 0..<100) func whateverIsUnderWayWhenASocketBreaksComesOnce(_ seed: UInt64) {
         var random = LedgerRandom(state: seed &+ 1)
         let broker = TestBroker(shards: 3)

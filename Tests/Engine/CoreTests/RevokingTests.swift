@@ -1,4 +1,4 @@
-// What ends when permissions are withdrawn, users go, or tokens expire, and that all else goes on.
+// What ends when permissions are withdrawn, users removed, or tokens expire; everything else continues.
 
 import Bytes
 import HTTP2
@@ -30,12 +30,12 @@ import Testing
             $0.split(separator: ":").first
         }
         #expect(ended.sorted() == ["11", "15", "19"], "\(lines)")
-        // What is left goes on.
+        // The remaining streams continue.
         other.publish("b", "2", stream: 21)
         client.items(["2"], stream: 17)
         #expect(client.received().contains("13:2"))
         #expect(other.received().contains("11:2"))
-        // What is asked for from now on is asked by the new rules.
+        // New requests are checked against the new rules.
         client.subscribe("a", stream: 23)
         client.publish("b", "x", stream: 25)
         #expect(client.received().filter { $0.contains("may not") }.count == 2)
@@ -61,7 +61,7 @@ import Testing
         #expect(reviewed(AccessTable.users(["bob": .all])) == [0, 0])
     }
 
-    /// One that comes while the one before is under way tells for both.
+    /// A review that starts while another is in progress reports for both.
     @Test func whatEndedForEarlierPermissionsIsCountedWithTheNext() {
         let broker = TestBroker(access: before)
         let client = broker.logIn("alice", of: before)
@@ -74,7 +74,7 @@ import Testing
         #expect(shard.effects.reviewed?.streams == 300)
     }
 
-    /// So does one that ends in the same turn, before anybody was told of the one before.
+    /// So does one that ends in the same turn, before the previous one was reported.
     @Test func whatTwoReviewsOfOneTurnEndedIsCounted() {
         let broker = TestBroker(access: before)
         let clients = ["alice", "bob"].map { broker.logIn($0, of: before) }
@@ -134,7 +134,7 @@ import Testing
         let after = AccessTable.users(["alice": Permissions(subscribe: topics("b"))])
         broker.reload(after)
         #expect(client.answer(a).status == "7" && client.answer(b).status == "none")
-        // Credentials are looked at again.
+        // Credentials are checked again.
         let again = client.call(.subscribe, [0x0A, 5, 0x0A, 1, 0x62, 0x10, 1], end: false, authorization: basic)
         #expect(broker.logins.count == 1)
         broker.answerLogin(.user("alice", of: after))
@@ -167,7 +167,7 @@ import Testing
             client.answer(short).status == "16"
                 && client.answer(short).text.hasPrefix("unauthenticated: The token has expired"))
         #expect(client.answer(long).status == "none")
-        // What was known by it is not known any more.
+        // What was cached for it is gone.
         let again = client.call(.subscribe, open, end: false, authorization: "Bearer x")
         #expect(client.answer(again).status == "none" && broker.logins.count == 1)
     }
@@ -188,7 +188,7 @@ import Testing
                 && rest.end == .end)
     }
 
-    // What is remembered as allowed
+    // Cached permissions
 
     @Test func severalTopicsAreRememberedAsAllowed() {
         var allowed = AllowedTargets()

@@ -1,4 +1,4 @@
-// Messages of a channel that come in one read are taken as a run; credit, room and limits count as for each singly.
+// A channel's messages that arrive in one read are handled as a run; credit, room and limits count as for each one.
 
 import Bytes
 import RSocket
@@ -9,7 +9,7 @@ import Testing
 @Suite struct RunTests {
     private func texts(_ count: Int) -> [String] { (0..<count).map { "m\($0)" } }
 
-    /// The broker, a subscriber and a channel with credit for `granted` messages; on shards apart if there are two.
+    /// The broker, a subscriber and a channel with credit for `granted` messages; on different shards if there are two.
     private func channel(shards: Int, _ set: (inout Limits) -> Void) -> (TestBroker, TestClient, TestClient, Int) {
         var limits = Limits()
         set(&limits)
@@ -62,7 +62,7 @@ import Testing
         #expect(subscriber.received() == (0..<30).map { "1:\($0)" })
     }
 
-    /// Late use of grants is counted by the message, wherever in a run the limit was passed.
+    /// Late use of grants is counted per message, wherever in a run the limit was exceeded.
     @Test func whatGoesPastABlockSubscriptionIsCounted() {
         let broker = TestBroker()
         let publisher = broker.connect()
@@ -70,7 +70,7 @@ import Testing
         broker.connect().subscribe("t?overflow=block&buffer=10", n: 1)
         publisher.items(texts(25))
         let topic = broker.shards[0].topics["t"]!
-        // There was room for ten when the read came.
+        // There was room for ten when the data was read.
         #expect(topic.publishers.overshoot == 15)
         #expect(topic.published == 26)
     }

@@ -1,4 +1,4 @@
-// What an operator looks for: topics and subscriptions are found, and stand in their order, over all that a shard has.
+// Searches by an operator: topics and subscriptions are found and sorted, over everything a shard has.
 
 import Replay
 import Testing
@@ -8,7 +8,7 @@ import Testing
 @Suite struct SearchTests {
     private struct Missing: Error {}
 
-    /// What a client sends takes a microsecond.
+    /// A message from a client takes a microsecond.
     private func isAbout(_ seconds: UInt64, _ nanoseconds: UInt64) -> Bool {
         (seconds * 1_000_000_000..<seconds * 1_000_000_000 + 1_000_000).contains(nanoseconds)
     }
@@ -30,17 +30,17 @@ import Testing
         for number in 0..<900 { client.fire("t\(number).Oslo", "x", stream: UInt32(2 * number + 1)) }
         let part = try found(broker, .topics, .name, most: 3) { ($0.find, $0.system) = (Needle("99.oSLO"), false) }
         #expect(part.topics.map(\.name) == ["t199.Oslo", "t299.Oslo", "t399.Oslo"] && part.found == 9)
-        // The next page, and no more than is missing of it.
+        // The next page, with no more rows than remain.
         let more = try found(broker, .topics, .name, most: 5) {
             ($0.find, $0.last) = (Needle("99.oslo"), part.topics.last?.rank(by: .name))
         }
         #expect(more.topics.map(\.name) == ["t199.Oslo", "t299.Oslo"] && more.found == 9)
-        // The broker's own are found where they are looked for.
+        // The broker's own topics are found by a search for them.
         #expect(try found(broker, .topics) { $0.find = Needle("$sys") }.found > 0)
         #expect(try found(broker, .topics) { ($0.find, $0.system) = (Needle("$sys"), false) }.found == 0)
     }
 
-    /// Whatever comes in whichever order, as if all of it were sorted.
+    /// In whatever order they are added, the result is that of sorting all of them.
     @Test(arguments: [0, 1, 2, 7, 64, 500, 2000])
     func theFirstRowsAreThoseOfAllThatWereSorted(most: Int) {
         var random = LedgerRandom(state: UInt64(most + 1))
@@ -51,14 +51,14 @@ import Testing
             all.append((rank, number))
             rows.add(number, rank)
             guard number % 100 == 0 else { continue }
-            // The last one of those that are left bounds what others are asked for.
+            // The last of those kept is the bound for the others.
             let known = all.sorted { $0.rank < $1.rank }.prefix(most)
             #expect(rows.last == (most > 0 && known.count == most ? known.last?.rank : nil))
         }
         #expect(rows.all() == all.sorted { $0.rank < $1.rank }.prefix(most).map(\.row))
     }
 
-    /// Of the busiest that a shard keeps, no more are told than are wanted.
+    /// A shard returns no more of its busiest topics than requested.
     @Test func asManyOfTheBusiestAreToldAsAreWanted() throws {
         let broker = TestBroker()
         let client = broker.connect()
@@ -103,7 +103,7 @@ import Testing
         #expect(try names(.busy) == ["busy", "lossy", "blocked", "large"])
         #expect(try names(.bytes).first == "large" && names(.dropped).first == "lossy")
         #expect(try names(.behind).first == "blocked" && names(.name) == ["blocked", "busy", "large", "lossy"])
-        // One that loses publishes comes next.
+        // One that loses publishes is next.
         broker.memory.add(2 * broker.memory.limit)
         fire("large", 1)
         broker.memory.add(-2 * broker.memory.limit)
@@ -137,7 +137,7 @@ import Testing
         #expect(try found(broker, .subscriptions).subscriptionSums.slow == 2)
     }
 
-    /// Whoever asks, and for too few, is not one who has not asked.
+    /// A client that requests, even too little, is not one that has never requested.
     @Test func whenItAskedLastIsTold() throws {
         let broker = TestBroker()
         let client = broker.connect()

@@ -1,4 +1,4 @@
-// What bounds connections that can be resumed, what ends them, and whose they are.
+// Limits on resumable connections, what ends them, and who owns them.
 
 import Bytes
 import HTTP2
@@ -114,7 +114,7 @@ import Testing
         #expect(client.resumed == 1 && client.lines.isEmpty)
     }
 
-    // Whose it is
+    // Ownership
 
     private let users = AccessTable.users(["alice": .all, "bob": .all])
 
@@ -225,7 +225,7 @@ import Testing
         some[2].take()
         #expect(some[2].refusal?.hasPrefix("3 limit: The broker has 2 connections that can be resumed") == true)
         #expect(inAll.shards[0].counters.limits[.sessions] == 1)
-        // Whoever does not want to be resumed is let in.
+        // A client that does not ask for resumption is accepted.
         inAll.connect().publish("a", "1")
         let ofUser = broker { $0.sessionsPerUser = 1 }
         _ = ResumingClient(ofUser, token: token(1))
@@ -242,7 +242,7 @@ import Testing
         #expect(client.refusal == "3 unsupported: Resumption is not offered here: connect without a resume token.")
     }
 
-    // What is kept
+    // Kept data
 
     private func output(_ client: ResumingClient) -> (count: Int, unacknowledged: Int) {
         let connection = client.broker.shards[client.socket.shard].find(client.socket.id)!
@@ -262,13 +262,13 @@ import Testing
         #expect(broker.shards[0].counters.limits[.resumeBuffer] == 1)
         client.acknowledge()
         #expect(client.lines.count == 20 && broker.shards[0].counters.limits[.resumeBuffer] == 2)
-        // One that answers is never held up.
+        // One that acknowledges is never held up.
         client.answers = true
         client.acknowledge()
         #expect(client.lines.count == 50)
     }
 
-    /// The last message may go beyond the buffer, and fills it for good.
+    /// The last message may exceed the buffer, which is then full until it is acknowledged.
     @Test func aMessageLargerThanTheBufferGoesAlone() {
         let broker = broker { $0.resumeBuffer = 1000 }
         let client = ResumingClient(broker)
@@ -290,7 +290,7 @@ import Testing
         let broker = broker { $0.resumeBuffer = 4096 }
         let client = ResumingClient(broker)
         client.answers = false
-        // Refusals of 100 bytes or so each, none of which is acknowledged.
+        // Refusals of about 100 bytes each, none of which is acknowledged.
         for n in 0..<2000 { client.publish("not a name", "", stream: UInt32(1 + 2 * n)) }
         #expect(client.lines.count == 2000)
         let kept = output(client).unacknowledged
@@ -340,7 +340,7 @@ import Testing
         #expect(broker.memory.used <= before + topic + 32 << 10)
     }
 
-    // On the way
+    // In flight
 
     @Test func whatFollowsResumeIsDealtWith() {
         let broker = broker(shards: 2)
@@ -361,7 +361,7 @@ import Testing
         #expect(broker.shards[0].find(again.id)?.rsocket.received == 6)
     }
 
-    /// A request that waits for its time to be complete has the time that there was no socket for it.
+    /// The time limit of an incomplete request does not run while there is no socket.
     @Test func unfinishedRequestsAreNotBlamedForTheSocket() {
         let broker = broker { $0.reassemblyTime = 3 * Limits.second }
         let client = ResumingClient(broker)

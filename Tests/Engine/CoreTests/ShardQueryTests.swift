@@ -1,5 +1,5 @@
-// What the admin listener asks of shards: figures of topics, connections and subscriptions, counters by reason, pages
-// of lists, and ends that an operator puts to things.
+// Queries of the admin listener to shards: figures of topics, connections and subscriptions, counters by reason, pages
+// of lists, and ends by an operator.
 
 import ForebayWire
 import RSocket
@@ -22,7 +22,7 @@ import Testing
 
     private struct Missing: Error {}
 
-    /// What a client sends takes a microsecond.
+    /// A message from a client takes a microsecond.
     private func isAbout(_ seconds: UInt64, _ nanoseconds: UInt64) -> Bool {
         (seconds * 1_000_000_000..<seconds * 1_000_000_000 + 1_000_000).contains(nanoseconds)
     }
@@ -57,7 +57,7 @@ import Testing
         #expect(part.counters.dropped[.dropOldest] == 5 && part.counters.dropped.total == 5)
         #expect(part.next == nil)
 
-        // With credit it is behind no more, and what it lost stays counted when it goes.
+        // With credit it is no longer behind, and its losses stay counted when it leaves.
         slow.requestN(100)
         let later = try survey(broker, .subscriptions)
         #expect(later.subscriptions.allSatisfy { $0.behind == 0 && $0.waitsFor == .nothing })
@@ -159,7 +159,7 @@ import Testing
             survey.after = next
         }
         #expect(parts == 2 && rows.count == 10)
-        // `$SYS.events` is the first of all.
+        // `$SYS.events` comes first.
         #expect(sums.count == Survey.places + 11)
     }
 

@@ -1,5 +1,5 @@
-// Single publishes, whose routes are remembered and which are answered at once where there is room: all is as if each
-// was looked at anew.
+// Single publishes, whose routes are cached and which are answered at once if there is room: the result is the same as
+// without the cache.
 
 import Bytes
 import RSocket
@@ -8,7 +8,7 @@ import Testing
 @testable import Core
 
 @Suite struct SinglePublishTests {
-    /// Answers of so many publishes of one route.
+    /// Responses to that many publishes of one route.
     private func answers(_ client: TestClient, _ route: String, _ count: Int = 2) -> [String] {
         for index in 0..<count { client.publish(route, "x\(index)", stream: UInt32(2 * index + 101)) }
         return client.received().map { String($0.drop { $0 != ":" }.dropFirst()) }
@@ -19,7 +19,7 @@ import Testing
         (0...).lazy.map { "t\($0)" }.first { broker.shards[0].owner(of: $0) == broker.shards.count - 1 }!
     }
 
-    /// As many find room as if each had come by itself: what subscriptions ask for does not stay in their buffers.
+    /// As many find room as if each had arrived separately: messages covered by credit do not stay in the buffers.
     @Test func firePublishesOfOneReadFindTheRoomThatOthersLeave() {
         for (asked, buffer) in [(1, 1), (3, 3), (3, 1)] {
             let broker = TestBroker()
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    // What is remembered
+    // Cached routes
 
     @Test(arguments: [1, 2])
     func aDeletedTopicIsNotFoundAgain(_ shards: Int) {
@@ -59,7 +59,7 @@ import Testing
         #expect(owner.topics[topic] == nil)
         #expect(answers(client, topic, 2) == ["1|", "2|"])
         #expect(owner.topics[topic]!.epoch != epoch)
-        // A fire publish knows the new one too.
+        // A fire-and-forget publish finds the new topic too.
         client.subscribe(topic)
         client.fire(topic, "fired")
         #expect(client.received() == ["1:fired"])
@@ -75,7 +75,7 @@ import Testing
         #expect(topic != nil)
         broker.advance(seconds: 3)
         #expect(topic == nil, "what is remembered holds no topic")
-        // Its place is another's now.
+        // Its slot is another topic's now.
         #expect(answers(client, "other", 1) == ["1|"])
         #expect(answers(client, "t", 1) == ["1|"])
         #expect(answers(client, "other", 1) == ["2|"])
@@ -83,7 +83,7 @@ import Testing
 
     @Test func theTopicLimitCountsForWhatIsRemembered() {
         var limits = Limits()
-        // One of them is the broker's own, of events.
+        // One of them is the broker's own topic of events.
         limits.topics = 2
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
@@ -125,7 +125,7 @@ import Testing
             #expect(try publish(["t"]) == "3:\(2 * round + 1)|")
             #expect(try publish(["t", "x=1"]) == unknown)
             #expect(try publish(["t?x=1"]) == unknown)
-            // No options after all, and percent signs that say the same.
+            // Without options after all, and with equivalent percent-encoding.
             #expect(try publish(["%74"]) == "3:\(2 * round + 2)|")
         }
         #expect(broker.shards[0].topics["t"]?.published == 6)
@@ -185,7 +185,7 @@ import Testing
         let ids: [UInt8?] = [nil, 1, nil, 2, 2, 3]
         for (index, id) in ids.enumerated() {
             var metadata = ByteBuffer()
-            // Before the route or behind it.
+            // Before or after the route.
             if let id, index.isMultiple(of: 2) { metadata.append([0xFA, 0, 0, 1, id]) }
             try CompositeMetadata.appendRoute([topic], into: &metadata)
             if let id, !index.isMultiple(of: 2) { metadata.append([0xFA, 0, 0, 1, id]) }
@@ -206,7 +206,7 @@ import Testing
             guard case .payload(_, _, let content)? = try? Frame.decode(frame.bytes).body,
                 let metadata = content.metadata
             else { return }
-            // Behind the broker's own entry.
+            // After the broker's own entry.
             carried.append(Array(frame[metadata].dropFirst(MessageMetadata.entry)))
         }
         #expect(carried == ids.map { id in id.map { [0xFA, 0, 0, 1, $0] } ?? [] })
@@ -214,7 +214,7 @@ import Testing
 
     // Order
 
-    /// Room for two; whoever comes while others wait goes behind them, on whichever way it comes.
+    /// Room for two; publishes that arrive while others wait queue after them, by whichever way they arrive.
     @Test(arguments: [(1, 0), (2, 0), (2, 1)])
     func noneOvertakesAParkedOne(_ shards: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -234,7 +234,7 @@ import Testing
         #expect(one.received() == [] && two.received() == [])
         #expect(broker.shards[from].find(one.id)?.input.parkedCount == 2)
         #expect(subscriber.received() == ["1:a"])
-        // One more is taken, so that one more has room: the oldest of those that wait.
+        // One more is delivered, so that there is room for one more: the oldest that waits.
         subscriber.requestN(1)
         #expect(subscriber.received() == ["1:b"])
         #expect(one.received() == ["5:4|"] && two.received() == [])
@@ -254,7 +254,7 @@ import Testing
         }
     }
 
-    /// A connection whose parked publishes reach the limit is refused, though another topic has room.
+    /// A connection whose parked publishes reach the limit is refused, although another topic has room.
     @Test func theLimitOfParkedPublishesHoldsWhereThereIsRoom() {
         var limits = Limits()
         limits.parkedCount = 2
@@ -313,7 +313,7 @@ import Testing
         #expect(try find("a", targets) == "a")
     }
 
-    /// However many routes come, no more than so many are kept, and each finds itself or nothing.
+    /// However many routes are used, the number kept is limited, and each finds its own entry or none.
     @Test func theTableDoesNotGrow() throws {
         var targets = PublishTargets()
         let routes = (0..<4 * PublishTargets.slots).map { "topic.\($0)" }

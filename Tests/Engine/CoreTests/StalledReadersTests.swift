@@ -1,5 +1,5 @@
-// Clients that do not read: whatever they were handed, memory is bounded, nobody else notices, and they are told what
-// they have lost when they read again.
+// Clients that do not read: whatever was sent to them, memory is bounded, nobody else is affected, and their losses are
+// reported when they read again.
 
 import Bytes
 import RSocket
@@ -20,7 +20,7 @@ import Testing
         return TestBroker(limits: limits)
     }
 
-    /// A subscriber whose socket takes `window` bytes and no more.
+    /// A subscriber whose socket accepts only `window` bytes.
     private func stalled(_ broker: TestBroker, _ form: Form, window: Int, topic: String = "t") -> TestClient {
         switch form {
         case .frames, .withMetadata:
@@ -37,8 +37,8 @@ import Testing
         }
     }
 
-    /// Many of one topic, and messages of every size: memory stays within a fourth above its limit, all publishes are
-    /// taken, those who read get what others have no room for, and nobody is cut off.
+    /// Many of one topic, and messages of every size: memory stays within a quarter above its limit, all publishes are
+    /// accepted, clients that read receive what others have no room for, and nobody is disconnected.
     @Test(arguments: Form.allCases, [1000, 64 << 10, (1 << 20) - 100])
     func thoseOfOneTopicTakeAConstant(_ form: Form, _ size: Int) {
         let broker = broker()
@@ -61,8 +61,8 @@ import Testing
         #expect(clients.allSatisfy { !$0.isClosed })
     }
 
-    /// Where each is stuck in another message, those who keep the most are cut off, once that takes a fourth of
-    /// memory: publishes are taken all the same, and many who are stuck in one message together stay.
+    /// If each is stuck in a different message, those that keep the most are disconnected once that takes a quarter of
+    /// the memory: publishes are still accepted, and many clients stuck in the same message stay.
     @Test(arguments: Form.allCases)
     func thoseStuckAtOtherTimesAreCutOff(_ form: Form) {
         let broker = broker(retain: 1)
@@ -85,7 +85,7 @@ import Testing
         #expect(broker.shards[0].currentCounters().limits[.memory] > 0)
     }
 
-    /// As many are stuck in each message: in one go as many are cut off as have to be.
+    /// The same number is stuck in each message: as many as necessary are disconnected at once.
     @Test func groupsOfEqualSizeGiveWayAtOnce() {
         let broker = broker(retain: 1)
         let publisher = broker.connect()
@@ -100,7 +100,7 @@ import Testing
         #expect(refused <= 6, "\(refused)")
     }
 
-    /// Who needs little of what it keeps has that copied, and stays.
+    /// If a client needs only a small part of what it keeps, that is copied, and it stays.
     @Test(arguments: ["t", "t?meta=on"]) func aLittleOfMuchIsCopied(_ route: String) {
         let broker = broker(retain: 1)
         let publisher = broker.connect()
@@ -123,7 +123,7 @@ import Testing
         #expect(broker.memory.used <= StalledReadersTests.memory, "\(broker.memory.used)")
     }
 
-    /// Who replays a topic from anywhere and is stuck there has no form of the message made for itself.
+    /// For a client that is stuck at any point of a topic's replay, no separate copy of the message is made.
     @Test func thoseStuckInHistoryShareItToo() {
         let broker = broker(retain: 20)
         let publisher = broker.connect()
@@ -139,13 +139,13 @@ import Testing
         #expect(publisher.received().last == "1001:21|")
     }
 
-    /// Of large messages in another form one is made a turn, and all of them take half of memory: who comes to another
-    /// place of the history waits, and goes on when others have read.
+    /// Large messages in another form are converted one per turn, and use at most half of memory: a client at another
+    /// point of the history waits, and continues when others have read.
     @Test func thoseStuckInHistoryInAnotherFormWait() {
         let broker = broker(retain: 10)
         let shard = broker.shards[0]
         let publisher = broker.connect()
-        // JSON has six bytes for each.
+        // JSON takes six bytes for each.
         let text = String(repeating: "\u{1}", count: 80_000)
         for number in 0..<10 { publisher.publish("t", text, stream: UInt32(2 * number + 1)) }
         let peers = (0..<20).map { number in
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    /// However many streams have windows that are too small for a message.
+    /// However many streams have windows too small for a message.
     @Test func longMessagesAreMeasuredOnceEach() {
         let broker = broker(retain: 10)
         let shard = broker.shards[0]
@@ -195,8 +195,8 @@ import Testing
         broker.runAll()
     }
 
-    /// Those who could resume have no copy each of a message that there is no memory for. Who reads goes on, and is
-    /// sent again what was kept, but not what was not.
+    /// There is no separate copy of a message for each client that could resume if memory is short. A client that reads
+    /// continues, and is sent again what was kept, but not the rest.
     @Test func thoseWhoCanResumeTakeAConstant() {
         let broker = broker(retain: 1)
         let clients = (0..<60).map { index in
@@ -213,7 +213,7 @@ import Testing
             #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
             #expect(broker.memory.used - idle <= StalledReadersTests.memory * 5 / 4, "\(broker.memory.used)")
         }
-        // The last ones had their turn first, and what they were sent is kept.
+        // The last clients were served first, and what they were sent is kept.
         let reader = clients[1]
         reader.socket.read(.max)
         reader.acknowledge()
@@ -226,7 +226,7 @@ import Testing
         reader.lose()
         reader.resume()
         #expect(reader.resumed == 1 && reader.refusal == nil)
-        // It lacks some of a message that was not kept.
+        // It lacks a part of a message that was not kept.
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("gap: The session cannot continue from position 0") == true)
@@ -236,7 +236,8 @@ import Testing
         #expect(clients[2].refusal?.contains("gap: The session cannot continue from position") == true)
     }
 
-    /// Messages of a few bytes, to many streams of a connection: to remember where each lies takes more than it does.
+    /// Messages of a few bytes, to many streams of a connection: remembering the position of each takes more than the
+    /// message itself.
     @Test func whatIsRememberedOfSmallMessagesIsBounded() {
         let broker = broker()
         let clients = (0..<40).map { _ in
@@ -257,7 +258,7 @@ import Testing
         #expect(clients[0].received().count > 10_000)
     }
 
-    /// Answers that windows hold back for long give way to what others begin.
+    /// Responses held back by windows for a long time give way to new requests.
     @Test func whoseWindowsHoldAnswersBackIsCutOff() {
         let broker = broker()
         let peers = (0..<30).map { _ in TestGRPC(broker, window: 0) }
@@ -272,7 +273,7 @@ import Testing
         #expect(peers.contains { $0.client.isClosed } && peers.contains { !$0.client.isClosed })
     }
 
-    /// What was lost is told when it is read again.
+    /// Losses are reported when the client reads again.
     @Test func whoReadsAgainIsToldOfWhatIsLost() {
         let broker = broker(retain: 1)
         let client = stalled(broker, .withMetadata, window: 100)
@@ -287,8 +288,8 @@ import Testing
         #expect(told.last == 200, "\(told)")
     }
 
-    /// What subscriptions of one topic merely wait for is no reason to refuse publishes to it, or to others: it is lost
-    /// by those who wait.
+    /// Messages that merely wait for a topic's subscriptions are no reason to refuse publishes: the subscriptions lose
+    /// them.
     @Test func whatOthersWaitForIsLostBeforeAPublishIsRefused() {
         let broker = broker()
         let stalled = broker.connect()
@@ -304,7 +305,7 @@ import Testing
         #expect(counters.dropped[.dropOldest] > 1000 && counters.limits[.memory] > 0)
     }
 
-    /// Only what a `block` subscription waits for is kept at the publishers' cost.
+    /// Only messages that a `block` subscription waits for are kept at the publishers' cost.
     @Test func whatBlockSubscriptionsWaitForIsKept() {
         let broker = broker()
         let blocking = broker.connect()

@@ -1,4 +1,4 @@
-// Time in which the broker did not run: it is nobody's fault but the broker's.
+// Time in which the broker did not run is not held against clients.
 
 import Bytes
 import RSocket
@@ -13,7 +13,7 @@ import Testing
         return TestBroker(limits: limits)
     }
 
-    /// Time passes in which no shard runs; then each finds out.
+    /// Time passes in which no shard runs; then each shard notices.
     private func standStill(_ broker: TestBroker, seconds: Double) {
         broker.now.monotonic += UInt64(seconds * 1e9)
         broker.now.wall += Int64(seconds * 1e9)

@@ -1,4 +1,4 @@
-// The error that ends a stream or a connection: it stands behind what was sent before, however long that waits for the
+// The error that ends a stream or a connection: it follows what was sent before, however long that waits for the
 // socket.
 
 import Bytes
@@ -10,7 +10,7 @@ import Testing
 @Suite struct StreamErrorTests {
     enum Cause: CaseIterable { case noDemand, idInUse, userGone }
 
-    /// More of `$SYS.topics` than is asked for here.
+    /// More of `$SYS.topics` than is requested here.
     @Test(arguments: ["t", "$SYS.topics"], Cause.allCases)
     func nothingComesBehindIt(_ route: String, _ cause: Cause) {
         let table = AccessTable.users(["alice": .all, "bob": .all])
@@ -48,7 +48,7 @@ import Testing
         #expect(lines.filter { $0.hasPrefix("3:") } == ["3:1", "3:2"], "\(lines)")
     }
 
-    /// To its topic such a channel has cancelled; to its client both are one stream, with one error.
+    /// For its topic such a channel was cancelled; for its client both are one stream, with one error.
     @Test func aChannelWhoseIDIsUsedAgainFailsOnce() {
         let broker = TestBroker()
         let client = broker.connect()

@@ -1,4 +1,4 @@
-// SubscribingTests: where a subscription begins, and what is asked for on the way.
+// SubscribingTests: where a subscription begins, and what is requested before it has begun.
 
 import Bytes
 import RSocket
@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct SubscribingTests {
-    /// More is asked for before the broker has seen to the subscription.
+    /// More is requested before the broker has processed the subscription.
     @Test(arguments: DeliveryTests.placements)
     func creditRightBehindASubscriptionCounts(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -25,7 +25,7 @@ import Testing
         #expect(subscriber.received() == ["1:a", "1:b", "1:c"])
     }
 
-    /// The sequence was another topic's: all that this one has is new to who asks.
+    /// The sequence belonged to another topic: everything in this one is new to the subscriber.
     @Test(arguments: DeliveryTests.placements)
     func aTokenOfAnotherEpochBeginsAtTheOldest(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -38,7 +38,7 @@ import Testing
         #expect(subscriber.received().sorted() == ["1:[1]a", "1:[2]b", "1:[3]c", "3:[3]c"])
     }
 
-    /// A topic that is not the one that was asked for, or never came so far: a message tells, or else the end.
+    /// The topic has another epoch, or never reached that sequence: a message reports it, or else the end.
     @Test(arguments: DeliveryTests.placements)
     func anEndTellsOfAGapThatNoMessageTold(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)

@@ -1,4 +1,4 @@
-// What goes over all there is goes in slices, and what waits is looked at when it is due.
+// Sweeps over everything proceed in slices, and waiting items are checked when they are due.
 
 import ForebayWire
 import Replay
@@ -49,7 +49,7 @@ import Testing
         #expect(!shard.hasWork && looked() == SweepTests.many)
     }
 
-    /// So are the streams of one connection, each once.
+    /// The streams of one connection are reviewed in slices, each once.
     @Test func streamsAreReviewedInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -96,7 +96,7 @@ import Testing
         #expect(given() == 100)
     }
 
-    /// Views of which figures have changed since the last tick.
+    /// Views whose figures have changed since the last tick.
     @Test func figuresAreToldInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -115,7 +115,7 @@ import Testing
         #expect(touched() == 0)
     }
 
-    /// Views whose messages have other forms are gone over in slices when memory is short, and only these.
+    /// Views that hold messages in other forms are swept in slices when memory is short; no other views are.
     @Test func otherFormsAreGivenUpInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -135,7 +135,7 @@ import Testing
         #expect(shard.relief.viewsWithForms.isEmpty)
     }
 
-    /// Publishers that wait are looked at when something is due, not in each tick.
+    /// Waiting publishers are checked when something is due, not in each tick.
     @Test func whoWaitsForRoomIsAtRest() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -147,7 +147,7 @@ import Testing
         broker.advance(seconds: 0.5)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
         #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)
-        // The time is counted all the same.
+        // The time is still counted.
         #expect(shard.currentCounters().blocked >= 500_000_000)
         reader.requestN(9)
         #expect(reader.received().filter { $0 == "1:x" }.count == 3)
@@ -156,7 +156,7 @@ import Testing
         #expect(shard.currentCounters().blocked == blocked)
     }
 
-    /// Each of many that are full at once gives way when its time is over, and none that moved on before.
+    /// Each of many full subscriptions gives way when its time limit expires; those that made progress do not.
     @Test func allThatAreFullGiveWayInTime() {
         var limits = Limits()
         limits.blockLimit = 3 * Limits.second
@@ -174,7 +174,7 @@ import Testing
         broker.advance(seconds: 2)
         clients[0].requestN(1)
         broker.advance(seconds: 1.25)
-        // Turns that follow each other at once; each has time for some.
+        // Consecutive turns; each has time for some.
         for _ in 0..<6000 / (Work.turn / 2 / Work.ending) + 9 {
             shard.beginTurn()
             shard.fire(now: broker.now)
@@ -182,7 +182,7 @@ import Testing
         #expect(shard.subscriptions.count == 1)
     }
 
-    /// Reservations of many channels end some at a time, and no later for that.
+    /// Reservations of many channels end some at a time, and still on time.
     @Test func reservationsEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]

@@ -1,4 +1,4 @@
-// What is due next, against a plain list.
+// TimerQueue: the next due item, compared with a plain list.
 
 import Testing
 

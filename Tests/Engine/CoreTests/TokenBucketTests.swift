@@ -1,4 +1,4 @@
-// The token bucket, by tables, and beside a model that keeps a level and fills it second by second's parts.
+// The token bucket, by tables, and compared with a model that fills its level at every nanosecond.
 
 import Testing
 
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // What was saved up goes at once, and then what comes in.
+        // Saved-up tokens are available at once, and then those that accrue.
         (
             10, 1.0,
             [
@@ -38,7 +38,7 @@ import Testing
         ),
         // It holds no more than its burst.
         (100, 0.5, [Step(at: 7, take: 1, isTaken: true, left: 49), Step(at: 7, take: 50, isTaken: false, left: 49)]),
-        // More than it holds is taken when it is full, and paid for afterwards.
+        // A request above its capacity is granted when it is full, and paid for afterwards.
         (
             10, 1.0,
             [
@@ -47,7 +47,7 @@ import Testing
                 Step(at: 3.1, take: 30, isTaken: true, left: 0),
             ]
         ),
-        // A token may take longer to come than is saved up.
+        // A token may take longer to accrue than the burst covers.
         (1, 0.1, [Step(at: 0, take: 1, isTaken: true, left: 0), Step(at: 0.9, take: 1, isTaken: false, left: 0)]),
         (1, 0.1, [Step(at: 0, take: 1, isTaken: true, left: 0), Step(at: 1, take: 1, isTaken: true, left: 0)]),
         // Nothing costs nothing.
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// A level in billionths of a token, to which so much is added for each nanosecond.
+    /// A level in billionths of a token, increased by a fixed amount each nanosecond.
     private struct Model {
         let rate: Int
         let capacity: Int
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// Rates of which a token lasts a whole number of nanoseconds are kept exactly.
+    /// Rates whose tokens take a whole number of nanoseconds are kept exactly.
     @Test(arguments: [1, 2, 5, 64, 1000, 50_000, 1_000_000], [0.1, 1, 3])
     func likeALevel(_ perSecond: Int, _ burst: Double) {
         let rate = rate(perSecond, burst: burst)
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    /// Of any other rate nobody gets more, and hardly less, whoever always takes all there is.
+    /// At any other rate a client that always takes everything gets no more than the rate, and hardly less.
     @Test(arguments: [3, 7, 999, 12_345, 999_983, 700_000_001])
     func neverMoreThanTheRate(_ perSecond: Int) {
         let rate = rate(perSecond)

@@ -1,4 +1,4 @@
-// Which topics a pattern is about, and what is no pattern.
+// Which topics a pattern matches, and what is not a pattern.
 
 import ForebayWire
 import RSocket

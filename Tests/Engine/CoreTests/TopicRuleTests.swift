@@ -1,4 +1,4 @@
-// What topics retain by their names, and what changes when the limits do.
+// What topics retain depending on their names, and the effect of changed limits.
 
 import Testing
 
@@ -79,7 +79,7 @@ import Testing
         client.subscribe("\(topic)?replay=all", stream: 3)
         #expect(client.received() == ["3:8", "3:9"])
         #expect(broker.shards[owner].topics[topic]!.log.window.count == 2)
-        // What has gone does not come back.
+        // Evicted messages do not come back.
         adopt(limits([try rule("t.*", retain: 5)]), broker)
         client.subscribe("\(topic)?replay=all", stream: 5)
         #expect(client.received() == ["5:8", "5:9"])

@@ -1,4 +1,4 @@
-// Who gets the room that there is where it is short.
+// Which publishers get the room if there is little.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// The queue of those that wait for a turn against the plainest model of it: an array.
+// TurnQueue, compared with the simplest model: an array.
 
 import Testing
 
@@ -17,7 +17,7 @@ import Testing
         var queue = TurnQueue<Element>()
         var model: [Element] = []
         var gone: [Element] = []
-        // Phases in which it grows, shrinks, and stays as it is.
+        // Phases in which it grows, shrinks, and keeps its size.
         var joining = 9
         for step in 0..<3000 {
             if step % 200 == 0 { joining = [4, 9, 14][random.next(3)] }
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    /// Quadratic in whichever order they leave, this would take minutes.
+    /// If removal were quadratic, this would take minutes, whatever the order.
     @Test(arguments: [1, 7, 199_999])
     func leavingCostsTheSameHoweverManyWait(_ stride: Int) {
         var queue = TurnQueue<Int>()

@@ -1,5 +1,5 @@
-// What clients begin and do not end counts as the broker's memory, and is refused where that is full; and what they may
-// send beside a message is limited by number as well as by bytes.
+// What clients begin and do not finish counts as the broker's memory, and is refused if that is full; and metadata sent
+// with a message is limited by number as well as by bytes.
 
 import Bytes
 import HTTP2
@@ -49,7 +49,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// Clients that do not read may use up memory: nobody else's publishes are refused for that, however they come.
+    /// Clients that do not read may use up memory: nobody else's publishes are refused for that, whatever their form.
     @Test func fragmentsAreTakenWhereOthersUseUpMemory() {
         let broker = broker()
         let client = broker.connect()
@@ -67,7 +67,7 @@ import Testing
         broker.memory.add(-UnfinishedTests.memory)
     }
 
-    /// Nobody is answered, so the broker's figures tell why it was lost.
+    /// There is no response, so the broker's figures show why it was lost.
     @Test func aFireOfFragmentsIsLostToMemory() {
         let broker = broker()
         let text = [UInt8](repeating: 120, count: 900_000)
@@ -90,7 +90,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// However many connections have a little each.
+    /// A large number of connections with a little each.
     @Test func littleOfManyIsRefusedWhereMemoryIsFull() {
         let broker = broker()
         for _ in 0..<500 {
@@ -110,7 +110,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// A frame of which the end is still to come.
+    /// A frame whose end is yet to arrive.
     @Test func halfAFrameIsNotKeptWhereMemoryIsFull() {
         let broker = broker()
         let text = [UInt8](repeating: 120, count: 900_000)
@@ -148,7 +148,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// Answers that a socket does not take, and those that a peer's windows hold back.
+    /// Responses that a socket does not accept, and those that a peer's windows hold back.
     @Test(arguments: [true, false])
     func answersOverHTTP2AreMadeNoMoreWhereMemoryIsFull(isSocket: Bool) {
         let broker = broker()
@@ -178,7 +178,7 @@ import Testing
         #expect(!isSocket || left == 0)
     }
 
-    /// Publishes that wait for room take half of the memory at most, with what each takes beside its bytes.
+    /// Parked publishes take at most half of the memory, including the overhead of each.
     @Test func publishesThatWaitGiveWayToOthers() {
         let broker = broker()
         let subscriber = broker.connect()
@@ -197,7 +197,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// A message's entries of metadata take more than their bytes where subscribers are told of them.
+    /// A message's metadata entries take more than their bytes if subscribers receive them.
     @Test(arguments: [(Limits.metadataEntries, true), (Limits.metadataEntries + 1, false)])
     func aMessageHasSoManyEntriesOfMetadata(_ count: Int, _ isTaken: Bool) {
         let broker = broker()

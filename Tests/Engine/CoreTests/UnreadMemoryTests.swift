@@ -1,11 +1,11 @@
-// Which regions are chosen when clients that do not read keep too much.
+// Which regions are chosen when clients that do not read keep too much memory.
 
 import Testing
 
 @testable import Core
 
 @Suite struct UnreadMemoryTests {
-    /// Regions of 1,000 bytes with so many holders each; returns the marks of those that are chosen.
+    /// Regions of 1,000 bytes with that many holders each; returns the marks of the chosen ones.
     private func chosen(leaving rest: Int, holders: [Int]) -> [UInt64] {
         var unread = UnreadMemory()
         let marks = holders.indices.map { UInt64($0 + 1) }

@@ -1,5 +1,4 @@
-// What one turn of a shard takes: nobody's input is dealt with to its end while others wait, and what is at rest is not
-// looked at.
+// The work of one turn: no client's input is processed to its end while others wait, and what is idle is not visited.
 
 import Bytes
 import HTTP2
@@ -11,12 +10,12 @@ import Testing
 @testable import Core
 
 @Suite struct WorkTests {
-    /// Hands a client's bytes to its shard; the buffer lives as long as they are read.
+    /// Hands a client's bytes to its shard; the buffer lives until they are read.
     private func receive(_ bytes: borrowing ByteBuffer, from client: TestClient, _ broker: TestBroker) {
         broker.shards[client.shard].receive(bytes.readable, on: client.id, now: broker.now)
     }
 
-    /// Subscriptions that are cancelled at once, to a topic on shard 0.
+    /// Subscriptions to a topic on shard 0 that are cancelled at once.
     private func churn(_ pairs: Int, _ topic: String = "t") -> ByteBuffer {
         var buffer = ByteBuffer()
         Array(topic.utf8).withUnsafeBytes { route in
@@ -51,7 +50,7 @@ import Testing
             #expect(shard.isBehind(flood.id) && shard.hasWork)
         }
         #expect(shard.counters.subscriptionsOpened < 100 && !shard.isTurnOver)
-        // Others have their turn, however much waits.
+        // Others are served, however much waits.
         bystander.publish("t", "hello")
         #expect(bystander.received().count == 1)
         broker.runAll()
@@ -84,10 +83,10 @@ import Testing
         #expect(shard.isTurnOver && !shard.isBehind(floods[50].id), "some are not read in this turn")
         shard.beginTurn()
         shard.goOn(now: broker.now)
-        #expect(!shard.isTurnOver, "what was left takes half a turn")
+        #expect(!shard.isTurnOver, "the remaining work takes half a turn")
     }
 
-    /// While all connections are gone over, inputs that were left for later go on, and a turn has time for new ones.
+    /// While all connections are swept, deferred inputs make progress, and a turn has time for new ones.
     @Test func aSweepKeepsNobodyWaiting() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -106,7 +105,7 @@ import Testing
         broker.runAll()
     }
 
-    /// To close a socket, above all one of TLS, takes time of the turn, too.
+    /// Closing a socket, especially a TLS one, takes time of the turn too.
     @Test func connectionsThatExpireTogetherEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -187,7 +186,7 @@ import Testing
         let before = shard.counters.subscriptionsOpened
         shard.beginTurn()
         shard.goOn(now: broker.now)
-        #expect(shard.counters.subscriptionsOpened > before, "its turn does not come after all of theirs")
+        #expect(shard.counters.subscriptionsOpened > before, "it is not served after all of them")
         broker.runAll()
         #expect(shard.subscriptions.count == 0 && !shard.hasWork)
     }
@@ -205,7 +204,7 @@ import Testing
             topic.finish(.completed, now: broker.now)
         }
         #expect(shard.hasWork && topic.publishers.channels.count >= 1000 - 2 * Work.endings)
-        // One that is not told yet finds out when it goes on.
+        // One that is not notified yet finds out when it continues.
         let other = broker.connect()
         other.channel("t", "x")
         #expect(other.received().contains { $0.contains("!") } != isDeleted)
@@ -261,7 +260,7 @@ import Testing
         #expect(shard.counters.delivered == 100 && client.received().count == 100)
     }
 
-    /// Topics and connections at rest are in no list that a tick goes over.
+    /// Idle topics and connections are in no list that a tick visits.
     @Test func whatIsAtRestIsNotLookedAt() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -270,16 +269,16 @@ import Testing
         #expect(shard.timers.touchedCount == 50)
         broker.advance(seconds: 0.5)
         #expect(shard.timers.touchedCount == 0 && shard.timers.connections.count == 50)
-        // After half of SETUP's lifetime they are asked for a keepalive, and after `topic-idle` topics may be idle.
+        // After half of SETUP's lifetime a keepalive is requested, and after `topic-idle` topics may be idle.
         #expect(shard.timers.connections.deadline! > broker.now.monotonic + 200 * Limits.second)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 200 * Limits.second)
         clients[0].cancel()
         broker.advance(seconds: 301)
-        #expect(shard.timers.topics.count == 0, "only what is idle is looked at again")
+        #expect(shard.timers.topics.count == 0, "only what is idle is checked again")
         #expect(shard.topics["topic0"] == nil && shard.topics["topic1"] != nil)
     }
 
-    /// A shard that does not look at its mail is sent one report, and no more than so many bytes of events.
+    /// A shard that does not read its messages is sent one report, and a limited number of bytes of events.
     @Test func requestsOnTheirWayAreFew() {
         let broker = TestBroker(shards: 2)
         let shard = broker.shards[0]
@@ -317,7 +316,7 @@ import Testing
         #expect(shard.parts.tables.reports.charged == 0)
     }
 
-    /// What is on its way to another shard is memory of the broker, and nothing is sent on when that is full.
+    /// What is in flight to another shard counts as the broker's memory, and nothing is forwarded when that is full.
     @Test func publishesOnTheirWayCountAsMemory() {
         var limits = Limits()
         limits.memory = 1 << 20

@@ -1,4 +1,4 @@
-// What `closeGaps` leaves: the same messages, told apart by their order alone, in one range just below the next one.
+// The result of `closeGaps`: the same messages, identified only by their order, in one range just below the next one.
 
 import ForebayWire
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import Replay
 
 struct ClosedGapsTests {
-    /// Torn into several ranges: of each message that goes one of two that come finds room.
+    /// Split into several ranges: for each message delivered, one of two arrivals finds room.
     private func torn(_ policy: Overflow, _ times: Int, end: inout UInt64) -> Subscription {
         var subscription = Subscription(
             start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
@@ -43,12 +43,12 @@ struct ClosedGapsTests {
         #expect(subscription.newestWaiting == sequence(end - 1))
         let after = drain(subscription)
         #expect(after.map(\.sequence) == Array(end - 4..<end))
-        // What was lost is told before the first, and no more than was.
+        // Losses are reported before the first message, and no more than occurred.
         #expect(after[0].droppedBefore == dropped)
         #expect(after.dropFirst().allSatisfy { $0.droppedBefore == 0 })
     }
 
-    /// The ranges are free again: the bound on them is never met.
+    /// The ranges are free again: their limit is never reached.
     @Test(arguments: [Overflow.dropNewest, .replaceNewest]) func theBoundOnRangesIsNeverMet(_ policy: Overflow) {
         var end: UInt64 = 1
         var subscription = torn(policy, 0, end: &end)

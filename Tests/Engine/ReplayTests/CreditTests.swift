@@ -1,4 +1,4 @@
-// Credit, as a table: what is asked for and spent, and what remains.
+// Credit, as a table: what is requested and used, and what remains.
 
 import Replay
 import Testing

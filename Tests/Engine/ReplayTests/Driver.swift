@@ -1,16 +1,17 @@
-// Does the same at random to a Subscription and to the naive model, and compares all that can be seen after each step.
+// Runs the same random operations on a Subscription and on the naive model, and compares everything observable after
+// each step.
 
 import ForebayWire
 import Replay
 
 struct Driver: ~Copyable {
     enum Shape: Sendable {
-        /// As an engine does it: append, hand over, settle. The subscription gets batches, cut at random; the model
-        /// gets every message singly. So what is compared is also batched with single processing.
+        /// Like an engine: append, deliver, settle. The subscription receives batches, split at random; the model
+        /// receives every message singly. So this also compares batched with single processing.
         case batches
-        /// Any call at any time, with arrivals pending: both get the same calls.
+        /// Any call at any time, with pending arrivals: both get the same calls.
         case anyOrder
-        /// As `batches`, with larger buffers and steps that tear what waits to pieces.
+        /// As `batches`, with larger buffers and steps that split the waiting messages into many ranges.
         case manyRanges
     }
 
@@ -94,7 +95,7 @@ struct Driver: ~Copyable {
     private mutating func stepManyRanges(_ random: inout Random) throws {
         switch random.int(1...200) {
         case 1...150:
-            // One goes, more come: what does not fit leaves a hole, and the next time a range begins behind it.
+            // One is delivered, more arrive: those that do not fit leave a hole, and the next one starts a new range.
             try request(1)
             try append(random.int(2...4), &random)
         case 151...172: try append(random.chance(70) ? random.int(1...3) : random.int(4...30), &random)
@@ -153,7 +154,7 @@ struct Driver: ~Copyable {
     }
 
     private mutating func evict(_ random: inout Random) {
-        // Mostly within what is needed, at times before it, at times beyond all that was told.
+        // Mostly within what is needed, sometimes before it, sometimes beyond the last known end.
         let span = Int(end) - Int(model.cursor)
         let head = Int(model.cursor) + random.int(-2...(random.chance(85) ? span / 3 + 1 : span + 3))
         log.append("evict before \(max(0, head))")
@@ -282,7 +283,7 @@ struct Driver: ~Copyable {
         try equal("horizon", subscription.horizon?.value, floor.map { $0 + UInt64(model.buffer) })
     }
 
-    /// Whatever happened, credit and room bring out all that waits, and then the end comes once.
+    /// Whatever happened, credit and room deliver everything that waits, and then the end, once.
     private mutating func finish() throws {
         log.append("finish")
         settle()

@@ -1,5 +1,5 @@
 // The model that Subscription is compared with: an array of waiting sequence numbers, a policy applied to one message
-// at a time, and a list of what was lost. Slow, and simple enough to be seen to be right.
+// at a time, and a list of lost messages. Slow, but simple enough to be obviously correct.
 
 import ForebayWire
 import Replay
@@ -20,7 +20,7 @@ struct NaiveSubscription {
     var waiting: [UInt64]
     var pending: [UInt64] = []
     var topicEnd: UInt64
-    /// Lost messages that no delivery has told of.
+    /// Lost messages that no delivery has reported.
     var lost: [UInt64] = []
     var missedUntold: UInt64
     var dropped: UInt64 = 0
@@ -33,7 +33,7 @@ struct NaiveSubscription {
     var credit: UInt64 = 0
     var unbounded = false
 
-    /// How often each bound on the number of ranges was met, so that a test can tell that it was.
+    /// How often each limit on the number of ranges was reached, so that a test can check that it was.
     var refusedForRanges = 0
     var replacedForRanges = 0
 
@@ -92,13 +92,13 @@ struct NaiveSubscription {
         return true
     }
 
-    /// One more message is appended to the topic.
+    /// Appends one more message to the topic.
     mutating func arrive() {
         if ending == nil { pending.append(topicEnd) }
         topicEnd += 1
     }
 
-    /// Hands over the next message, if there is one and the credit allows it.
+    /// Delivers the next message, if there is one and credit allows it.
     mutating func deliverOne() -> Delivery? {
         guard available > 0 else { return nil }
         let sequence: UInt64
@@ -159,7 +159,7 @@ struct NaiveSubscription {
     }
 
     private func countRanges(_ messages: [UInt64]) -> Int {
-        // Too few to be that many ranges; this keeps the model fast enough.
+        // Too few for that many ranges; this check keeps the model fast enough.
         guard messages.count > Subscription.maxRanges else { return 0 }
         var ranges = 1
         for index in 1..<messages.count where messages[index - 1] + 1 != messages[index] { ranges += 1 }

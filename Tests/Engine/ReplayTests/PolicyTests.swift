@@ -1,4 +1,4 @@
-// Every overflow policy by its table of cases.
+// Every overflow policy, as a table of cases.
 
 import ForebayWire
 import Replay
@@ -235,7 +235,7 @@ struct PolicyTests {
             steps: [.append(1), .evict(3)], gives: "", dropped: 2, waiting: 3, then: "3(2) 4 5"),
     ]
 
-    /// The bounds for publishers and for eviction follow what arrived after joining, and only that.
+    /// The bounds for publishers and for eviction depend only on what arrived after joining.
     @Test func horizonAndFloor() {
         var subscription = Subscription(
             start: .all, window: window(1..<6), buffer: 3, overflow: .block, credit: credit(0))

@@ -1,5 +1,5 @@
-// Random operation sequences, by seed, on a Subscription and on the naive model beside it. A failure names its seed:
-// `REPLAY_SEED=<seed> swift test --filter PropertyTests` runs that one alone.
+// Random operation sequences, by seed, on a Subscription and on the naive model. A failure names its seed:
+// `REPLAY_SEED=<seed> swift test --filter PropertyTests` runs only that one.
 
 import ForebayWire
 import Glibc
@@ -23,7 +23,7 @@ struct PropertyTests {
         }
     }
 
-    /// Long sequences on larger buffers, so that the bound on the number of ranges is met.
+    /// Long sequences on larger buffers, so that the limit on the number of ranges is reached.
     @Test(arguments: [Overflow.dropNewest, .replaceNewest]) func equalsTheModelAtManyRanges(_ policy: Overflow) {
         var met = 0
         run(count: 80, tag: 0xABBA << 8 | UInt64(policy.rawValue)) { random in

@@ -1,5 +1,5 @@
-// The bound on the number of ranges that `drop-newest` and `replace-newest` may leave: what happens at it, to the
-// message, and in batches of every size.
+// The limit on the number of ranges that `drop-newest` and `replace-newest` may leave: its effect on a message, and on
+// batches of every size.
 
 import ForebayWire
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import Replay
 
 struct RangeBoundTests {
-    /// A subscription and the model beside it. What is appended is one batch to the former, single to the latter.
+    /// A subscription and its model. Messages are appended as one batch to the former, singly to the latter.
     struct Pair: ~Copyable {
         var subscription: Subscription
         var model: NaiveSubscription
@@ -38,7 +38,7 @@ struct RangeBoundTests {
             #expect(got == (0..<count).compactMap { _ in model.deliverOne() })
         }
 
-        /// One goes and two come, so often: each time one range more.
+        /// That many times one is delivered and two arrive: each time adds a range.
         mutating func tear(_ times: Int) {
             for _ in 0..<times {
                 deliver(1)
@@ -70,7 +70,7 @@ struct RangeBoundTests {
         #expect(pair.model.refusedForRanges == 2)
         pair.compare()
 
-        // The first range holds the rest of 1...100; once it is gone, a range may begin again.
+        // The first range holds the rest of 1...100; once it is gone, a new range may begin.
         pair.deliver(pair.subscription.waiting - 63)
         pair.append(3)
         #expect(pair.subscription.waiting == 66)
@@ -97,7 +97,8 @@ struct RangeBoundTests {
         pair.compare()
     }
 
-    /// Replacing a long last range of a joiner leaves fewer than `buffer` waiting: the limit sinks within the batch.
+    /// Replacing a long last range of a joiner leaves fewer than `buffer` waiting: the limit decreases within the
+    /// batch.
     @Test(arguments: 1...40) func aJoinersLimitSinksWithinABatch(_ arrivals: Int) {
         var pair = Pair(.replaceNewest, buffer: 70, retained: 1..<76)
         pair.append(70)
@@ -122,7 +123,7 @@ struct RangeBoundTests {
         for _ in 0..<1000 {
             if !ranges.isEmpty { ranges.removeFirst(1) }
             let unplaced = ranges.admit(SequenceRange(lower: end, upper: end + 3), under: policy)
-            // From here on a subscription that fails takes nothing more.
+            // From here on a subscription that fails accepts nothing more.
             if policy == .fail && unplaced > 0 { break }
             end = end + 3
             let now = ranges.ring.isEmpty ? nil : ranges.ring.withUnsafeBytes { $0.baseAddress }

@@ -1,5 +1,5 @@
-// Cases as data: a script of what happens to one subscription, and what it must come to. Deliveries are written as
-// "1 2 5(2)": sequences in order, with dropped-before in brackets where it is not 0; the end as "|" and its name.
+// Cases as data: a script of what happens to one subscription, and its expected result. Deliveries are written as "1 2
+// 5(2)": sequences in order, with dropped-before in parentheses if it is not 0; the end as "|" and its name.
 
 import ForebayWire
 import Replay
@@ -7,9 +7,9 @@ import Testing
 
 enum Step: Sendable {
     case request(UInt32)
-    /// So many messages are appended in one batch, handed over as far as credit and `room` allow, then settled.
+    /// That many messages are appended in one batch, delivered as far as credit and `room` allow, then settled.
     case append(Int, room: Int = .max)
-    /// Room for so many more opens at the connection.
+    /// The connection has room for that many more.
     case room(Int)
     case evict(UInt64)
     case complete, failTopic
@@ -22,16 +22,16 @@ struct Script: Sendable, CustomTestStringConvertible {
     var policy: Overflow
     var buffer: Int
     var start = Start.next
-    /// The retained messages at the start; with its default the first message appended is 1.
+    /// The retained messages at the start; with the default, the first message appended is 1.
     var retained: Range<UInt64> = 1..<1
     var credit: UInt32 = 0
     var steps: [Step]
 
-    /// All that is delivered by the steps, then the end that is taken.
+    /// Everything that the steps deliver, then the end that is taken.
     var gives: String
     var dropped: UInt64 = 0
     var waiting = 0
-    /// What an endless credit and room deliver after that, with drops after the last one as "+n", then the end if due.
+    /// What unlimited credit and room deliver after that, with drops after the last one as "+n", then the end if due.
     var then = ""
 
     var testDescription: String { "\(policy.name): \(name)" }

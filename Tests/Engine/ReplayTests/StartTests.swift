@@ -1,4 +1,4 @@
-// Where a subscription begins, what it missed by then, and figures at the edges of what an integer holds.
+// Where a subscription begins, what it had missed by then, and integer overflow.
 
 import ForebayWire
 import Replay
@@ -92,7 +92,7 @@ struct StartTests {
         #expect(taken == .completed)
     }
 
-    /// Nothing traps and nothing wraps, whatever a client asks for and however far a topic has come.
+    /// Nothing traps and nothing wraps, whatever a client requests and however high a topic's sequences are.
     @Test(arguments: Overflow.allCases) func extremes(_ policy: Overflow) {
         let starts: [Start] = [
             .next, .all, .last(0), .last(.max), .from(sequence(0)), .from(sequence(.max)), .from(sequence(1 << 63)),

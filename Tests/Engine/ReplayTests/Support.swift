@@ -1,4 +1,4 @@
-// What several suites use: a seeded generator, and short ways to write sequences.
+// What several suites share: a seeded generator, and short ways to write sequences.
 
 import ForebayWire
 
@@ -39,7 +39,7 @@ func credit(_ n: UInt32, _ mode: Credit.Mode = .outstanding) -> Credit {
     return credit
 }
 
-/// A cursor with an account of its own, as a subscription to one topic is driven. The tests hold both together against
+/// A cursor with its credit account, as a subscription to one topic is driven. The tests compare both together with
 /// their models.
 struct Subscription: ~Copyable {
     static let maxRanges = Replay.Subscription.maxRanges
@@ -84,10 +84,10 @@ struct Subscription: ~Copyable {
     mutating func fail(_ cause: OverflowCause) { inner.fail(cause) }
     mutating func takeEnd() -> End? { inner.takeEnd() }
 
-    /// The numbers of the messages that wait.
+    /// The sequence numbers of the waiting messages.
     var waitingSequences: [UInt64] { waitingMessages.flatMap { $0.lower.value..<$0.upper.value } }
 
-    /// Hands over what credit and `room` allow, and returns it.
+    /// Delivers what credit and `room` allow, and returns it.
     mutating func flush(room: inout Int) -> [Delivery] {
         var deliveries: [Delivery] = []
         while room > 0 {

@@ -1,5 +1,5 @@
-// The fuzzers' entry. Which target runs is told by the variable FUZZ_TARGET, one a process, so that coverage and
-// corpora are the target's own.
+// The fuzzers' entry. The variable FUZZ_TARGET selects the target, one per process, so that coverage and corpora belong
+// to it.
 
 import Glibc
 
@@ -16,7 +16,7 @@ private func runDriver(
     _ body: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
 ) -> CInt
 
-/// What the linker takes for `main`: the package manager calls every program's so, by the program's name.
+/// What the linker takes for `main`: the package manager renames every program's main function after the program.
 @_cdecl("fuzz_main")
 public func fuzzMain(_ count: CInt, _ arguments: UnsafeMutableRawPointer) -> CInt {
     var (count, arguments) = (count, arguments)
@@ -29,7 +29,7 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// What a target found ends the process, with the stack, and libFuzzer keeps the input.
+/// A finding ends the process with a stack trace, and libFuzzer keeps the input.
 func report(_ what: String) {
     complain("FOUND: \(what)")
     abort()

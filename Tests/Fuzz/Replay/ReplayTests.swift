@@ -1,4 +1,4 @@
-// Every input that the fuzzers' corpora and regressions keep, run by its target: what was found once stays mended.
+// Runs every input in the fuzzers' corpora and regressions through its target, so that fixed bugs stay fixed.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ struct KeptInput: Sendable, CustomTestStringConvertible {
 
     static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
-    /// Those of one kind, `corpus` or `regressions`, of a target; of all targets if it is nil.
+    /// The inputs of one kind, `corpus` or `regressions`, of a target; of all targets if it is nil.
     static func all(_ kind: String, of target: FuzzTarget) -> [KeptInput] {
         let folder = folder.appending(path: kind).appending(path: target.name)
         let files = (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
@@ -26,24 +26,24 @@ struct KeptInput: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// What is being run, for a report to name it.
+/// The current input, for a report to name it.
 private enum Input {
     @TaskLocal static var name = ""
 }
 
-/// What a target found.
+/// Records a target's finding.
 func report(_ what: String) { Issue.record("\(Input.name): \(what)") }
 
 @Suite struct ReplayTests {
-    /// Of each target by itself: an input that ends the process is told by the target that began last.
+    /// Each target separately: if an input ends the process, the target that began last is the one.
     @Test(arguments: FuzzTarget.all.map(\.name)) func whatIsKeptHolds(of name: String) throws {
         let target = try #require(FuzzTarget.all.first { $0.name == name })
         let corpus = KeptInput.all("corpus", of: target)
-        #expect(!corpus.isEmpty, "there is no corpus")
+        #expect(!corpus.isEmpty, "the corpus is empty")
         for input in corpus + KeptInput.all("regressions", of: target) { try input.run() }
     }
 
-    /// A fuzzer finds no name of a setting by itself.
+    /// A fuzzer does not find the names of settings by itself.
     @Test func theDictionaryOfTheConfigurationHasEverySetting() throws {
         let file = KeptInput.folder.appending(path: "dictionaries/configuration.dict")
         let words = Set(try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init))

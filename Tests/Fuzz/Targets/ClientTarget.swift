@@ -1,6 +1,6 @@
-// The clients' side: whatever a broker, or what answers in its place, sends. The input is a script: requests of the
-// client's, frames and bytes of the broker's, time. It is played twice, the second time with the broker's bytes in
-// small pieces, which must come to the same events; and nothing is delivered that was not asked for, or behind an end.
+// The client side: whatever a broker, or something in its place, sends. The input is a script: the client's requests,
+// the broker's frames and bytes, time. It is played twice, the second time with the broker's bytes in small pieces,
+// which must give the same events; and nothing may be delivered that was not requested, or after an end.
 
 import Bytes
 import Client
@@ -30,11 +30,11 @@ private func compare(_ bytes: UnsafeRawBufferPointer, _ make: () -> ClientScript
     whole.play(bytes, step: .max)
     let cut = make()
     cut.play(bytes, step: 1 + bytes.count % 7)
-    // Of a breach of HTTP/2 the library tells when it writes its GOAWAY, and of the latest one. Whether it is one may
-    // depend on whether an RST_STREAM of the client's had been written by then.
+    // The library reports a violation of HTTP/2 when it writes its GOAWAY, and only the latest one. Whether it is a
+    // violation may depend on whether the client's RST_STREAM had been written by then.
     let isBreach = whole.isHTTP2 && (whole.events + cut.events).contains { $0.hasPrefix("dead ") }
     let (one, other) = (whole.events, cut.events)
-    mustHold(isBreach || one == other, "pieces come to \(other), the whole to \(one)")
+    mustHold(isBreach || one == other, "pieces give \(other), the whole \(one)")
 }
 
 private final class ClientScript {
@@ -46,7 +46,7 @@ private final class ClientScript {
     private var granted: [StreamID: UInt64] = [:]
     private var over: Set<StreamID> = []
     private var channels: Set<StreamID> = []
-    /// Channels on which the broker sends no more; it may still grant, decline or fail what comes from here.
+    /// Channels on which the broker sends no more; it may still grant, decline or fail what this side sends.
     private var halfOver: Set<StreamID> = []
     private var now: UInt64 = 0
     private var isDead = false
@@ -58,7 +58,7 @@ private final class ClientScript {
 
     func play(_ bytes: UnsafeRawBufferPointer, step: Int) {
         var input = FuzzInput(bytes)
-        // What a script begins with unless it wants to do all by itself.
+        // The beginning of a script, unless the input provides everything itself.
         if isHTTP2, input.byte() & 1 == 0 { feed(HTTP2Frames.settings() + frame(Type.settings, Flag.ack), step) }
         while !input.isEmpty {
             let action = input.byte()
@@ -67,13 +67,13 @@ private final class ClientScript {
             let queued = connection.queued
             mustHold(queued < 1 << 20, "\(queued) bytes are queued")
         }
-        // Of some breaches of HTTP/2 the library tells when its GOAWAY has been written.
+        // The library reports some violations of HTTP/2 only once its GOAWAY has been written.
         while !connection.output().isEmpty { connection.written(connection.output().count) }
         drain()
         if !isDead { note("lost \(connection.receiveEnd())") }
     }
 
-    // What the client does
+    // The client's actions
 
     private func ask(_ action: UInt8, _ input: inout FuzzInput) {
         let id = streams.isEmpty ? StreamID(1) : streams[input.number(below: 256) % streams.count]
@@ -125,7 +125,7 @@ private final class ClientScript {
         requested[id] = n
     }
 
-    // What the broker does
+    // The broker's actions
 
     private func answer(_ action: UInt8, _ input: inout FuzzInput) -> [UInt8] {
         if action < 0x70 { return Array(input.piece()) }
@@ -184,7 +184,7 @@ private final class ClientScript {
         }
     }
 
-    // What comes of it
+    // Results
 
     private func note(_ text: String) { events.append(text) }
 
@@ -204,7 +204,7 @@ private final class ClientScript {
             let metadata = message.metadata.map { "\(Array($0))" } ?? "none"
             note("message \(id.value) \(metadata) \(Array(message.data)) \(message.info?.sequence ?? 0)")
             let left = requested[id, default: 0]
-            mustHold(left > 0, "a message comes that was not asked for")
+            mustHold(left > 0, "a message arrives that was not requested")
             if left < .max { requested[id] = left - 1 }
             mustHold(message.data.count <= 300, "a message of \(message.data.count) bytes")
             received(id)
@@ -227,18 +227,18 @@ private final class ClientScript {
         case .declined(let id): note("declined \(id.value)")
         case .pong(let data): note("pong \(Array(data))")
         case .closing(let why):
-            // Whether another GOAWAY is read when all streams have ended depends on whether their resets were written.
+            // Whether another GOAWAY is read after all streams have ended depends on whether their resets were written.
             if !events.contains(where: { $0.hasPrefix("closing ") }) { note("closing \(why)") }
         }
     }
 
     private func received(_ id: StreamID) {
         seen(id)
-        mustHold(!halfOver.contains(id), "more comes behind the completion of \(id.value): \(events.last ?? "")")
+        mustHold(!halfOver.contains(id), "more arrives after the completion of \(id.value): \(events.last ?? "")")
     }
 
     private func seen(_ id: StreamID) {
         mustHold(streams.contains(id), "an event of a stream that was never opened")
-        mustHold(!over.contains(id), "an event comes behind the end of \(id.value): \(events.last ?? "")")
+        mustHold(!over.contains(id), "an event arrives after the end of \(id.value): \(events.last ?? "")")
     }
 }

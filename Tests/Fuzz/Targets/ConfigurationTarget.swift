@@ -1,11 +1,12 @@
-// The configuration file, the environment and the command line. What is taken, printed and read again is the same.
+// The configuration file, the environment and the command line. Accepted settings are the same after printing and
+// reading them again.
 
 import Configuration
 import HTTP2
 
 @testable import Server
 
-/// A first part with variables, one a line, up to an empty line; then the file.
+/// Variables, one per line, up to an empty line; then the file.
 func fuzzConfiguration(_ bytes: UnsafeRawBufferPointer) {
     var input = FuzzInput(bytes)
     var environment: [(name: String, value: String)] = []
@@ -24,13 +25,13 @@ func fuzzConfiguration(_ bytes: UnsafeRawBufferPointer) {
         do throws(UsageError) {
             again = try load(Array(printed.utf8), [])
         } catch {
-            // A secret, and a path that is none, is not printed.
+            // A secret, and an invalid path, are not printed.
             return mustHold(printed.contains("(not shown)"), "\(error) in \(printed)")
         }
         for setting in Setting.all where !setting.isSecret && !printed.contains("(not shown)") {
             mustHold(
                 setting.isSame(loaded.options, again.options),
-                "\(setting.name) is \(setting.line(again.options)) when it is printed and read: \(printed)")
+                "\(setting.name) is read back as \(setting.line(again.options)): \(printed)")
         }
     } catch {
         mustHold(!error.faults.isEmpty && error.faults.allSatisfy { !$0.isEmpty }, "a fault without a text")
@@ -52,10 +53,10 @@ private func readNodes(_ file: [UInt8]) {
     do throws(Fault) {
         guard let root = try Document.parse(file) else { return }
         var count = 0
-        mustHold(depth(root, &count) <= Document.deepest, "values lie too deep")
+        mustHold(depth(root, &count) <= Document.deepest, "values are nested too deeply")
         mustHold(count <= Document.mostNodes, "\(count) values")
     } catch {
-        mustHold(error.place.line >= 1 && error.place.column >= 1, "\(error) is nowhere")
+        mustHold(error.place.line >= 1 && error.place.column >= 1, "\(error) has no position")
     }
 }
 
@@ -74,12 +75,12 @@ private func depth(_ node: Node, _ count: inout Int) -> Int {
     }
 }
 
-/// A word a line.
+/// One word per line.
 func fuzzFlags(_ bytes: UnsafeRawBufferPointer) {
     var input = FuzzInput(bytes)
     var words = ["forebayd"]
     while !input.isEmpty {
-        // No NUL comes in a word of a command line.
+        // The words of a command line contain no NUL.
         words.append(input.part(before: 10).prefix { $0 != 0 }.withContiguousText)
     }
     do throws(UsageError) {
@@ -87,7 +88,7 @@ func fuzzFlags(_ bytes: UnsafeRawBufferPointer) {
         let settings = invocation.settings
         let loaded = try Loader.load(nil, environment: [], settings: settings) { _ throws(ValueFault) in }
         for (name, _) in settings {
-            guard let setting = Setting.named(name) else { return report("\(name) is no setting") }
+            guard let setting = Setting.named(name) else { return report("\(name) is not a setting") }
             mustHold(loaded.origin(setting) == .option("--\(name)"), "\(name) comes from elsewhere")
         }
     } catch {

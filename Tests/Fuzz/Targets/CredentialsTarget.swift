@@ -1,4 +1,4 @@
-// Credentials: the `authorization` of HTTP, base64, JWTs and the JSON in them, and who is let in by them.
+// Credentials: HTTP's `authorization`, base64, JWTs and their JSON, and which users they authenticate.
 
 import Bytes
 import HTTP2
@@ -20,7 +20,7 @@ func fuzzCredentials(_ bytes: UnsafeRawBufferPointer) {
 private func readAuthorization(_ text: String) {
     do throws(Refusal) {
         let credential = try Credential(authorization: text)
-        mustHold("\(credential)" == "(secret)", "a secret is told")
+        mustHold("\(credential)" == "(secret)", "a secret is revealed")
         guard text.utf8.count <= Credential.longest else { return report("credentials are too long") }
         switch credential {
         case .password(let user, let password):
@@ -31,18 +31,18 @@ private func readAuthorization(_ text: String) {
             mustHold(text.utf8.suffix(token.count).elementsEqual(token), "\(text) is another token")
         }
     } catch {
-        mustHold(error.word == .unauthenticated, "\(error) is another refusal")
+        mustHold(error.word == .unauthenticated, "\(error) is the wrong refusal")
     }
 }
 
-/// What can be read can be written, in one way only.
+/// What can be decoded can be encoded, in exactly one way.
 private func readBase64(_ text: [UInt8]) {
     for alphabet in [Base64.Alphabet.standard, .url] {
         if let bytes = Base64.decode(text, alphabet) {
-            mustHold(Array(base64(bytes, alphabet).utf8) == text, "\(text) is read, and written otherwise")
+            mustHold(Array(base64(bytes, alphabet).utf8) == text, "\(text) is encoded differently")
         }
         let written = base64(text, alphabet)
-        mustHold(Base64.decode(Array(written.utf8), alphabet) == text, "\(text) is written, and read otherwise")
+        mustHold(Base64.decode(Array(written.utf8), alphabet) == text, "\(text) is decoded differently")
     }
 }
 
@@ -86,16 +86,16 @@ func fuzzJWT(_ bytes: UnsafeRawBufferPointer) {
     let wall: Int64 = 1_000_000_000_000
     guard kind > 0 else {
         let isTaken = (try? verifier.verify(Array(input.rest), wall: wall)) != nil
-        return mustHold(!isTaken, "a token is taken that nobody signed")
+        return mustHold(!isTaken, "an unsigned token is accepted")
     }
     let header = kind == 1 ? Array(#"{"alg":"HS256"}"#.utf8) : Array(input.part(before: 10))
     let signed = base64(header, .url) + "." + base64(Array(input.rest), .url)
     let signature = Digest.hmac(Array(signed.utf8), key: secret)
     do throws(JWTFault) {
         let claims = try verifier.verify(Array("\(signed).\(base64(signature, .url))".utf8), wall: wall)
-        mustHold(claims.expires > wall, "an expired token is taken")
-        mustHold(!input.rest.contains(0) && !header.contains(0), "what is no JSON is taken")
-        mustHold(UserSettings.isName(claims.user), "\(claims.user) is no user's name")
+        mustHold(claims.expires > wall, "an expired token is accepted")
+        mustHold(!input.rest.contains(0) && !header.contains(0), "invalid JSON is accepted")
+        mustHold(UserSettings.isName(claims.user), "\(claims.user) is not a user name")
         mustHold(claims.key.algorithm == .hs256, "another key")
     } catch {
         if case .expired(let user) = error { mustHold(!user.isEmpty, "\(error)") }
@@ -103,6 +103,6 @@ func fuzzJWT(_ bytes: UnsafeRawBufferPointer) {
     if let other = try? verifier.verify(Array("\(signed).\(base64(signature.reversed(), .url))".utf8), wall: wall),
         signature.reversed() != signature
     {
-        report("\(other.user) is taken by a wrong signature")
+        report("\(other.user) is accepted with a wrong signature")
     }
 }

@@ -1,5 +1,5 @@
-// The engine behind RSocket connections. The input is a script: connections that come and go, frames and bytes of
-// theirs in any pieces, sockets that take nothing, logins, reloads, time.
+// The engine with RSocket connections. The input is a script: connections that come and go, their frames and bytes in
+// any pieces, sockets that accept nothing, logins, reloads, time.
 
 import Bytes
 import RSocket
@@ -8,13 +8,13 @@ import RSocket
 
 func fuzzEngine(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: RSocketScript.self) }
 
-/// What an input has the engine's peers do, one after the other.
+/// Turns an input into actions of the engine's peers.
 protocol BrokerScript {
     init(_ broker: FuzzBroker)
     func step(_ input: inout FuzzInput)
 }
 
-/// Has the input played to a broker of its own, beside a canary that must notice nothing; then everybody leaves.
+/// Plays the input to a separate broker, next to a canary that must not be affected; then all peers leave.
 func play(_ bytes: UnsafeRawBufferPointer, by script: (some BrokerScript).Type) {
     let broker = FuzzBroker()
     let canary = Canary(broker)
@@ -34,11 +34,11 @@ func play(_ bytes: UnsafeRawBufferPointer, by script: (some BrokerScript).Type) 
 final class RSocketScript: BrokerScript {
     private let broker: FuzzBroker
     private var peers: [RSocketAudit?] = [nil, nil, nil, nil]
-    /// Bytes of each write that arrive at once.
+    /// The number of bytes of each write that arrive at once.
     private var step = Int.max
-    /// Time takes the most of the processor's; a few of the broker's limits go by in so many ticks.
+    /// Time is the most expensive action; a few of the broker's limits expire within that many ticks.
     private var ticks = 80
-    /// Of a script that it is a part of: so many steps in a row are its own, whatever they are.
+    /// If embedded in another script: the number of following steps that belong to this one.
     private var alone = 0
 
     static let topics = ["a", "b", "a", "c", "a.b", "$SYS.topics", "$SYS.events", "$SYS.stats", "$SYS.connections"]
@@ -65,8 +65,8 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// Of a script that it is a part of: takes the step if that is its own. Time, logins and reloads are the same here,
-    /// and the last of the places is its own.
+    /// If embedded in another script: takes the step if it belongs to this one. Time, logins and reloads are the same
+    /// here, and the last slot is its own.
     func takes(_ input: inout FuzzInput) -> Bool {
         let first = input.rest.first ?? 0
         if alone == 0, first == 0xFF {
@@ -101,7 +101,7 @@ final class RSocketScript: BrokerScript {
         write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
     }
 
-    /// In a peer's place one comes that logs in, and who waits longest to be let in is answered.
+    /// A new peer with credentials takes the slot, and the oldest login request is answered.
     private func logIn(_ place: Int, _ answer: Int) {
         let peer = RSocketAudit(broker, place & 1)
         peers[place] = peer
@@ -114,7 +114,7 @@ final class RSocketScript: BrokerScript {
         body(&out)
         var rest = FuzzInput(out.readable)
         while !rest.isEmpty, !peer.isClosed {
-            // What the broker does not want to read stays in the socket, as the client's own.
+            // What the broker does not want to read stays in the client's socket.
             guard peer.isReading else { return }
             peer.send(rest.take(step))
         }
@@ -167,7 +167,7 @@ final class RSocketScript: BrokerScript {
 
     private func stream(_ input: inout FuzzInput) -> UInt32 { UInt32(1 + 2 * input.number(below: 8)) }
 
-    /// A request by what topics and options there are, or by any text.
+    /// A request with known topics and options, or with any text.
     private func request(_ action: UInt8, _ peer: RSocketAudit, _ input: inout FuzzInput) {
         let stream = stream(&input)
         let choice = input.byte()
@@ -206,7 +206,7 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// A call about a topic, a subscription or a connection, as they are called; or a list.
+    /// A call about a topic, a subscription or a connection by its actual name, or a list.
     private func control(_ peer: RSocketAudit, _ input: inout FuzzInput) {
         let stream = stream(&input)
         let choice = input.byte()
@@ -235,7 +235,7 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// Any frame, its length right.
+    /// Any frame with a correct length.
     private func frame(_ peer: RSocketAudit, _ input: inout FuzzInput) {
         let type = input.byte()
         let stream = UInt32(input.number(below: 20))

@@ -1,10 +1,10 @@
-// Frames of RSocket: what can be decoded can be written, and decodes to the same; in fragments too.
+// RSocket frames: what can be decoded can be encoded, and decodes to the same; also in fragments.
 
 import Bytes
 
 @testable import RSocket
 
-/// A frame without where its bytes lie.
+/// A frame without the location of its bytes.
 private struct Meaning: Equatable {
     var kind: String
     var numbers: [UInt64] = []
@@ -21,7 +21,7 @@ func fuzzFrame(_ bytes: UnsafeRawBufferPointer) {
             mustHold(sum(frame) <= bytes.count, "the fields have more bytes than the frame")
             rewrite(frame, bytes, meaning, fragment)
         } catch {
-            mustHold(error.scope == .connection && error.code == .connectionError, "the error \(error) is another one")
+            mustHold(error.scope == .connection && error.code == .connectionError, "\(error) is the wrong error")
         }
     }
 }
@@ -76,7 +76,7 @@ private func sum(_ frame: Frame) -> Int {
     }
 }
 
-/// Writes the frame anew and compares.
+/// Writes the frame again and compares.
 private func rewrite(_ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ meaning: Meaning, _ fragment: Int) {
     var out = ByteBuffer()
     guard write(frame, bytes, fragment, into: &out) else { return }
@@ -86,13 +86,13 @@ private func rewrite(_ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ meaning:
     while !frames.isEmpty {
         let length = frames.take(3).u24(at: 0)
         let bytes = frames.take(length)
-        mustHold(bytes.count == length && follows, "the frames have wrong lengths, or one comes behind the last")
+        mustHold(bytes.count == length && follows, "the frames have wrong lengths, or one follows the last")
         mustHold(fragment == 0 || length <= fragment || !isMessage(frame), "a fragment has \(length) bytes")
-        guard let part = try? Frame.decode(bytes.bytes) else { return report("what was written cannot be decoded") }
+        guard let part = try? Frame.decode(bytes.bytes) else { return report("a written frame cannot be decoded") }
         follows = part.follows
         join(UnsafeRawBufferPointer(rebasing: bytes[...]), part, &whole)
     }
-    mustHold(!follows || !isMessage(frame), "the last fragment has others behind it")
+    mustHold(!follows || !isMessage(frame), "the last fragment is followed by others")
     var expected = meaning
     // Several fragments of an item always carry N.
     if case .payload = frame.body, let whole, out.count > fragment + 3, fragment > 0 {
@@ -106,11 +106,11 @@ private func join(_ bytes: UnsafeRawBufferPointer, _ part: Frame, _ whole: inout
     guard let first = whole else { return whole = next }
     var joined = first
     if let metadata = next.parts[0] {
-        mustHold(joined.parts[1] == [], "metadata comes behind data")
+        mustHold(joined.parts[1] == [], "metadata follows data")
         joined.parts[0] = (joined.parts[0] ?? []) + metadata
     }
     joined.parts[1]! += next.parts[1]!
-    // C of a PAYLOAD is the last fragment's.
+    // C of a PAYLOAD belongs to the last fragment.
     joined.numbers[joined.numbers.count - 1] =
         joined.kind == "payload" ? next.numbers[2] : joined.numbers[joined.numbers.count - 1]
     whole = joined
@@ -123,7 +123,7 @@ private func isMessage(_ frame: Frame) -> Bool {
     }
 }
 
-/// False for what nobody writes.
+/// Returns false for frames that cannot be written.
 private func write(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ fragment: Int, into out: inout ByteBuffer
 ) -> Bool {
@@ -158,7 +158,7 @@ private func write(
         FrameWriter.requestStream(
             stream: stream, initialN: n, metadata: metadata, data: data, fragment: fragment, into: &out)
     case .requestChannel(let n, let complete, let content):
-        // Complete and cut in two it would need C on the last fragment, where it means the same.
+        // Complete and split in two it would need C on the last fragment, where it means the same.
         guard !complete || fragment == 0 else { return false }
         let (metadata, data) = parts(content)
         FrameWriter.requestChannel(

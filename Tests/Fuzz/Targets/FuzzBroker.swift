@@ -1,5 +1,5 @@
-// Two shards of one broker, driven as the loops drive them: effects are carried out until there are none. Beside the
-// connections that the input has, two work on a topic of their own, and must not notice anything of the others.
+// Two shards of one broker, driven like the loops: effects are carried out until there are none. Besides the input's
+// connections, two others use their own topic, and must not be affected.
 
 import Bytes
 import ForebayWire
@@ -16,9 +16,9 @@ final class FuzzBroker {
     private var peers: [[ConnectionID: FuzzPeer]] = [[:], [:]]
     private var inboxes: [[[ShardMessage]]] = [[], []]
     private(set) var logins: [LoginRequest] = []
-    /// Somebody was let in who may end what is not his.
+    /// A user was authenticated who may end other users' streams.
     private var hasOperator = false
-    /// Nobody may publish as much as the canary does, itself included.
+    /// No user may publish as much as the canary does, including itself.
     private var isPaced = false
 
     static let limits: Limits = {
@@ -47,14 +47,14 @@ final class FuzzBroker {
         limits.topics = 8
         limits.grant = 7
         limits.memory = 1 << 20
-        // A session that lives on would have its end, and its account, elsewhere.
+        // A session that survives would be accounted for elsewhere.
         limits.resumeTime = 0
         return limits
     }()
 
     private static let mallory: Permissions = {
         func set(_ patterns: [String]) -> TopicSet { TopicSet(patterns.compactMap { try? TopicPattern(parsing: $0) }) }
-        // One token: the topic of the two that must not notice anything has two.
+        // Names of one token: the topic of the two canaries has two.
         return Permissions(
             publish: set(["*"]), subscribe: set(["*"]),
             control: set(["*", "$SYS.topics", "$SYS.events", "$SYS.stats"]), block: set(["*"]))
@@ -66,7 +66,7 @@ final class FuzzBroker {
             AccessTable.User(name: "mallory", password: "hash", permissions: mallory),
             AccessTable.User(name: "operator", password: "hash", permissions: .all),
         ], anonymous: mallory)
-    /// Of which `mallory` and the operator are gone.
+    /// Without `mallory` and the operator.
     private static let less = AccessTable(
         users: [AccessTable.User(name: "canary", password: "hash", permissions: .all)], anonymous: mallory)
 
@@ -89,7 +89,7 @@ final class FuzzBroker {
         return id
     }
 
-    /// Bytes arrive, in memory that is gone afterwards.
+    /// Bytes arrive, in memory that is freed afterwards.
     func receive(_ bytes: UnsafeRawBufferPointer, on peer: FuzzPeer) {
         guard let id = peer.id, !peer.isClosed else { return }
         now.monotonic += 1000
@@ -125,14 +125,14 @@ final class FuzzBroker {
             default: user("mallory")
             }
         if choice & 7 == 5 { hasOperator = true }
-        // Nobody but the one who is waited for is let in as the canary, by `Canary`.
+        // Only the expected client is authenticated as the canary, by `Canary`.
         if choice & 7 == 6, choice != 6 + 256 { return answer(request, .wrong) }
         answer(request, outcome)
     }
 
     private func answer(_ request: LoginRequest, _ outcome: LoginOutcome) {
         for shard in shards where request.ticket.number != 0 {
-            // A ticket is known to its own shard alone.
+            // A ticket is known only to its own shard.
             if shard.parts.tables.connections.find(request.ticket.connection) != nil {
                 shard.authenticated(request.ticket, outcome, now: now)
             }
@@ -172,7 +172,7 @@ final class FuzzBroker {
         }
     }
 
-    /// The broker itself stands still, as a machine that sleeps does.
+    /// The broker itself does not run, as on a machine that sleeps.
     func standStill() {
         now.monotonic += Limits.standstill
         advance(1)
@@ -184,7 +184,7 @@ final class FuzzBroker {
             for index in shards.indices { isBusy = turn(index) || isBusy }
             if !isBusy { return check() }
         }
-        report("the shards never come to rest")
+        report("the shards never become idle")
     }
 
     private func turn(_ index: Int) -> Bool {
@@ -201,7 +201,7 @@ final class FuzzBroker {
         var engine: Shard { broker.shards[index] }
         var now: Instant { broker.now }
 
-        /// Bytes are fed as they come.
+        /// Bytes are fed as they arrive.
         func readSockets() {}
         func adoptSockets() {}
         func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(batch) }
@@ -231,13 +231,13 @@ final class FuzzBroker {
         }
     }
 
-    // What must hold
+    // Invariants
 
-    /// The canary's part is done only as long as nobody is there who may end it, and nothing slows it.
+    /// The canary is checked only while no client is allowed to end it, and nothing slows it.
     var isUndisturbed: Bool { !hasOperator && !isPaced }
 
     private func check() {
-        // What is queued and unread is charged late, by blocks.
+        // Queued and unread data is charged late, in blocks.
         let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 64 * Block.size
         mustHold(memory.used <= most, "\(memory.used) bytes are used, \(limits.memory) are allowed")
         for shard in shards {
@@ -249,15 +249,15 @@ final class FuzzBroker {
 
     private func check(_ connection: Connection) {
         mustHold(connection.streams.count <= limits.streamsPerConnection + 1, "there are too many streams")
-        mustHold(connection.input.parkedBytes >= 0 && connection.input.forwarded >= 0, "more is settled than was sent")
+        mustHold(connection.input.parkedBytes >= 0 && connection.input.forwarded >= 0, "the counts are negative")
         mustHold(
             connection.input.parkedCount <= limits.parkedCount, "\(connection.input.parkedCount) publishes are parked")
-        // A buffer grows by doubling, and what comes in one read may be held whole.
+        // A buffer grows by doubling, and the data of one read may be held completely.
         let held = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
         mustHold(held <= 4 * limits.reassembly + (64 << 10), "a connection holds \(held) bytes")
     }
 
-    /// Everybody has gone: nothing is left of anybody.
+    /// All clients have left: nothing of theirs may remain.
     func leave() {
         for index in shards.indices {
             for (id, _) in peers[index].sorted(by: { $0.key.index < $1.key.index }) {
@@ -279,24 +279,24 @@ final class FuzzBroker {
             mustHold(shard.parts.output.views.count == 0, "views are left")
             mustHold(shard.parts.tables.topics.all.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
         }
-        mustHold(quotas.isUnused, "quotas are taken by nobody")
+        mustHold(quotas.isUnused, "quotas are held without an owner")
         let rest = shards.flatMap(\.parts.tables.topics.all).reduce(0) { $0 + $1.log.memory }
         let spare = shards.count * BlockPool.spares * Block.size
         mustHold(memory.used <= rest + spare, "\(memory.used) bytes are left")
     }
 }
 
-/// A connection of a broker's, as its socket is.
+/// A broker's connection, seen as its socket.
 class FuzzPeer {
     let broker: FuzzBroker
     let shard: Int
     let wireProtocol: WireProtocol
     private(set) var id: ConnectionID?
-    /// Bytes that its socket still takes.
+    /// Bytes that its socket still accepts.
     var window = Int.max
     var isReading = true
     private(set) var isClosed = false
-    /// Its protocol's bytes are a library's.
+    /// A library handles its protocol's bytes.
     var isHTTP1 = false
 
     init(_ broker: FuzzBroker, _ shard: Int, _ wireProtocol: WireProtocol) {
@@ -307,7 +307,7 @@ class FuzzPeer {
         isClosed = id == nil
     }
 
-    /// As lists and calls name it; empty if the broker did not take it.
+    /// As lists and calls name it; empty if the broker did not accept it.
     var name: String { id.map(broker.shards[shard].context.text) ?? "" }
 
     func send(_ bytes: UnsafeRawBufferPointer) { broker.receive(bytes, on: self) }
@@ -318,13 +318,13 @@ class FuzzPeer {
         send(out.readable)
     }
 
-    /// The socket takes `count` more bytes; nil is any number.
+    /// The socket accepts `count` more bytes; nil means any number.
     func read(_ count: Int?) {
         window = count.map { window == .max ? $0 : window + $0 } ?? .max
         broker.act(self) { shard, id, now in shard.writable(id, now: now) }
     }
 
-    /// Takes what its socket has room for, and returns how much that is.
+    /// Takes as much as its socket has room for, and returns how much that is.
     fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var taken = 0
         for piece in pieces {

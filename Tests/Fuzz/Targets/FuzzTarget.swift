@@ -1,10 +1,10 @@
-// The targets of the fuzzers: each takes any bytes, and reports what must not be. Replay runs them on the inputs that
-// are kept, the program `fuzz` on whatever libFuzzer makes.
+// The fuzz targets: each accepts any bytes, and reports violations. Replay runs them on the stored inputs, the program
+// `fuzz` on those that libFuzzer generates.
 
 import Bytes
 
 struct FuzzTarget: Sendable {
-    /// As the folders of its corpus and its regressions are called.
+    /// Also the name of the folders of its corpus and its regressions.
     let name: String
     let run: @Sendable (UnsafeRawBufferPointer) -> Void
 
@@ -36,7 +36,7 @@ func mustHold(_ holds: Bool, _ what: @autoclosure () -> String) {
     if !holds { report(what()) }
 }
 
-/// Takes an input apart. Behind its end there are zeros and nothing.
+/// Splits an input. Beyond its end there are zeros and empty pieces.
 struct FuzzInput {
     private(set) var rest: UnsafeRawBufferPointer
 
@@ -50,24 +50,24 @@ struct FuzzInput {
         return first
     }
 
-    /// 0 to `bound` less one; `bound` is 1 to 256.
+    /// 0 to `bound` - 1; `bound` is 1 to 256.
     mutating func number(below bound: Int) -> Int { Int(byte()) % bound }
 
     mutating func u16() -> Int { Int(byte()) << 8 | Int(byte()) }
 
     mutating func pick<T>(_ values: [T]) -> T { values[number(below: values.count)] }
 
-    /// As many as there are, at most `count`.
+    /// At most `count` bytes, fewer if the input ends.
     mutating func take(_ count: Int) -> UnsafeRawBufferPointer {
         let count = min(count, rest.count)
         defer { rest = rest.slice(count..<rest.count) }
         return rest.slice(0..<count)
     }
 
-    /// A length of one byte, and so many.
+    /// A length of one byte, and that many bytes.
     mutating func piece() -> UnsafeRawBufferPointer { take(Int(byte())) }
 
-    /// Up to `separator`, which is left out, or to the end.
+    /// The bytes up to `separator`, which is dropped, or to the end.
     mutating func part(before separator: UInt8) -> UnsafeRawBufferPointer {
         let end = rest.firstIndex(of: separator) ?? rest.count
         defer { rest = rest.slice(min(end + 1, rest.count)..<rest.count) }
@@ -76,12 +76,12 @@ struct FuzzInput {
 }
 
 extension UnsafeRawBufferPointer {
-    /// As text, with U+FFFD for what is no UTF-8.
+    /// As text, with U+FFFD for invalid UTF-8.
     var asText: String { String(decoding: self, as: UTF8.self) }
 }
 
-/// Memory of its own size exactly, gone as soon as the body returns: what is read beyond it, or later, is found by the
-/// address sanitizer.
+/// Memory of exactly its size, freed when the body returns, so that the address sanitizer detects reads beyond it or
+/// later.
 func withCopy<R>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     defer { memory.deallocate() }

@@ -1,4 +1,4 @@
-// gRPC's framing: the same messages come out however the bytes are cut, and no more is held than one message.
+// gRPC's framing: the same messages result however the bytes are split, and no more than one message is held.
 
 import Bytes
 
@@ -10,9 +10,9 @@ func fuzzGRPCFrames(_ bytes: UnsafeRawBufferPointer) {
     let step = 1 + input.number(below: 50)
     let whole = deframe(input.rest, limit, input.rest.count)
     let cut = deframe(input.rest, limit, step)
-    mustHold(whole.messages == cut.messages, "other messages come of pieces")
+    mustHold(whole.messages == cut.messages, "pieces give other messages")
     let (one, other) = (whole.error ?? "nothing", cut.error ?? "nothing")
-    mustHold(one == other, "pieces end by \(other), the whole by \(one)")
+    mustHold(one == other, "pieces end with \(other), the whole with \(one)")
     mustHold(!whole.messages.contains { $0.count > limit }, "a message is above the limit")
 }
 

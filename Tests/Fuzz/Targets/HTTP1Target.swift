@@ -1,5 +1,5 @@
-// The engine behind HTTP/1.1, as its driver uses it: heads, pieces of bodies, answers that are fetched, streams whose
-// sockets take what is written or leave it lying, beside a connection of RSocket.
+// The engine with HTTP/1.1, as used by its driver: heads, pieces of bodies, responses that are fetched, streams whose
+// sockets accept data or do not, next to an RSocket connection.
 
 import Bytes
 
@@ -14,7 +14,7 @@ private final class HTTP1Script: BrokerScript {
     private let rsocket: RSocketScript
     private var peers: [HTTP1FuzzPeer?] = [nil, nil, nil]
     private var states: [State] = [.idle, .idle, .idle]
-    /// The request is a HEAD: its answer has the length of a GET's, and no body.
+    /// The request is a HEAD: its response has the length of a GET's, and no body.
     private var isHead = [false, false, false]
 
     init(_ broker: FuzzBroker) {
@@ -47,7 +47,7 @@ private final class HTTP1Script: BrokerScript {
         }
     }
 
-    /// The next piece of a request.
+    /// Sends the next piece of a request.
     private func go(_ place: Int, _ peer: HTTP1FuzzPeer, _ input: inout FuzzInput) {
         switch states[place] {
         case .idle:
@@ -92,7 +92,7 @@ private final class HTTP1Script: BrokerScript {
         return head
     }
 
-    /// The answer, and then of its body as much as a buffer takes.
+    /// Fetches the response, and then as much of its body as a buffer holds.
     private func fetch(_ place: Int, _ peer: HTTP1FuzzPeer, _ input: inout FuzzInput) {
         let count = 1 + Int(input.byte())
         var state = states[place]
@@ -103,7 +103,7 @@ private final class HTTP1Script: BrokerScript {
                 guard let answer = shard.answer(on: id, atOnce: count & 15 == 0, now: now) else { return }
                 mustHold((200...599).contains(answer.status), "the status is \(answer.status)")
                 if answer.isStream {
-                    mustHold(answer.length == nil && !isHead[place], "a stream has no length, and HEAD has none")
+                    mustHold(answer.length == nil && !isHead[place], "a stream has a length, or is a response to HEAD")
                     peer.isHTTP1 = false
                     peer.window = count & 16 == 0 ? .max : count
                     let rest = Array(repeating: UInt8(ascii: "r"), count: count & 3)
@@ -130,12 +130,12 @@ private final class HTTP1Script: BrokerScript {
     }
 }
 
-/// Holds a stream to its framing.
+/// Checks a stream's framing.
 private final class HTTP1FuzzPeer: FuzzPeer {
     private enum Phase { case rest, head, size, data(Int), tail(Int), over }
 
     var isChunked = true
-    /// Bytes that are to come before the head.
+    /// Bytes that must precede the head.
     var rest = 0
     private var phase = Phase.rest
     private var line: [UInt8] = []
@@ -146,26 +146,26 @@ private final class HTTP1FuzzPeer: FuzzPeer {
         if case .rest = phase, rest == 0 { phase = .head }
         switch phase {
         case .rest:
-            mustHold(byte == UInt8(ascii: "r"), "what was left comes first")
+            mustHold(byte == UInt8(ascii: "r"), "the rest of earlier responses is not first")
             rest -= 1
         case .head:
             line.append(byte)
             guard line.suffix(4) == [13, 10, 13, 10] else { return }
-            mustHold(line.starts(with: "HTTP/1.1 200 OK\r\n".utf8), "the head of a stream tells 200")
+            mustHold(line.starts(with: "HTTP/1.1 200 OK\r\n".utf8), "the head of a stream is not 200")
             enter(isChunked ? .size : .data(.max))
         case .size:
             line.append(byte)
             guard line.suffix(2) == [13, 10] else { return mustHold(line.count < 18, "a chunk has no length") }
             let count = Int(String(decoding: line.dropLast(2), as: UTF8.self), radix: 16)
-            mustHold(count != nil, "the length of a chunk is no number")
+            mustHold(count != nil, "the length of a chunk is not a number")
             enter(count == 0 ? .tail(2) : .data(count ?? 0))
             if count == 0 { line = [0] }
         case .data(let left): phase = left > 1 ? .data(left - 1) : .tail(2)
         case .tail(let left):
-            mustHold(byte == (left == 2 ? 13 : 10), "a chunk ends with CR LF")
+            mustHold(byte == (left == 2 ? 13 : 10), "a chunk does not end with CR LF")
             if left == 2 { return phase = .tail(1) }
             enter(line == [0] ? .over : .size)
-        case .over: mustHold(false, "nothing comes behind the last chunk")
+        case .over: mustHold(false, "data follows the last chunk")
         }
     }
 

@@ -1,6 +1,5 @@
-// The engine behind HTTP/2: gRPC and plain HTTP beside a connection of RSocket. The input is a script of frames and
-// bytes, of windows that stay shut, of logins, reloads and time. What a subscription over gRPC gets is within what it
-// asked for.
+// The engine with HTTP/2: gRPC and plain HTTP next to an RSocket connection. The input is a script of frames and bytes,
+// of windows that stay closed, of logins, reloads and time. A gRPC subscription receives no more than it requested.
 
 import Bytes
 import HTTP2
@@ -10,8 +9,7 @@ import HTTP2Frames
 
 func fuzzHTTP2(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: HTTP2Script.self) }
 
-/// A client of HTTP/2's that keeps account of what its subscriptions asked for and got, as long as it sends nothing but
-/// what it knows itself.
+/// An HTTP/2 client that tracks what its subscriptions requested and received, as long as it sends only known requests.
 private final class HTTP2Audit: FuzzPeer {
     private struct Call {
         var asked: UInt64 = 0
@@ -30,20 +28,20 @@ private final class HTTP2Audit: FuzzPeer {
 
     init(_ broker: FuzzBroker, _ shard: Int) { super.init(broker, shard, .http) }
 
-    /// From here on nobody knows what it asked for.
+    /// From here on the requested amount is unknown.
     func sendRaw(_ bytes: [UInt8]) {
         isRaw = true
         send(bytes)
     }
 
     func open(_ stream: UInt32, isSubscription: Bool) {
-        // An id that is used again ends the connection.
+        // Reusing an id ends the connection.
         if calls[stream] != nil { isRaw = true }
         calls[stream] = Call(isSubscription: isSubscription)
     }
 
     /// - Parameters:
-    ///   - times: as many messages, all alike.
+    ///   - times: the number of messages, all alike.
     ///   - step: bytes of each DATA.
     func say(_ stream: UInt32, _ message: [UInt8], end: Bool, times: Int = 1, step: Int = .max) {
         for _ in 0..<times { ask(stream, message) }
@@ -76,12 +74,12 @@ private final class HTTP2Audit: FuzzPeer {
         if frame.type == Type.settings, frame.flags & Flag.ack == 0 { unacknowledged += 1 }
         if frame.type == Type.headers {
             if let id = frame.fields["forebay-subscription"] { subscription = id }
-            mustHold(frame.fields["error"] == nil, "a header block cannot be read: \(frame.fields)")
+            mustHold(frame.fields["error"] == nil, "a header block is invalid: \(frame.fields)")
         }
         guard !isRaw, frame.stream != 0, var call = calls[frame.stream] else { return }
         // WINDOW_UPDATE may cross the end.
         if frame.type == Type.data || frame.type == Type.headers {
-            mustHold(!call.isOver, "\(frame) comes behind the end")
+            mustHold(!call.isOver, "\(frame) arrives after the end")
         }
         if frame.type == Type.data {
             call.came += frame.payload
@@ -98,7 +96,7 @@ private final class HTTP2Audit: FuzzPeer {
             guard call.came.count >= 5 + count else { return }
             let delivered = call.came[5..<5 + count].withUnsafeBytes { bytes -> UInt64 in
                 guard var response = try? ReceivedMessages(bytes) else {
-                    report("a response cannot be read")
+                    report("a response is invalid")
                     return 0
                 }
                 var messages: UInt64 = 0
@@ -250,7 +248,7 @@ private final class HTTP2Script: BrokerScript {
         peer.say(stream, method == .publishOne || isText ? message : text, end: true)
     }
 
-    /// A call whose messages, one or more, come in pieces.
+    /// A call with one or more messages that arrive in pieces.
     private func pieces(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
         let method = GRPCMethod.allCases[input.number(below: GRPCMethod.allCases.count)]
         let stream = grpc(place, peer, method, credentials(&input))
@@ -285,7 +283,7 @@ private final class HTTP2Script: BrokerScript {
         }
     }
 
-    /// A call with something about its head that is not as it mostly is.
+    /// A call with an unusual head.
     private func oddCall(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
         let stream = open(place)
         peer.open(stream, isSubscription: false)
@@ -335,7 +333,7 @@ private final class HTTP2Script: BrokerScript {
         let (method, path) = (input.part(before: 0).asText, input.part(before: 0).asText)
         let field = (input.part(before: 0).asText, input.part(before: 0).asText)
         let kind = input.byte()
-        // The library turns a request to nobody down before anything else sees it.
+        // The library refuses a request without an authority before anything else sees it.
         let authority = kind & 2 == 0 ? [(":authority", "localhost")] : []
         let head = [(":method", method), (":scheme", "http"), (":path", path)] + authority
         peer.sendRaw(headers(stream, head + [field], end: kind & 1 == 0))

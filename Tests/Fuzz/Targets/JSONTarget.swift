@@ -1,5 +1,5 @@
-// The JSON that the client `forebay` reads out of a broker's answers, beside Jansson's. JSON.swift in this folder is
-// the client's own file: a program cannot be linked into another one.
+// The client's JSON parser for a broker's responses, compared with Jansson. JSON.swift in this folder is the client's
+// own file, because a program cannot be linked into another one.
 
 import Core
 
@@ -9,7 +9,7 @@ func fuzzJSON(_ bytes: UnsafeRawBufferPointer) {
     withCopy(bytes) { bytes in
         let other = JSONDocument(Array(bytes))
         guard let value = JSON(bytes) else {
-            // Jansson takes what lies deeper.
+            // Jansson accepts deeper nesting.
             let isDeep = bytes.count { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "{") } > JSON.depthLimit
             return mustHold(other == nil || isDeep, "\(bytes.asText) is JSON")
         }
@@ -20,7 +20,7 @@ func fuzzJSON(_ bytes: UnsafeRawBufferPointer) {
         guard let other, case .object(let members) = value else { return }
         for (key, member) in members where !key.utf8.contains(0) && !key.contains("\u{FFFD}") {
             guard case .string(let text) = member, !text.contains("\u{FFFD}") else { continue }
-            mustHold(other.root[key]?.string == text, "\(key) is \(text), and \(other.root[key]?.string ?? "nothing")")
+            mustHold(other.root[key]?.string == text, "\(key) is \(text), or \(other.root[key]?.string ?? "nothing")")
         }
     }
 }
@@ -45,7 +45,7 @@ private func written(_ value: JSON) -> String {
     }
 }
 
-/// All but letters and digits as escapes of UTF-16.
+/// Everything but letters and digits as UTF-16 escapes.
 private func written(_ text: String) -> String {
     let units = text.utf16.map { unit -> String in
         let isPlain = unit < 128 && (Unicode.Scalar(unit)?.properties.isAlphabetic ?? false)

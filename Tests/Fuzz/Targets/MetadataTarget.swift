@@ -24,12 +24,12 @@ private func readRoute(_ metadata: UnsafeRawBufferPointer, _ form: MetadataForm)
         mustHold(!request.route.isEmpty, "a route is empty")
         let tags = [request.route] + request.extraTags
         var out = ByteBuffer()
-        guard form != .plain else { return mustHold(tags == [metadata.asText], "a plain route is another") }
+        guard form != .plain else { return mustHold(tags == [metadata.asText], "a plain route has changed") }
         try CompositeMetadata.appendRoute(tags, into: &out)
         let again = try RequestMetadata.parse(out.readable, form: .composite)
-        mustHold(again == request, "\(request) is \(again) when it is written and read")
+        mustHold(again == request, "\(request) is read back as \(again)")
     } catch {
-        mustHold(error.code == .invalid, "\(error) is no refusal")
+        mustHold(error.code == .invalid, "\(error) is not a refusal")
     }
 }
 
@@ -40,10 +40,10 @@ private func readEntries(_ metadata: UnsafeRawBufferPointer, _ form: MetadataFor
         carriedCount = try CompositeMetadata.carriedCount(metadata, form: form)
         try CompositeMetadata.appendCarried(metadata, form: form, into: &carried)
     } catch {
-        return mustHold(error.code == .invalid, "\(error) is no refusal")
+        return mustHold(error.code == .invalid, "\(error) is not a refusal")
     }
     mustHold(carried.count == carriedCount && carriedCount <= metadata.count, "another count is carried")
-    guard form == .composite else { return mustHold(carried.isEmpty, "what is no metadata is carried") }
+    guard form == .composite else { return mustHold(carried.isEmpty, "invalid metadata is carried") }
     var entries = CompositeMetadata.Iterator(metadata)
     var kept = CompositeMetadata.Iterator(carried.readable)
     var out = ByteBuffer()
@@ -59,10 +59,10 @@ private func readEntries(_ metadata: UnsafeRawBufferPointer, _ form: MetadataFor
         guard let other = try? kept.next() else { return report("an entry is not carried") }
         mustHold(
             other.id == entry.id && other.name.elementsEqual(entry.name) && other.bytes.elementsEqual(entry.bytes),
-            "an entry is carried as another")
+            "an entry is carried with changes")
     }
-    mustHold(out.readable.elementsEqual(metadata), "entries that are written anew are others")
-    if let more = try? kept.next() { report("\(more) is carried besides") }
+    mustHold(out.readable.elementsEqual(metadata), "rewritten entries differ")
+    if let more = try? kept.next() { report("\(more) is carried in addition") }
 }
 
 private func readCredentials(_ metadata: UnsafeRawBufferPointer) {
@@ -75,16 +75,16 @@ private func readCredentials(_ metadata: UnsafeRawBufferPointer) {
     case .bearer(let token): AuthenticationMetadata.appendBearer(Array(token), into: &out)
     }
     var entries = CompositeMetadata.Iterator(out.readable)
-    guard let entry = try? entries.next() else { return report("written credentials are no entry") }
-    mustHold(entry.isAuthentication && entry.bytes.elementsEqual(metadata), "credentials are others when written")
+    guard let entry = try? entries.next() else { return report("written credentials are not an entry") }
+    mustHold(entry.isAuthentication && entry.bytes.elementsEqual(metadata), "written credentials differ")
 }
 
-/// What a subscriber over gRPC gets of it, written as a publisher would send it, says the same.
+/// What a gRPC subscriber receives of it is the same when written as a publisher would send it.
 private func readCarried(_ metadata: UnsafeRawBufferPointer) {
     let properties = MessageProperties(metadata: metadata)
     guard properties.isValid else { return }
     var out = ByteBuffer()
     properties.appendMetadata(into: &out)
     let again = MessageProperties(metadata: out.readable)
-    mustHold(again == properties, "\(properties) is \(again) when it is written and read")
+    mustHold(again == properties, "\(properties) is read back as \(again)")
 }

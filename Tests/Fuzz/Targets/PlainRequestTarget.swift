@@ -1,5 +1,5 @@
-// Heads of plain HTTP's requests: method, target and fields, and what the face makes of them. A line each: the method,
-// the target, then `name: value`.
+// Heads of plain HTTP requests: method, target and fields, and how they are interpreted. One per line: the method, the
+// target, then `name: value`.
 
 import Bytes
 import ForebayWire
@@ -25,7 +25,7 @@ func fuzzPlainRequest(_ bytes: UnsafeRawBufferPointer) {
         let colon = line.firstIndex(of: UInt8(ascii: ":")) ?? line.count
         let (name, value) = (line.slice(0..<colon), line.slice(min(colon + 1, line.count)..<line.count))
         first.add(name, value)
-        // The carriers see to it that such a one does not come so far.
+        // The transports refuse such a value earlier.
         if value.contains(where: { $0 < 0x20 && $0 != 9 || $0 == 0x7F }) { continue }
         request.add(name, value)
         fields.append((name.asText.lowercased(), value.asText))
@@ -65,13 +65,13 @@ private func answer(_ request: PlainRequest, _ face: PlainProtocol) {
         case .options(let allow): answer = face.answerOptions(allow: allow, to: request)
         }
     } catch {
-        mustHold((400...599).contains(error.status) && !error.detail.isEmpty, "\(error) is no refusal")
+        mustHold((400...599).contains(error.status) && !error.detail.isEmpty, "\(error) is not a refusal")
         var out = ByteBuffer()
         error.append(into: &out)
         answer = face.answer(error, to: request)
     }
     for header in answer.headers {
-        // What a peer sends may come back in a header, and must not become another one.
+        // A peer's input may be repeated in a header, and must not become another one.
         mustHold(
             header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 9 }, "\(header) has control characters")
     }
@@ -94,7 +94,7 @@ private func checkFields(_ request: PlainRequest, _ limits: PlainLimits) {
         let encoded = GRPCMessageText.encode(text)
         mustHold(encoded.utf8.allSatisfy { (0x20...0x7E).contains($0) }, "\(encoded) cannot be in a header")
         guard text.utf8.count <= GRPCMessageText.longest else { continue }
-        mustHold(Array(GRPCMessageText.decode(encoded).utf8) == Array(text.utf8), "a status is told as another")
+        mustHold(Array(GRPCMessageText.decode(encoded).utf8) == Array(text.utf8), "a status text has changed")
         _ = GRPCMessageText.decode(text)
     }
 }
@@ -103,7 +103,7 @@ private func callGRPC(_ method: String, _ path: String, _ fields: [(name: String
     do throws(GRPCHeadRefusal) {
         let call = try GRPCCall.parse(method: method, path: path, headers: fields)
         mustHold(call.method.path == path && method == "POST", "another method is called")
-        mustHold(GRPCCall.isMeant(fields), "a call is not meant as one")
+        mustHold(GRPCCall.isMeant(fields), "a call is not recognised as one")
     } catch {
         mustHold(!error.headers.isEmpty, "a refusal without headers")
     }

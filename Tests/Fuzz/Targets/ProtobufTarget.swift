@@ -1,4 +1,4 @@
-// The messages of forebay.v1, both ways: what is parsed can be written and says the same.
+// The messages of forebay.v1, in both directions: what is parsed can be written with the same meaning.
 
 import Bytes
 import RSocket
@@ -33,7 +33,7 @@ private func message(_ out: borrowing ByteBuffer) -> UnsafeRawBufferPointer {
     let bytes = out.readable
     mustHold(
         bytes.count >= 5 && bytes[0] == 0 && Int(bytes.bigEndian(at: 1, as: UInt32.self)) == bytes.count - 5,
-        "the prefix tells another length")
+        "the prefix has another length")
     return bytes.slice(5..<bytes.count)
 }
 
@@ -42,12 +42,12 @@ private func subscribe(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
     var out = ByteBuffer()
     switch action {
     case .open(let open):
-        mustHold(open.requestN > 0, "a demand of 0 is taken")
+        mustHold(open.requestN > 0, "a demand of 0 is accepted")
         open.append(to: &out)
     case .request(let n): ClientRequests.appendCredit(n, to: &out)
     }
     let again = try SubscribeAction.parse(message(out))
-    mustHold(again == action, "\(action) is \(again) when it is written and read")
+    mustHold(again == action, "\(action) is read back as \(again)")
 }
 
 private func publish(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
@@ -64,7 +64,7 @@ private func publish(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
     case .failTopic: return
     }
     let same = try PublishAction.parse(message(out), message: &again)
-    mustHold(same == action, "\(action) is \(same) when it is written and read")
+    mustHold(same == action, "\(action) is read back as \(same)")
     compare(published, again)
 }
 
@@ -89,21 +89,21 @@ private func compare(_ a: PublishedMessage, _ b: PublishedMessage) {
     mustHold(isSame, "other headers")
 }
 
-/// What goes into the log is as long as was told, and a subscriber reads the same out of it.
+/// What is written to the log has the announced length, and a subscriber reads the same from it.
 private func check(_ published: PublishedMessage) throws(GRPCError) -> MessageProperties {
     let count = try MessageHeaders.metadataCount(of: published, limit: 64 << 10)
     var metadata = ByteBuffer()
     MessageHeaders.appendMetadata(of: published, into: &metadata)
     let written = metadata.count
-    mustHold(written == count, "the metadata has \(written) bytes, \(count) were told")
+    mustHold(written == count, "the metadata has \(written) bytes, \(count) were announced")
     let properties = MessageProperties(
         contentType: published.contentType.asText, headers: published.headers.map { ($0.name.asText, $0.value.asText) })
-    mustHold(MessageProperties(metadata: metadata.readable) == properties, "the log says something else")
+    mustHold(MessageProperties(metadata: metadata.readable) == properties, "the log differs")
     readEntry(metadata.readable, published.payload, properties)
     return properties
 }
 
-/// A message as a subscriber gets it.
+/// A message as a subscriber receives it.
 private func readEntry(
     _ metadata: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties?
 ) {
@@ -113,25 +113,25 @@ private func readEntry(
     entry.write(payload, to: memory)
     guard var response = try? ReceivedMessages(UnsafeRawBufferPointer(start: memory, count: entry.size)),
         let message = try? response.next()
-    else { return report("a message cannot be read") }
-    mustHold(message.sequence == 77 && message.timestamp == -5, "the figures are others")
-    mustHold(message.payload.elementsEqual(payload), "the payload is another")
+    else { return report("a message is invalid") }
+    mustHold(message.sequence == 77 && message.timestamp == -5, "the figures differ")
+    mustHold(message.payload.elementsEqual(payload), "the payload differs")
     var scratch = PublishedMessage()
     var carried = ByteBuffer()
     try? message.appendMetadata(&scratch, limit: .max, into: &carried)
     if let properties, Set(properties.headers.map(\.name)).count == properties.headers.count {
         let got = MessageProperties(metadata: carried.readable)
-        mustHold(got == properties, "\(properties) comes as \(got)")
+        mustHold(got == properties, "\(properties) arrive as \(got)")
     }
 }
 
 private func administer(_ bytes: UnsafeRawBufferPointer, _ method: GRPCMethod) throws(GRPCError) {
     let request = try AdminRequest.parse(bytes, of: method)
-    mustHold(request.method == method, "\(request) is of another method")
+    mustHold(request.method == method, "\(request) has another method")
     var out = ByteBuffer()
     request.append(to: &out)
     let again = try AdminRequest.parse(message(out), of: method)
-    mustHold(again == request, "\(request) is \(again) when it is written and read")
+    mustHold(again == request, "\(request) is read back as \(again)")
 }
 
 private func receive(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
@@ -153,15 +153,15 @@ private func acknowledge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
     var out = ByteBuffer()
     response.append(to: &out)
     let again = try PublishResponse(message(out))
-    mustHold(again == response, "\(response) is \(again) when it is written and read")
+    mustHold(again == response, "\(response) is read back as \(again)")
     let one = try PublishOneResponse(bytes)
     out.removeAll()
     one.append(to: &out)
     let oneAgain = try PublishOneResponse(message(out))
-    mustHold(oneAgain == one, "\(one) is \(oneAgain) when it is written and read")
+    mustHold(oneAgain == one, "\(one) is read back as \(oneAgain)")
 }
 
-/// Any metadata, as a subscriber over gRPC gets it.
+/// Any metadata, as a gRPC subscriber receives it.
 private func write(_ bytes: UnsafeRawBufferPointer, _ detail: UInt8) throws(GRPCError) {
     var input = FuzzInput(bytes)
     let metadata = input.take(Int(detail))

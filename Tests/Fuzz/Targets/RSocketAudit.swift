@@ -1,5 +1,5 @@
-// A client of RSocket's that keeps account: whatever bytes it sends, no stream may be delivered more than these could
-// have asked for, and nothing behind its end.
+// An RSocket client that keeps accounts: whatever bytes it sends, no stream may be delivered more than they could have
+// requested, and nothing after its end.
 
 import Bytes
 
@@ -7,10 +7,10 @@ import Bytes
 
 final class RSocketAudit: FuzzPeer {
     private struct Account {
-        /// At least what the broker takes for asked.
+        /// At least what the broker counts as requested.
         var asked: UInt64 = 0
         var delivered: UInt64 = 0
-        /// Requests sent with this stream's id, and ends that came on it.
+        /// Requests sent with this stream's id, and ends received on it.
         var requests = 0
         var ends = 0
     }
@@ -30,9 +30,9 @@ final class RSocketAudit: FuzzPeer {
         super.send(bytes)
     }
 
-    // What it asks for
+    // Requests
 
-    /// A frame counts as soon as its header and its number are there: the broker may act on them then.
+    /// A frame counts as soon as its header and its number are complete: the broker may act on them then.
     private func account(_ bytes: UnsafeRawBufferPointer) {
         sent.append(bytes)
         while !isLost, sent.count >= 9 {
@@ -76,7 +76,7 @@ final class RSocketAudit: FuzzPeer {
         accounts[stream] = account
     }
 
-    // What it gets
+    // Deliveries
 
     override func take(_ bytes: UnsafeRawBufferPointer) {
         came.append(bytes)
@@ -89,16 +89,16 @@ final class RSocketAudit: FuzzPeer {
     }
 
     private func receive(_ bytes: UnsafeRawBufferPointer) {
-        guard let frame = try? Frame.decode(bytes.bytes) else { return report("the broker sent what is no frame") }
-        mustHold(!isTold, "the broker says \(frame) behind its last error")
+        guard let frame = try? Frame.decode(bytes.bytes) else { return report("the broker sent an invalid frame") }
+        mustHold(!isTold, "the broker sent \(frame) after its last error")
         guard frame.stream != 0 else {
             if case .error = frame.body { isTold = true }
             return
         }
-        guard var account = accounts[frame.stream] else { return report("\(frame) is of a stream that was not opened") }
+        guard var account = accounts[frame.stream] else { return report("\(frame) is on an unopened stream") }
         switch frame.body {
         case .payload(let next, let complete, _):
-            mustHold(account.ends < account.requests, "\(frame) comes behind the end")
+            mustHold(account.ends < account.requests, "\(frame) arrives after the end")
             if next, !frame.follows {
                 account.delivered += 1
                 let isUnbounded = account.asked >= UInt64(Wire.maxU31)
@@ -108,7 +108,7 @@ final class RSocketAudit: FuzzPeer {
             }
             if complete { account.ends += 1 }
         case .error:
-            mustHold(account.ends < account.requests, "\(frame) comes behind the end")
+            mustHold(account.ends < account.requests, "\(frame) arrives after the end")
             account.ends += 1
         case .requestN(let n): mustHold(n > 0, "a demand of 0")
         case .cancel: break
@@ -118,7 +118,7 @@ final class RSocketAudit: FuzzPeer {
     }
 }
 
-/// A SETUP with a name and a password. Whether it is let in is for `FuzzBroker.answerLogin` to say.
+/// A SETUP with a name and a password. `FuzzBroker.answerLogin` decides whether it is accepted.
 func writeLogin(_ user: String, into out: inout ByteBuffer) {
     var setup = SetupRequest()
     setup.metadataMime = MimeType.authentication
@@ -127,7 +127,7 @@ func writeLogin(_ user: String, into out: inout ByteBuffer) {
     credentials.withUnsafeBytes { FrameWriter.setup(setup, metadata: $0, into: &out) }
 }
 
-/// Two connections that work on a topic of their own, one on each shard, and get what is theirs whatever others do.
+/// Two connections that use their own topic, one on each shard, and receive everything whatever others do.
 final class Canary {
     private final class Peer: FuzzPeer {
         var frames: [(header: FrameHeader, body: Frame.Body, bytes: [UInt8])] = []
@@ -166,7 +166,7 @@ final class Canary {
         }
     }
 
-    /// A message goes all the way, and its acknowledgement comes back.
+    /// A message is delivered, and its acknowledgement returns.
     func sing() {
         guard broker.isUndisturbed else { return }
         sequence += 1
@@ -186,7 +186,7 @@ final class Canary {
     }
 
     private func listen(_ stream: UInt32) {
-        mustHold(!subscriber.isClosed && !publisher.isClosed, "a connection that did nothing wrong was closed")
+        mustHold(!subscriber.isClosed && !publisher.isClosed, "an innocent connection was closed")
         guard subscriber.frames.count == 1, case .payload(true, false, let content) = subscriber.frames[0].body else {
             return report("the undisturbed subscriber got \(subscriber.frames.map(\.body))")
         }

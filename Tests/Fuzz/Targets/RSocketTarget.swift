@@ -1,5 +1,5 @@
-// The server's side of one RSocket connection: any bytes, in any pieces. The pieces change nothing of what comes of
-// them, and nothing grows beyond its limit.
+// The server side of one RSocket connection: any bytes, in any pieces. The pieces do not affect the result, and nothing
+// grows beyond its limit.
 
 import Bytes
 
@@ -23,9 +23,9 @@ func fuzzRSocket(_ bytes: UnsafeRawBufferPointer) {
         cut.feed(pieces.take(1 + Int(random >> 59)))
     }
     let (one, other) = (whole.transcript, cut.transcript)
-    mustHold(one == other, "pieces are told as \(other), the whole as \(one)")
+    mustHold(one == other, "pieces give \(other), the whole \(one)")
     let (position, otherPosition) = (whole.received, cut.received)
-    mustHold(position == otherPosition, "pieces came to \(otherPosition), the whole to \(position)")
+    mustHold(position == otherPosition, "pieces give \(otherPosition), the whole \(position)")
 }
 
 private struct Listener: ~Copyable {
@@ -44,12 +44,12 @@ private struct Listener: ~Copyable {
 
     private var connection = ServerConnection(limits: Listener.limits)
     private(set) var transcript: [String] = []
-    /// How the owner acts on events.
+    /// How the owner reacts to events.
     private var rule: UInt64
     private var clock: UInt64 = 0
     private var hasLeft = false
 
-    /// Bytes of the frames of streams that were dealt with.
+    /// Bytes of processed frames of streams.
     var received: UInt64 { connection.received }
 
     init(_ rule: UInt8) { self.rule = UInt64(rule) }
@@ -63,7 +63,7 @@ private struct Listener: ~Copyable {
         connection.feed(UnsafeRawBufferPointer(memory), now: clock)
         while let event = connection.next() { take(event) }
         let (held, streams) = (connection.bufferedBytes, connection.streamCount)
-        // The longest frame put together is an ERROR of 4,096 bytes of text, in a buffer of a power of two.
+        // The longest frame built is an ERROR of 4,096 bytes of text, in a buffer whose size is a power of two.
         mustHold(held <= 2 * Listener.limits.maxReassembly + 8192, "\(held) bytes are held")
         mustHold(streams <= Listener.limits.maxStreams + Listener.limits.maxPartials, "\(streams) streams are open")
     }
@@ -71,7 +71,7 @@ private struct Listener: ~Copyable {
     private mutating func take(_ event: Event) {
         switch event {
         case .payloads(let run, let handle):
-            // As if they had come singly.
+            // As if they had arrived one by one.
             var count = 0
             run.forEach {
                 transcript.append("item \(run.stream) \(handle) true false \(Array($0))")
@@ -91,7 +91,7 @@ private struct Listener: ~Copyable {
             transcript.append(
                 "resume \(Array(request.token)) \(request.lastReceivedServerPosition) "
                     + "\(request.firstAvailableClientPosition)")
-            // What follows is for the session that it asks for.
+            // What follows belongs to the session that it asks for.
             _ = connection.takeRest()
             hasLeft = true
         case .request(let stream, let kind, let n, let complete, let content):
@@ -108,7 +108,7 @@ private struct Listener: ~Copyable {
         case .metadataPush(let metadata): transcript.append("push \(Array(metadata))")
         case .refuse(let stream, let handle, let error):
             transcript.append("refuse \(stream) \(handle ?? 0) \(error.message)")
-            mustHold(error.scope == .stream(stream), "\(error) is of another stream")
+            mustHold(error.scope == .stream(stream), "\(error) belongs to another stream")
         case .drop(let stream, let error): transcript.append("drop \(stream) \(error.message)")
         case .fatal(let error):
             transcript.append("fatal \(error.message)")

@@ -1,4 +1,4 @@
-// Routes and their options; what the client writes, the broker reads; addresses of brokers.
+// Routes and their options; the broker parses what the client writes; addresses of brokers.
 
 import Client
 
@@ -15,26 +15,26 @@ func fuzzRoute(_ bytes: UnsafeRawBufferPointer) {
         check(route)
         write(route)
     } catch {
-        mustHold(error.word == .invalid && !error.message.isEmpty, "\(error) is another refusal")
+        mustHold(error.word == .invalid && !error.message.isEmpty, "\(error) is the wrong refusal")
     }
 }
 
 private func check(_ route: Core.Route) {
     mustHold(route.options.count <= Core.Route.mostOptions, "there are \(route.options.count) options")
     let names = route.options.map(\.name)
-    mustHold(Set(names).count == names.count, "an option is there twice")
+    mustHold(Set(names).count == names.count, "an option appears twice")
     if let options = try? Core.SubscribeOptions(route) {
         mustHold((1...Int(Int32.max)).contains(options.buffer), "a buffer of \(options.buffer)")
-        mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is taken")
+        mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is accepted")
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
     }
     if (try? PublishOptions(route)) != nil {
-        mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is taken")
+        mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
     }
 }
 
 private func write(_ route: Core.Route) {
-    // The client's names of options are its own, and need no percent signs.
+    // The client's option names are fixed, and need no percent-encoding.
     let isPlain = route.options.allSatisfy { !$0.name.isEmpty && Client.Route.encode($0.name) == $0.name }
     guard isPlain, let tags = Client.Route(route.name, options: route.options).tags else { return }
     mustHold(tags.allSatisfy { $0.utf8.count <= 255 }, "a tag is too long")
@@ -43,7 +43,7 @@ private func write(_ route: Core.Route) {
     }
     mustHold(
         again.name == route.name && again.options.elementsEqual(route.options, by: ==),
-        "\(route) is \(again) when it is written and read")
+        "\(route) is read back as \(again)")
 }
 
 private func readAddress(_ text: String) {

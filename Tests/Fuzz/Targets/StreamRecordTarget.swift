@@ -1,5 +1,5 @@
-// What subscribers over plain HTTP are sent, read as a browser and a JSON parser read it: whatever was published comes
-// out as it was, and nothing that a publisher writes becomes another event.
+// Output for plain HTTP subscribers, read like a browser and a JSON parser: payloads are unchanged, and nothing that a
+// publisher writes becomes another event.
 
 import Bytes
 import Core
@@ -26,7 +26,7 @@ func fuzzStreamRecord(_ bytes: UnsafeRawBufferPointer) {
     withBytes(payload.asText) { readProblem($0.asText) }
 }
 
-/// The bytes of a record, in memory of just the size that was told.
+/// The bytes of a record, in memory of exactly the announced size.
 private func record(_ message: StreamedMessage, _ format: StreamFormat) -> [UInt8] {
     let record = StreamRecord(message, as: format)
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: record.size, alignment: 1)
@@ -40,7 +40,7 @@ private func readEvents(_ message: StreamedMessage) {
     let events = events(record(message, .eventStream))
     let hasGap = message.dropped > 0 || message.restarts
     guard events.count == (hasGap ? 2 : 1), let last = events.last else {
-        return report("\(events.count) events come of a message")
+        return report("a message became \(events.count) events")
     }
     if hasGap {
         let restarted = message.restarts ? ",\"restarted\":true" : ""
@@ -50,7 +50,7 @@ private func readEvents(_ message: StreamedMessage) {
     let data =
         last.type == "base64" ? Base64.decode(Array(last.data.utf8), .standard) ?? [1, 2, 3] : Array(last.data.utf8)
     mustHold(["message", "base64"].contains(last.type), "a message became \(last.type)")
-    mustHold(data.elementsEqual(message.payload), "\(Array(message.payload)) comes as \(data)")
+    mustHold(data.elementsEqual(message.payload), "\(Array(message.payload)) arrives as \(data)")
 }
 
 private struct Event: Equatable {
@@ -103,28 +103,28 @@ private func events(_ stream: [UInt8]) -> [Event] {
 private func readLine(_ message: StreamedMessage) {
     let line = record(message, .jsonLines)
     mustHold(line.last == 0x0A && line.count { $0 == 0x0A } == 1, "a record is not one line")
-    // A header that comes twice is a name twice, which this parser refuses; others take the last.
+    // A repeated header is a repeated name, which this parser refuses; others take the last.
     let properties = MessageProperties(metadata: message.metadata)
     let names = properties.headers.map(\.name)
     guard Set(names).count == names.count else { return }
-    // Jansson refuses U+0000 in names of members, and in texts.
+    // Jansson refuses U+0000 in member names, and in texts.
     let hasNUL =
         message.payload.contains(0) || properties.headers.contains { ($0.name + $0.value).utf8.contains(0) }
-    guard let document = JSONDocument(line) else { return mustHold(hasNUL, "\(line) is no JSON") }
+    guard let document = JSONDocument(line) else { return mustHold(hasNUL, "\(line) is not JSON") }
     let root = document.root
-    mustHold(root["epoch"]?.string == "66" && root["sequence"]?.number == 42, "the figures are others")
+    mustHold(root["epoch"]?.string == "66" && root["sequence"]?.number == 42, "the figures differ")
     if let text = root["payload"]?.string {
-        mustHold(Array(text.utf8).elementsEqual(message.payload), "\(Array(message.payload)) comes as \(text)")
+        mustHold(Array(text.utf8).elementsEqual(message.payload), "\(Array(message.payload)) arrives as \(text)")
     } else if let text = root["payload_base64"]?.string {
         let payload = Base64.decode(Array(text.utf8), .standard)
-        mustHold(payload?.elementsEqual(message.payload) == true, "\(Array(message.payload)) comes as \(text)")
+        mustHold(payload?.elementsEqual(message.payload) == true, "\(Array(message.payload)) arrives as \(text)")
     } else {
         report("there is no payload in \(line)")
     }
     mustHold((root["content_type"]?.string ?? "") == properties.contentType, "another content type")
     for (name, value) in properties.headers {
         let told = root["headers"]?[name]?.string
-        mustHold(told.map { Array($0.utf8) } == Array(value.utf8), "the header \(name) comes as \(told ?? "nothing")")
+        mustHold(told.map { Array($0.utf8) } == Array(value.utf8), "the header \(name) arrives as \(told ?? "nothing")")
     }
 }
 

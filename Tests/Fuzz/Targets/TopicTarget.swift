@@ -1,4 +1,4 @@
-// Names of topics and patterns of them, beside a matcher that is written from the description alone.
+// Topic names and patterns, compared with a matcher written from the specification.
 
 import ForebayWire
 import RSocket
@@ -14,17 +14,17 @@ func fuzzTopic(_ bytes: UnsafeRawBufferPointer) {
     mustHold(isName == shouldBe, "\(name) is a name: \(isName)")
     do throws(TopicPatternError) {
         let pattern = try TopicPattern(parsing: text)
-        mustHold(pattern.description == text && text.utf8.count <= 255, "a pattern is another when written")
-        // A pattern matches names; those of the broker's own topics are names without being fit for publishers.
+        mustHold(pattern.description == text && text.utf8.count <= 255, "a pattern is written differently")
+        // A pattern matches names; names of the broker's own topics are valid but not for publishers.
         guard isName || (name.hasPrefix("$SYS.") && TopicName.fault(String(name.dropFirst(5))) == nil) else { return }
         let expected = matches(tokens(text), tokens(name)) && (name.hasPrefix("$") ? text.hasPrefix("$") : true)
         mustHold(pattern.matches(name) == expected, "\(text) and \(name): \(expected) was expected")
-        mustHold(TopicSet([pattern]).contains(name) == expected, "a set of it is another")
+        mustHold(TopicSet([pattern]).contains(name) == expected, "a set with it differs")
         if isName, let itself = try? TopicPattern(parsing: name) {
             mustHold(itself.matches(name), "\(name) does not match itself")
         }
     } catch {
-        mustHold(!error.description.isEmpty, "there is no text")
+        mustHold(!error.description.isEmpty, "the error has no text")
     }
 }
 

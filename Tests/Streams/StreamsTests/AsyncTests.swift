@@ -1,4 +1,4 @@
-// Row 24: publishers as asynchronous sequences, and the other way round.
+// Row 24: publishers as asynchronous sequences, and the reverse.
 
 import Foundation
 import Streams
@@ -8,7 +8,7 @@ import Testing
 
 private enum Broken: Error { case once }
 
-/// What happened, from any thread, and a wait for it.
+/// Events from any thread, and a wait for them.
 private actor Log {
     private var lines: [String] = []
     private var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
@@ -22,7 +22,7 @@ private actor Log {
 
     nonisolated func later(_ line: String) { Task { await note(line) } }
 
-    /// The first lines, as soon as there are so many.
+    /// The first lines, once there are that many.
     func first(_ count: Int) async -> [String] {
         if lines.count < count { await withCheckedContinuation { waiting.append((count, $0)) } }
         return Array(lines.prefix(count))
@@ -31,7 +31,7 @@ private actor Log {
     var all: [String] { lines }
 }
 
-/// Counts from 1, tells what it is asked for, and fails or waits at an element if it is told to.
+/// Counts from 1, logs each request, and fails or waits at a given element.
 private struct Counter: AsyncSequence, Sendable {
     let log: Log
     var last = Int.max
@@ -54,7 +54,7 @@ private struct Counter: AsyncSequence, Sendable {
 
 @Suite("row 24: values, and publisher of an AsyncSequence: demand-driven both ways", .timeLimit(.minutes(10)))
 struct AsyncTests {
-    /// What a broker's topic is like: it is worth asking it for several values at a time.
+    /// Like a broker's topic: requesting several values at a time pays off.
     private struct Windowed: Streams.Publisher, PrefetchingPublisher {
         typealias Output = Int
         typealias Failure = TestError
@@ -66,7 +66,7 @@ struct AsyncTests {
         }
     }
 
-    @Test("values: a publisher that is worth it is asked for a window, and again when half of it is taken")
+    @Test("values: a publisher that benefits is asked for a window, and again when half of it is taken")
     func aWindow() async throws {
         let source = ManualSource(Array(1...10), end: .failure(TestError()))
         var iterator = Windowed(source: source).map { $0 }.values.makeAsyncIterator()
@@ -77,12 +77,12 @@ struct AsyncTests {
         #expect(source.subscriptions[0].asked == .max(8))
         #expect(try await iterator.next() == 4)
         #expect(source.subscriptions[0].asked == .max(12) && source.subscriptions[0].isOver)
-        for value in 5...10 { #expect(try await iterator.next() == value, "what has come is taken before the end") }
+        for value in 5...10 { #expect(try await iterator.next() == value, "what has arrived is taken before the end") }
         await #expect(throws: TestError()) { try await iterator.next() }
         #expect(try await iterator.next() == nil)
     }
 
-    /// Tells when a turn ends, as a topic's messages do.
+    /// Reports the end of a turn, like a topic's messages.
     private final class Turning: Streams.Publisher, PrefetchingPublisher {
         typealias Output = Int
         typealias Failure = Never
@@ -104,7 +104,7 @@ struct AsyncTests {
     }
 
     @Test(
-        "values: who waits is woken when the turn ends, or the stream; behind operators too", arguments: [false, true])
+        "values: a waiting task is resumed when the turn or the stream ends", arguments: [false, true])
     func turns(ends: Bool) async {
         let source = Turning()
         nonisolated(unsafe) let values = source.filter { $0 > 0 }.map { $0 * 2 }.setFailureType(to: TestError.self)
@@ -125,7 +125,7 @@ struct AsyncTests {
         #expect(await log.all == ["2", "4", "6", "8", "10"])
     }
 
-    @Test("values: no more is held than the window, whatever a publisher sends that breaks the rules")
+    @Test("values: no more than the window is held, whatever a publisher that breaks the rules sends")
     func aWindowIsKept() async throws {
         let source = ManualSource(Array(1...8))
         var iterator = Windowed(source: source).values.makeAsyncIterator()
@@ -137,7 +137,7 @@ struct AsyncTests {
         #expect(rest == Array(2...9))
     }
 
-    @Test("values: a task that is cancelled gets nothing more, whatever has come")
+    @Test("values: a cancelled task receives nothing more, whatever has arrived")
     func aWindowOfATaskThatIsCancelled() async {
         let source = ManualSource(Array(1...10))
         nonisolated(unsafe) let values = Windowed(source: source).values
@@ -205,7 +205,7 @@ struct AsyncTests {
         await sender.value
     }
 
-    @Test("a task that is cancelled while it waits cancels the subscription, and gets nil")
+    @Test("a task that is cancelled while it waits cancels the subscription, and receives nil")
     func cancelledTask() async {
         let log = Log()
         let subject = PassthroughSubject<Int, Never>()
@@ -228,7 +228,7 @@ struct AsyncTests {
         #expect(await after.value == nil)
     }
 
-    @Test("an iterator that is let go of cancels the subscription")
+    @Test("releasing an iterator cancels the subscription")
     func brokenLoop() async {
         nonisolated(unsafe) var log: [String] = []
         let publisher = (1...100).publisher.handleEvents(receiveCancel: { log.append("cancelled") })
@@ -236,7 +236,7 @@ struct AsyncTests {
         #expect(log == ["cancelled"])
     }
 
-    @Test("copies of an iterator share the values: each goes to one of those that wait")
+    @Test("copies of an iterator share the values: each goes to one of the waiting tasks")
     func copies() async {
         let subject = PassthroughSubject<Int, Never>()
         let log = Log()
@@ -257,7 +257,7 @@ struct AsyncTests {
         #expect(await both.value.compactMap(\.self).sorted() == [1, 2])
     }
 
-    @Test("a publisher of an asynchronous sequence takes an element only when it is asked for")
+    @Test("a publisher of an asynchronous sequence takes an element only on demand")
     func publisher() async {
         let log = Log()
         let events = AsyncStream.makeStream(of: Void.self)
@@ -284,7 +284,7 @@ struct AsyncTests {
         #expect("\(recorder.subscription!)" == "AsyncElements")
     }
 
-    @Test("a sequence that throws is a stream that fails; each subscriber has an iterator of its own")
+    @Test("a sequence that throws is a stream that fails; each subscriber has its own iterator")
     func failing() async {
         let log = Log()
         let publisher = Counter(log: log, failing: 3).publisher
@@ -303,7 +303,7 @@ struct AsyncTests {
         }
     }
 
-    @Test("cancel cancels the task, though it waits for an element or for demand", arguments: [0, 1, 2])
+    @Test("cancel cancels the task, even while it waits for an element or for demand", arguments: [0, 1, 2])
     func cancelledPublisher(demand: Int) async {
         let ended = AsyncStream.makeStream(of: Void.self)
         let elements = AsyncStream<Int> { continuation in
@@ -328,7 +328,7 @@ struct AsyncTests {
         await happened.next()
     }
 
-    @Test("the value of a Future, that was there before or comes later; its failure is thrown")
+    @Test("the value of a Future, whether available before or later; its failure is thrown")
     func future() async throws {
         #expect(await Future<Int, Never> { $0(.success(1)) }.value == 1)
         await #expect(throws: Broken.once) { try await Future<Int, Broken> { $0(.failure(.once)) }.value }
@@ -341,7 +341,7 @@ struct AsyncTests {
         #expect(await first + second == 6)
     }
 
-    @Test("there and back again: 10,000 elements through both, in order")
+    @Test("there and back: 10,000 elements through both, in order")
     func roundTrip() async {
         let elements = AsyncStream<Int> { continuation in
             for value in 1...10_000 { continuation.yield(value) }

@@ -1,4 +1,4 @@
-// Rows 11 and 12 of the library's promises: buffer and BufferSubject.
+// Rows 11 and 12 of the library's guarantees: buffer and BufferSubject.
 
 import Streams
 import StreamsTestSupport
@@ -8,7 +8,7 @@ import Testing
 struct BufferTests {
     private typealias Strategy = Publishers.BufferingStrategy<Oops>
 
-    /// 1…5 into a buffer of 3, and what is left of them.
+    /// 1…5 into a buffer of 3, and what remains of them.
     private func filled(_ strategy: Strategy) -> Recorder<Int, Oops> {
         let subject = PassthroughSubject<Int, Oops>()
         let recorder = subject.buffer(size: 3, prefetch: .byRequest, whenFull: strategy).record(demand: .none)
@@ -30,7 +30,7 @@ struct BufferTests {
         #expect(filled(.dropOldest).events == [3, 4, 5].asEvents(failure: Oops.self, completion: .finished))
     }
 
-    @Test("row 11: replaceNewest replaces the last by the arriving value")
+    @Test("row 11: replaceNewest replaces the last value by the arriving one")
     func replaceNewest() {
         #expect(filled(.replaceNewest).events == [1, 2, 5].asEvents(failure: Oops.self, completion: .finished))
     }
@@ -41,7 +41,7 @@ struct BufferTests {
         #expect(recorder.events == [1, 2, 3].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
-    @Test("row 11: customError cancels upstream when the buffer overflows, though what is buffered still waits")
+    @Test("row 11: customError cancels upstream when the buffer overflows, while buffered values still wait")
     func customErrorCancels() {
         let subject = PassthroughSubject<Int, Oops>()
         nonisolated(unsafe) var log: [String] = []
@@ -53,7 +53,7 @@ struct BufferTests {
         #expect(recorder.events == [1, 2].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
-    @Test("row 11: keepFull asks for what there is room for, byRequest for everything")
+    @Test("row 11: keepFull requests as much as there is room for, byRequest everything")
     func prefetch() {
         nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let source = (1...10).publisher.handleEvents(receiveRequest: { asked.append($0) })
@@ -70,7 +70,7 @@ struct BufferTests {
         #expect(all.values == [1, 2, 3])
     }
 
-    @Test("row 11: an upstream's failure waits for what is buffered")
+    @Test("row 11: an upstream's failure waits for the buffered values")
     func failureWaits() {
         let subject = PassthroughSubject<Int, Oops>()
         let recorder = subject.buffer(size: 3, prefetch: .byRequest, whenFull: .dropOldest).record(demand: .none)
@@ -97,7 +97,7 @@ struct BufferTests {
         }
     }
 
-    @Test("row 12: each subscriber's buffer is its own; customError fails it after what is buffered")
+    @Test("row 12: each subscriber has its own buffer; customError fails it after the buffered values")
     func buffersOfTheirOwn() {
         let subject = BufferSubject<Int, Oops>(limit: 2, whenFull: .customError { Oops() })
         let fast = subject.record()
@@ -108,7 +108,7 @@ struct BufferTests {
         #expect(slow.events == [1, 2].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
-    @Test("row 12: one that feeds it is asked for everything, and cancelled with it")
+    @Test("row 12: an upstream that feeds it is asked for everything, and cancelled with it")
     func feeds() {
         nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         var subject: BufferSubject<Int, Never>? = BufferSubject(limit: 2)

@@ -1,11 +1,11 @@
-// What a subject keeps for a subscriber that is busy with a value: what was asked for, and not much more.
+// What a subject keeps for a subscriber that is busy with a value: what was requested, and not much more.
 
 import Streams
 import StreamsTestSupport
 import Synchronization
 import Testing
 
-/// Counts how many there are.
+/// Counts its instances.
 private final class Token: Sendable {
     static let count = Atomic<Int>(0)
     let number: Int
@@ -21,7 +21,7 @@ private final class Token: Sendable {
 @Suite("A busy subscriber", .serialized)
 struct BusyTests {
     /// Sends 10,000 values while the subscriber is busy with the first.
-    /// - Returns: what it received, and how many values there were before it returned.
+    /// - Returns: what it received, and how many values existed before it returned.
     private func flood<S: Subject & Sendable>(
         _ subject: S, demand: Subscribers.Demand
     ) -> (recorder: Recorder<Int, Never>, kept: Int) where S.Output == Token, S.Failure == Never {
@@ -39,7 +39,7 @@ struct BusyTests {
         return (recorder, kept)
     }
 
-    @Test("a PassthroughSubject keeps 1,024 values beyond the demand for one that is busy, and drops others")
+    @Test("a PassthroughSubject keeps 1,024 values beyond the demand for a busy subscriber, and drops others")
     func passthrough() {
         let subject = PassthroughSubject<Token, Never>()
         let (recorder, kept) = flood(subject, demand: .max(3))
@@ -60,13 +60,13 @@ struct BusyTests {
         #expect(recorder.completion == .finished)
     }
 
-    @Test("what was asked for is kept, however much it is")
+    @Test("requested values are kept, however many")
     func unlimited() {
         let subject = PassthroughSubject<Token, Never>()
         #expect(flood(subject, demand: .unlimited).recorder.values == Array(1...10_000))
     }
 
-    @Test("demand from within adds up, and takes no room")
+    @Test("demand from within a value adds up, and does not count against the limit")
     func demandFromWithin() {
         let subject = PassthroughSubject<Int, Never>()
         let recorder = subject.record(demand: .max(1))
@@ -81,7 +81,7 @@ struct BusyTests {
         #expect(recorder.values == Array(1...5001))
     }
 
-    @Test("cancel while the end is about to be delivered keeps it from being")
+    @Test("cancel while the end is about to be delivered prevents its delivery")
     func cancelBeforeEnd() {
         nonisolated(unsafe) var recorder: Recorder<Int, Never>?
         let subject = PassthroughSubject<Int, Never>()

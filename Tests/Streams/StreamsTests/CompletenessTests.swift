@@ -1,4 +1,4 @@
-// Whether there is a test for everything: a row of the promises, or an operator, that was forgotten shows here.
+// Checks that every row of the guarantees and every operator has a test.
 
 import Foundation
 import Streams
@@ -30,7 +30,7 @@ struct CompletenessTests {
         #expect(Set(1...25).subtracting(named) == [])
     }
 
-    /// Publishers that have no publisher upstream, and so no line; `SourcesTests` and `AsyncTests` have them.
+    /// Publishers without an upstream, and so without a line; `SourcesTests` and `AsyncTests` test them.
     private static let beginnings: Set<String> = ["Sequence", "AsyncElements"]
 
     @Test("each operator has a line in the matrix")

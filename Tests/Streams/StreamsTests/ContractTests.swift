@@ -1,5 +1,5 @@
-// Row 1: what publishers, subscribers and subscriptions promise each other. Each publisher of the library keeps the
-// order; the matrix shows it for operators, and here for those that begin a stream.
+// Row 1: the contract between publishers, subscribers and subscriptions. Every publisher of the library keeps the
+// order; the matrix shows it for operators, and this file for sources.
 
 import Foundation
 import Streams
@@ -8,7 +8,7 @@ import Testing
 
 private enum Broken: Error { case once }
 
-/// Sends a subject what it sends each in turn: values, and the end.
+/// The events of a subject, one at a time: values, and the end.
 private enum Kind: CaseIterable {
     case passthrough, currentValue, buffer, shared
 }
@@ -63,7 +63,7 @@ struct ContractTests {
         #expect(recorder.history.last == .failure(.once))
     }
 
-    @Test("a demand of none, and one that comes after the end, change nothing", arguments: Kind.allCases)
+    @Test("a demand of none, or one after the end, changes nothing", arguments: Kind.allCases)
     fileprivate func uselessDemand(kind: Kind) {
         let source = Source(kind)
         let recorder = source.publisher.record(demand: .none)
@@ -92,7 +92,7 @@ struct ContractTests {
         #expect(recorder.history == before)
     }
 
-    @Test("demand adds up: what was asked for and what is returned", arguments: Kind.allCases)
+    @Test("demand adds up: requested and returned", arguments: Kind.allCases)
     fileprivate func additive(kind: Kind) {
         let source = Source(kind)
         let recorder = source.publisher.record(demand: .none)
@@ -103,7 +103,7 @@ struct ContractTests {
         #expect(recorder.values.count == 5)
     }
 
-    @Test("who comes after the end gets a subscription, and the end", arguments: [Kind.passthrough, .currentValue])
+    @Test("a late subscriber gets a subscription, and the end", arguments: [Kind.passthrough, .currentValue])
     fileprivate func late(kind: Kind) {
         let source = Source(kind)
         source.send(1)
@@ -111,7 +111,7 @@ struct ContractTests {
         #expect(source.publisher.record(demand: .none).history == [.subscription, .finished])
     }
 
-    @Test("an end that comes while a value is being received waits until it has been", arguments: Kind.allCases)
+    @Test("an end during the delivery of a value waits until that is over", arguments: Kind.allCases)
     fileprivate func endFromWithin(kind: Kind) {
         let source = Source(kind)
         let recorder = source.publisher.record(demand: .unlimited)
@@ -127,7 +127,7 @@ struct ContractTests {
         #expect(recorder.completion == .finished)
     }
 
-    @Test("an AnyCancellable cancels once, by itself when it is let go of, and is told apart by identity")
+    @Test("an AnyCancellable cancels once, also when released, and is compared by identity")
     func anyCancellable() {
         nonisolated(unsafe) var count = 0
         var cancellable: AnyCancellable? = AnyCancellable { count += 1 }
@@ -168,7 +168,7 @@ struct ContractTests {
         #expect(behind.events == [1, 2].asEvents(completion: .finished))
     }
 
-    @Test("a subject that takes a publisher asks for what its subscribers want, and is let go of by what it returned")
+    @Test("a subject passes its subscribers' demand to its publisher, until it is cancelled")
     func subjectSubscribes() {
         let upstream = PassthroughSubject<Int, Never>()
         let subject = PassthroughSubject<Int, Never>()
@@ -183,7 +183,7 @@ struct ContractTests {
         #expect(recorder.values == [1])
     }
 
-    @Test("identifiers are unlike each other, and an object has one for life")
+    @Test("identifiers are unique, and an object has one for life")
     func identifiers() {
         #expect(Set((0..<1000).map { _ in CombineIdentifier() }).count == 1000)
         let object = Recorder<Int, Never>()

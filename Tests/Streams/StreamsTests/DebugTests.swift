@@ -1,4 +1,4 @@
-// Row 21 of the library's promises: handleEvents, print, debug, breakpoint.
+// Row 21 of the library's guarantees: handleEvents, print, debug, breakpoint.
 
 import Streams
 import StreamsTestSupport
@@ -10,9 +10,9 @@ import Testing
     import Musl
 #endif
 
-@Suite("Row 21: what passes by is seen")
+@Suite("Row 21: observing events")
 struct DebugTests {
-    /// Keeps what is written.
+    /// Collects the output.
     final class Lines: TextOutputStream, @unchecked Sendable {
         private(set) var text = ""
         func write(_ string: String) { text += string }
@@ -72,7 +72,7 @@ struct DebugTests {
             ])
     }
 
-    @Test("debug: a line for each event, which says where it stands")
+    @Test("debug: a line for each event, with its place in the source")
     func debugs() {
         let lines = Lines()
         exercise { $0.debug(prefix: "prices", to: lines) }
@@ -90,7 +90,7 @@ struct DebugTests {
         #expect(plain.lines == ["f:3 subscription Just", "f:3 request unlimited", "f:3 value 1", "f:3 finished"])
     }
 
-    @Test("print: what a stream causes while it writes comes after it, and beyond a limit is counted")
+    @Test("print: events caused while it writes come after it, and beyond a limit are only counted")
     func printsWithinPrint() {
         final class Echo: TextOutputStream, @unchecked Sendable {
             var lines: [String] = []
@@ -112,7 +112,7 @@ struct DebugTests {
         #expect(echo.lines.last == "976 lines were left out\n")
     }
 
-    @Test("breakpoint: raises SIGTRAP for the event that it is asked about")
+    @Test("breakpoint: raises SIGTRAP for the selected event")
     func breakpoints() async {
         #expect([1, 2].publisher.breakpoint(receiveOutput: { $0 == 3 }).record().values == [1, 2])
         await #expect(processExitsWith: .signal(SIGTRAP)) {

@@ -1,4 +1,4 @@
-// Rows 7, 8, 9 and 19 of the library's promises: sinks that limit their own demand.
+// Rows 7, 8, 9 and 19 of the library's guarantees: sinks that limit their own demand.
 
 import Streams
 import StreamsTestSupport
@@ -27,7 +27,7 @@ struct DemandSinkTests {
         sink.cancel()
     }
 
-    @Test("row 7: resume from within the closure, before the pause, keeps it from pausing")
+    @Test("row 7: resume from within the closure, before the pause, prevents the pause")
     func resumesWithin() {
         nonisolated(unsafe) var values: [Int] = []
         let sink = Subscribers.PausableSink<Int, Never>(receiveCompletion: { _ in }, receiveValue: { _ in false })
@@ -64,7 +64,7 @@ struct DemandSinkTests {
         for second in 1...4 {
             scheduler.advance(by: .seconds(1))
             #expect(values == Array(1...5 * second))
-            // One is looked at in advance, to know whether there is one.
+            // One value is computed in advance, to know whether there is one.
             #expect(computed <= 5 * second + 1)
         }
         timer.cancel()
@@ -119,7 +119,7 @@ struct DemandSinkTests {
         #expect(events == [1, 2, 4, 5].asEvents(completion: .finished))
     }
 
-    @Test("row 19: demand increased before it is subscribed adds up; a second subscription is cancelled")
+    @Test("row 19: demand increased before the subscription adds up; a second subscription is cancelled")
     func demandBeforeSubscription() {
         nonisolated(unsafe) var values: [Int] = []
         let sink = DemandSink<Int, Never>(

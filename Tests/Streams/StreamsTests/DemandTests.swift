@@ -16,7 +16,7 @@ struct DemandTests {
         #expect(Set([Demand.none, .max(0), .max(1), .unlimited, .unlimited]).count == 3)
     }
 
-    @Test("addition: no limit stays no limit, and what is too large to be told from it becomes it")
+    @Test("addition: no limit stays no limit, and a sum too large to be distinguished from it becomes it")
     func addition() {
         #expect(Demand.max(100) + .max(42) == .max(142))
         #expect(Demand.max(42) + .unlimited == .unlimited && Demand.unlimited + .max(42) == .unlimited)
@@ -34,7 +34,7 @@ struct DemandTests {
         #expect(demand == .unlimited)
     }
 
-    @Test("subtraction: nothing is taken from no limit, and differences stop at none")
+    @Test("subtraction: subtracting from no limit changes nothing, and differences stop at none")
     func subtraction() {
         #expect(Demand.max(100) - .max(42) == .max(58))
         #expect(Demand.max(42) - .unlimited == .none)
@@ -61,7 +61,7 @@ struct DemandTests {
         #expect(demand == .max(40))
     }
 
-    @Test("comparison, of demands and with numbers, either way round: no limit is above all")
+    @Test("comparison, of demands and with numbers, in either order: no limit is above all")
     func comparison() {
         let figures: [Int?] = [0, 1, 42, 100, .max, nil]
         for (i, left) in figures.enumerated() {
@@ -83,7 +83,7 @@ struct DemandTests {
         }
     }
 
-    @Test("as JSON it is its figure, and no limit is the one above all figures")
+    @Test("as JSON it is its figure; no limit is one more than the largest")
     func coding() throws {
         let demands: [Demand] = [.none, .max(42), .unlimited]
         let encoded = try JSONEncoder().encode(demands)

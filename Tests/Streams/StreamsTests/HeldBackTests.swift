@@ -1,4 +1,4 @@
-// Row 20: a slow subscriber behind a scheduler holds upstream back; what waits for it is bounded.
+// Row 20: a slow subscriber after a scheduler holds upstream back; what waits for it is bounded.
 
 import Streams
 import StreamsTestSupport
@@ -10,7 +10,7 @@ private enum Late: Error { case late }
 struct HeldBackTests {
     private static let room = 1024
 
-    /// What upstream was asked for, and how much of it has not come.
+    /// What upstream was asked for, and how much of it has not arrived.
     private final class Account: @unchecked Sendable {
         var asked = Subscribers.Demand.none
         var sent = 0
@@ -21,7 +21,7 @@ struct HeldBackTests {
             receiveOutput: { _ in account.sent += 1 }, receiveRequest: { account.asked += $0 })
     }
 
-    @Test("receive(on:) and timeout ask for no more than they have room for", arguments: [false, true])
+    @Test("receive(on:) and timeout request no more than they have room for", arguments: [false, true])
     func unlimitedDemand(timeout: Bool) {
         let scheduler = VirtualTimeScheduler()
         let account = Account()
@@ -42,8 +42,8 @@ struct HeldBackTests {
         cancellable.cancel()
     }
 
-    /// Two values come in each second.
-    @Test("delay holds all that come in its interval")
+    /// Two values arrive each second.
+    @Test("delay holds all values that arrive in its interval")
     func delayed() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
@@ -55,18 +55,18 @@ struct HeldBackTests {
             if number % 2 == 0 { scheduler.advance(by: 1) }
         }
         scheduler.run()
-        #expect(recorder.values == Array(0..<5000), "it does not lose what it is given time for")
+        #expect(recorder.values == Array(0..<5000), "values within the time limit are not lost")
         #expect(asked > .max(5000) && asked <= .max(5000 + Self.room))
     }
 
-    @Test("delay asks for no more while much is overdue")
+    @Test("delay requests no more while much is overdue")
     func overdue() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
         nonisolated(unsafe) var asked = Subscribers.Demand.none
         let recorder = subject.handleEvents(receiveRequest: { asked += $0 })
             .delay(for: 1, scheduler: scheduler).record(demand: .unlimited)
-        // The subscriber is busy with the first value while the others come, and become overdue.
+        // The subscriber is busy with the first value while the others arrive and become overdue.
         recorder.onValue = { _, value in
             guard value == 0 else { return .none }
             for number in 1..<5000 {
@@ -80,7 +80,7 @@ struct HeldBackTests {
         #expect(recorder.values.count <= Self.room + 2 && asked <= .max(2 * Self.room + 2))
     }
 
-    @Test("what is asked for is asked for at once as long as there is room")
+    @Test("demand is passed on at once as long as there is room")
     func limitedDemand() {
         let scheduler = VirtualTimeScheduler()
         let account = Account()
@@ -93,7 +93,7 @@ struct HeldBackTests {
         recorder.cancel()
     }
 
-    @Test("what is asked for and had no room is asked for later")
+    @Test("demand without room is passed on later")
     func muchDemand() {
         let scheduler = VirtualTimeScheduler()
         let account = Account()
@@ -110,7 +110,7 @@ struct HeldBackTests {
         let recorder = subject.timeout(10, scheduler: scheduler, customError: { .late }).record(demand: .unlimited)
         nonisolated(unsafe) var isSlow = true
         recorder.onValue = { _, _ in
-            // The subscriber takes as long as that for one value.
+            // The subscriber takes that long for one value.
             if isSlow { scheduler.advance(by: 100) }
             isSlow = false
             return .none

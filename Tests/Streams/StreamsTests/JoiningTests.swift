@@ -1,4 +1,4 @@
-// Rows 14 and 18 of the library's promises, of what has several upstreams: merge, flatMap, zip, combineLatest,
+// Rows 14 and 18 of the library's guarantees, for operators with several upstreams: merge, flatMap, zip, combineLatest,
 // switchToLatest, MergeInput.
 
 import Streams
@@ -9,7 +9,7 @@ private typealias Source = PassthroughSubject<Int, Oops>
 
 @Suite("Several upstreams")
 struct JoiningTests {
-    /// What each of some upstreams was asked for.
+    /// What each of several upstreams was asked for.
     private final class Asked: @unchecked Sendable {
         var log: [Int: [Subscribers.Demand]] = [:]
         func watch<P: Publisher>(_ publisher: P, _ index: Int) -> some Publisher<P.Output, P.Failure> {
@@ -19,7 +19,7 @@ struct JoiningTests {
 
     // merge
 
-    @Test("row 14: merge takes values as they come, and ends when all have")
+    @Test("row 14: merge passes on values as they arrive, and ends when all upstreams have")
     func merges() {
         let sources = (0..<8).map { _ in Source() }
         let merged = sources[0].merge(
@@ -33,7 +33,7 @@ struct JoiningTests {
         #expect(recorder.events.last == .completion(.finished))
     }
 
-    @Test("row 14: a failure of one is the end of merge, and the others are cancelled")
+    @Test("row 14: a failure of one ends merge, and the others are cancelled")
     func mergeFails() {
         nonisolated(unsafe) var cancelled = 0
         let failing = Source()
@@ -63,7 +63,7 @@ struct JoiningTests {
 
     // flatMap
 
-    @Test("row 14: flatMap keeps to the number of publishers, and asks for another when one is done")
+    @Test("row 14: flatMap respects the number of publishers, and requests another when one has finished")
     func flatMapLimits() {
         let outer = (0..<4).publisher.setFailureType(to: Oops.self)
         let inner = (0..<4).map { _ in Source() }
@@ -81,7 +81,7 @@ struct JoiningTests {
         #expect(recorder.events.last == .completion(.finished))
     }
 
-    @Test("row 14: a publisher whose value waits counts, so that no more wait than there may be publishers")
+    @Test("row 14: a publisher whose value waits counts, so that no more wait than the maximum of publishers")
     func flatMapIsBounded() {
         let asked = Asked()
         let recorder = asked.watch((0..<100).publisher, 0).flatMap(maxPublishers: .max(3)) { Just($0) }
@@ -94,7 +94,7 @@ struct JoiningTests {
         #expect(recorder.events.last == .completion(.finished))
     }
 
-    @Test("row 14: a failure of either is flatMap's end")
+    @Test("row 14: a failure of either ends flatMap")
     func flatMapFails() {
         let outer = Source()
         let inner = Source()
@@ -106,7 +106,7 @@ struct JoiningTests {
         #expect(recorder.events == [2].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
-    @Test("row 14: flatMap of many publishers that come from within one another does not fill the stack")
+    @Test("row 14: flatMap of many nested publishers does not overflow the stack")
     func flatMapDepth() {
         let subject = PassthroughSubject<Int, Never>()
         nonisolated(unsafe) var last = 0
@@ -121,7 +121,7 @@ struct JoiningTests {
 
     // zip
 
-    @Test("row 14: zip asks each for what it is asked for, and ends when one is used up")
+    @Test("row 14: zip asks each upstream for what is requested, and ends when one is used up")
     func zips() {
         let asked = Asked()
         let numbers = PassthroughSubject<Int, Never>()
@@ -140,7 +140,7 @@ struct JoiningTests {
 
     // combineLatest
 
-    @Test("row 14: combineLatest combines the latest, and ends when all have")
+    @Test("row 14: combineLatest combines the latest values, and ends when all have")
     func combinesLatest() {
         let a = PassthroughSubject<Int, Never>()
         let b = PassthroughSubject<Int, Never>()
@@ -156,7 +156,7 @@ struct JoiningTests {
         #expect(recorder.events.last == .completion(.finished))
     }
 
-    @Test("row 14: combineLatest under limited demand keeps the latest combination, and the end behind it")
+    @Test("row 14: combineLatest under limited demand keeps the latest combination, then the end")
     func combinesOnDemand() {
         let recorder = (1...3).publisher.combineLatest((11...13).publisher) { $0 * 100 + $1 }.record(demand: .none)
         var count = 0
@@ -170,7 +170,7 @@ struct JoiningTests {
 
     // switchToLatest
 
-    @Test("row 14: switchToLatest cancels the one before, and hands over what is still wanted")
+    @Test("row 14: switchToLatest cancels the previous publisher, and passes on the remaining demand")
     func switches() {
         let asked = Asked()
         nonisolated(unsafe) var cancelled: [Int] = []
@@ -193,7 +193,7 @@ struct JoiningTests {
 
     // MergeInput
 
-    @Test("row 18: merge(into:) merges any number; one source's end does not end it")
+    @Test("row 18: merge(into:) merges any number; the end of one source does not end it")
     func mergeInput() {
         let input = MergeInput<Int>()
         let recorder = input.record()

@@ -1,11 +1,11 @@
-// Row 23: operators written with the kit, by somebody who has only its public API.
+// Row 23: operators written with the kit, using only its public API.
 
 import Foundation
 import Streams
 import StreamsTestSupport
 import Testing
 
-/// Puts so many values together, and asks for as many as the lists asked for hold: demand grows on its way upstream.
+/// Groups that many values, and requests as many as the requested lists hold: demand grows on its way upstream.
 private struct Chunks<Element, Failure: Error>: OperatorBehavior {
     let size: Int
     var list: [Element] = []
@@ -28,7 +28,7 @@ private struct Chunks<Element, Failure: Error>: OperatorBehavior {
     }
 }
 
-/// Lets every nth value pass, as the documentation of `OperatorBehavior` has it.
+/// Lets every nth value pass, as in the documentation of `OperatorBehavior`.
 private struct EveryNth<Input, Failure: Error>: OperatorBehavior {
     let n: Int
     var seen = 0
@@ -39,7 +39,7 @@ private struct EveryNth<Input, Failure: Error>: OperatorBehavior {
     }
 }
 
-/// Repeats each word, ends by one of them, and tells when it stops; asks for the first one by itself, and then for the
+/// Repeats each word, ends at a certain one, and reports when it stops; requests the first one by itself, and then the
 /// next one when nothing waits.
 private struct Stutter<Failure: Error>: OperatorBehavior {
     let last: String
@@ -88,9 +88,9 @@ extension Publisher {
 
 private enum Broken: Error { case once }
 
-@Suite("row 23: an operator of one's own: its author writes what becomes of events, and nothing for thread safety")
+@Suite("row 23: a custom operator: its author defines what happens to events, and nothing for thread safety")
 struct KitTests {
-    @Test("demand is what the author makes of it")
+    @Test("demand is up to the author")
     func demand() {
         nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let recorder = (1...7).publisher.handleEvents(receiveRequest: { asked.append($0) }).chunks(3)
@@ -102,7 +102,7 @@ struct KitTests {
         #expect("\(recorder.subscription!)" == "Chunks")
     }
 
-    @Test("what passes nothing on asks for one more in its place")
+    @Test("an event that passes nothing on requests one more in its place")
     func everyNth() {
         let recorder = (1...100).publisher.every(10).record(demand: .max(3))
         #expect(recorder.difference(from: [.subscription, .value(10), .value(20), .value(30)]) == nil)
@@ -110,7 +110,7 @@ struct KitTests {
         #expect(recorder.values == Array(stride(from: 10, through: 100, by: 10)) && recorder.completion == .finished)
     }
 
-    @Test("start, stop, another failure, and an end of one's own that cancels upstream")
+    @Test("start, stop, another failure, and a custom end that cancels upstream")
     func stutter() {
         let subject = PassthroughSubject<String, Broken>()
         nonisolated(unsafe) var log: [String] = []
@@ -132,7 +132,7 @@ struct KitTests {
         #expect(failing.events == [.completion(.finished)])
     }
 
-    @Test("what the subscriber does from within is seen when it has returned")
+    @Test("what the subscriber does from within a value is seen when it has returned")
     func reentrant() {
         let subject = PassthroughSubject<Int, Never>()
         let recorder = subject.every(1).record(demand: .max(1))
@@ -150,7 +150,7 @@ struct KitTests {
         #expect(recorder.difference(from: [.subscription] + (1...5).map { .value($0) }) == nil)
     }
 
-    @Test("from many threads, one event comes after another, and none is lost that was asked for")
+    @Test("from many threads, events come one after another, and no requested one is lost")
     func threads() {
         let subject = PassthroughSubject<Int, Never>()
         let recorder = subject.every(2).record(demand: .none)

@@ -1,4 +1,4 @@
-// What is done for the main actor: sink(on:), and assign(to:) to a property of its own.
+// Support for the main actor: sink(on:), and assign(to:) to one of its properties.
 
 import Dispatch
 import Streams
@@ -12,7 +12,7 @@ import Testing
         var end: Subscribers.Completion<Never>?
     }
 
-    @Test("sink(on:) takes values and the end there, in order, whatever thread they come from")
+    @Test("sink(on:) receives values and the end there, in order, whatever thread they come from")
     func sink() async {
         let model = Model()
         let (ended, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -32,7 +32,7 @@ import Testing
         cancellable.cancel()
     }
 
-    @Test("assign(to:) of an object of the main actor's takes values that come there, at once")
+    @Test("assign(to:) of a main-actor object takes values that arrive there, at once")
     func assign() {
         let (model, subject) = (Model(), PassthroughSubject<Int, Never>())
         subject.assign(to: &model.$number)
@@ -40,7 +40,7 @@ import Testing
         #expect(model.number == 1)
     }
 
-    @Test("assign(to:) of an object of the main actor's traps where values come on another thread")
+    @Test("assign(to:) of a main-actor object traps if values arrive on another thread")
     func assignElsewhere() async {
         await #expect(processExitsWith: .failure) { @MainActor in
             let (model, subject) = (Model(), PassthroughSubject<Int, Never>())

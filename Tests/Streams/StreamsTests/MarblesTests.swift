@@ -8,13 +8,13 @@ private enum Broken: Error { case once }
 
 @Suite("row 22: test helpers: Event, asEvents, send(sequence:completion:), sink(event:), a virtual-time scheduler")
 struct MarblesTests {
-    @Test("marbles are read and drawn alike", arguments: ["", "|", "-a-b|", "--(ab|)", "a(bc)-d-#", "-----a", "(a#)"])
+    @Test("parsing and drawing agree", arguments: ["", "|", "-a-b|", "--(ab|)", "a(bc)-d-#", "-----a", "(a#)"])
     func roundTrip(text: String) throws {
         let marbles = try Marbles<String, Broken>(text, failure: .once)
         #expect(marbles.description == text)
     }
 
-    @Test("what is read stands in its frame, and blanks are for the eye")
+    @Test("each sign is at its frame, and spaces are ignored")
     func read() throws {
         let marbles = try Marbles<Int, Never>("- 1 (23) -|")
         let expected: [(Int, Subscribers.Event<Int, Never>)] = [
@@ -26,17 +26,17 @@ struct MarblesTests {
         #expect(named.description == "??   ? = 100, 200")
     }
 
-    @Test("a line that cannot be read is told so", arguments: ["a|b", "(a", "a)", "((a))", "(a-b)", "#", "|-"])
+    @Test("an invalid line is reported as such", arguments: ["a|b", "(a", "a)", "((a))", "(a-b)", "#", "|-"])
     func unreadable(text: String) {
         #expect(throws: MarbleError.self) { try Marbles<String, Broken>(text) }
     }
 
-    @Test("a sign without meaning is told so")
+    @Test("an unknown sign is reported as such")
     func unknownSign() {
         #expect(throws: MarbleError.self) { try Marbles<Int, Never>("-x|") }
     }
 
-    @Test("a publisher of marbles delivers in time, and late where it was not asked")
+    @Test("a publisher of marbles delivers on time, and late without demand")
     func publisher() throws {
         let scheduler = VirtualTimeScheduler()
         let marbles = try Marbles<String, Broken>("-a-(bc)-#", failure: .once)
@@ -49,7 +49,7 @@ struct MarblesTests {
         #expect(scheduler.now == .zero.advanced(by: 7))
     }
 
-    @Test("a subject plays marbles, and a value without demand fares as it does there")
+    @Test("a subject plays marbles, and handles values without demand as usual")
     func hot() throws {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
@@ -59,7 +59,7 @@ struct MarblesTests {
         #expect(recorder.difference(from: try Marbles("12---|"), frame: .milliseconds(10)) == nil)
     }
 
-    @Test("the clock stands until it is told to go on; what is due at one time keeps its order")
+    @Test("the clock stands still until it is advanced; what is due at the same time keeps its order")
     func virtualTime() {
         let scheduler = VirtualTimeScheduler()
         nonisolated(unsafe) var log: [String] = []
@@ -89,7 +89,7 @@ struct MarblesTests {
         #expect(scheduler.pending == 0 && scheduler.now.nanoseconds == 150)
     }
 
-    @Test("the recorder tells where a history differs")
+    @Test("the recorder reports where a history differs")
     func difference() {
         let recorder = [1, 2, 3].publisher.record()
         #expect(recorder.difference(from: [.subscription, .value(1), .value(2), .value(3), .finished]) == nil)
@@ -104,7 +104,7 @@ struct MarblesTests {
         #expect(recorder.completion == .finished)
     }
 
-    @Test("a difference of marbles shows both lines, and what stands between frames")
+    @Test("a difference of marbles shows both lines, and events between frames")
     func marbleDifference() throws {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()

@@ -1,4 +1,4 @@
-// Rows 15 and 16 of the library's promises: what is cold and what is shared, multicast and connections.
+// Rows 15 and 16 of the library's guarantees: cold and shared publishers, multicast and connections.
 
 import Streams
 import StreamsTestSupport
@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Cold and shared, multicast")
 struct MulticastTests {
-    @Test("row 15: a cold scan over Deferred subjects computes for each subscriber anew")
+    @Test("row 15: a cold scan over Deferred subjects starts afresh for each subscriber")
     func cold() {
         nonisolated(unsafe) var subjects: [PassthroughSubject<Int, Never>] = []
         let cold = Deferred { () -> PassthroughSubject<Int, Never> in
@@ -48,7 +48,7 @@ struct MulticastTests {
         return (first.values, second.values)
     }
 
-    @Test("row 16: what a late subscriber sees is up to the subject")
+    @Test("row 16: what a late subscriber sees depends on the subject")
     func lateSubscribers() {
         let passthrough = late { PassthroughSubject() }
         #expect(passthrough.first == [11, 13, 16, 20] && passthrough.second == [16, 20])
@@ -58,7 +58,7 @@ struct MulticastTests {
         #expect(buffer.first == [11, 13, 16, 20] && buffer.second == [11, 13, 16, 20])
     }
 
-    @Test("row 16: dropping what connect() returned disconnects, and it can be connected again")
+    @Test("row 16: releasing what connect() returned disconnects, and it can be connected again")
     func dropDisconnects() {
         let subject = PassthroughSubject<Int, Never>()
         let multicast = subject.multicast(subject: PassthroughSubject())
@@ -99,11 +99,11 @@ struct MulticastTests {
         subject.send(3)
         #expect(log == ["+", "-", "+"])
         #expect(first.values == [1] && second.values == [1, 2] && third.values == [3])
-        // As in Combine, subscriptions are called as those of what is connected.
+        // As in Combine, the subscription's description is that of the connected publisher.
         #expect(name == "Multicast")
     }
 
-    @Test("row 16: one that cancels while it is being connected leaves no connection")
+    @Test("row 16: a subscriber that cancels during the connection leaves no connection")
     func cancelledWhileConnecting() {
         nonisolated(unsafe) var cancelled = 0
         let shared = (1...9).publisher.merge(with: Empty(completeImmediately: false))
@@ -117,7 +117,7 @@ struct MulticastTests {
         #expect(recorder.values == [1, 2, 3] && cancelled == 1)
     }
 
-    @Test("row 16: share has one upstream, lives by its subscribers, and tells late ones of the end")
+    @Test("row 16: share has one upstream, lives by its subscribers, and sends late ones the end")
     func shares() {
         let subject = PassthroughSubject<Int, Never>()
         nonisolated(unsafe) var subscriptions = 0
@@ -145,7 +145,7 @@ struct MulticastTests {
         withExtendedLifetime(connection) {}
     }
 
-    @Test("a subject lets go of the upstreams that have ended or were disconnected")
+    @Test("a subject releases upstreams that have ended or were disconnected")
     func letsGoOfUpstreams() {
         final class Source: Subscription {
             func request(_ demand: Subscribers.Demand) {}

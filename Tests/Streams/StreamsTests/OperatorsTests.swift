@@ -1,4 +1,4 @@
-// Rows 3 and 14 of the library's promises, its operators: what the matrix of all operators does not show.
+// Rows 3 and 14 of the library's guarantees, for operators: what the matrix of all operators does not show.
 
 import Foundation
 import Streams
@@ -16,7 +16,7 @@ struct OperatorsTests {
         #expect(recorder.values == [1, 2])
     }
 
-    @Test("Row 14: scan(10, +) over 1 2 3 gives 11 13 16, and begins anew for each subscriber")
+    @Test("Row 14: scan(10, +) over 1 2 3 gives 11 13 16, and starts afresh for each subscriber")
     func scan() {
         let publisher = [1, 2, 3].publisher.scan(10, +)
         #expect(publisher.record().events == [11, 13, 16].asEvents(completion: .finished))
@@ -31,7 +31,7 @@ struct OperatorsTests {
         #expect(recorder.events == [1, 2].asEvents(completion: .finished))
     }
 
-    @Test("Row 14: a value that is left out costs its subscriber nothing")
+    @Test("Row 14: a filtered value does not use up the subscriber's demand")
     func demandIsKept() {
         let source = ManualSource([1, 1, 1, 2, 2, 3])
         let recorder = source.removeDuplicates().drop { $0 == 1 }.record(demand: .max(1))
@@ -79,7 +79,7 @@ struct OperatorsTests {
         #expect(empty.events == [2].asEvents(completion: .finished))
     }
 
-    @Test("Row 14: what is known before the end cancels upstream, and waits for demand")
+    @Test("Row 14: a result known before the end cancels upstream, and waits for demand")
     func earlyAnswer() {
         let source = ManualSource([1, 2, 3])
         let recorder = source.first { $0 == 2 }.record(demand: .none)
@@ -89,7 +89,7 @@ struct OperatorsTests {
         #expect(recorder.events == [2].asEvents(failure: TestError.self, completion: .finished))
     }
 
-    @Test("Row 14: append subscribes when the first has finished, and passes on the demand that is left")
+    @Test("Row 14: append subscribes when the first has finished, and passes on the remaining demand")
     func appendCarriesDemand() {
         let first = ManualSource([1, 2], end: .finished)
         let second = ManualSource([3, 4, 5], end: .finished)
@@ -103,7 +103,7 @@ struct OperatorsTests {
         recorder.cancel()
     }
 
-    @Test("Row 14: what an upstream sends when it has ended, and another has taken its place, goes nowhere")
+    @Test("Row 14: what an upstream sends after its end, when another has replaced it, is ignored")
     func replacedUpstream() throws {
         let first = ManualSource()
         let second = ManualSource()
@@ -118,11 +118,11 @@ struct OperatorsTests {
         #expect(recorder.events == [2].asEvents(failure: TestError.self))
         second.subscriptions[0].send(completion: .finished)
         #expect(recorder.events == [2].asEvents(failure: TestError.self, completion: .finished))
-        // What has ended is not cancelled any more.
+        // An ended upstream is not cancelled any more.
         #expect(second.subscriptions[0].cancellations == 0 && first.subscriptions[0].cancellations == 0)
     }
 
-    @Test("Row 14: until another publisher publishes: that one is asked for one value, and cancelled when it is over")
+    @Test("Row 14: until another publisher publishes: it is asked for one value, and cancelled at the end")
     func untilOutput() {
         for ending in ["finished", "cancelled", "turned"] {
             for opens in [false, true] {
@@ -145,7 +145,7 @@ struct OperatorsTests {
         }
     }
 
-    @Test("Row 14: catch goes on with another publisher, and its failure is the stream's")
+    @Test("Row 14: catch continues with another publisher, and its failure is the stream's")
     func catchFails() {
         let recorder = Fail<Int, TestError>(error: TestError())
             .catch { _ in Record<Int, TestError>(output: [1, 2], completion: .failure(TestError())) }
@@ -164,7 +164,7 @@ struct OperatorsTests {
         #expect(!isSubscribed && never.values == [])
     }
 
-    @Test("Row 14: retry subscribes again with what is still asked for, as often as it says and no more")
+    @Test("Row 14: retry subscribes again with the remaining demand, at most as often as given")
     func retries() {
         nonisolated(unsafe) var attempts = 0
         let publisher = Deferred { () -> AnyPublisher<Int, TestError> in
@@ -181,7 +181,7 @@ struct OperatorsTests {
         #expect(attempts == 2)
     }
 
-    @Test("Row 14: a publisher that fails at once can be retried a hundred thousand times without filling the stack")
+    @Test("Row 14: a publisher that fails at once can be retried 100,000 times without overflowing the stack")
     func retriesFlat() {
         nonisolated(unsafe) var attempts = 0
         let publisher = Deferred { () -> Fail<Int, TestError> in
@@ -192,7 +192,7 @@ struct OperatorsTests {
         #expect(attempts == 100_001)
     }
 
-    @Test("Row 14: cancelled while the next publisher has not answered, its subscription is cancelled when it comes")
+    @Test("Row 14: cancelled before the next publisher has responded, its subscription is cancelled when it arrives")
     func cancelledBetween() {
         final class Slow: Publisher {
             typealias Output = Int
@@ -211,7 +211,7 @@ struct OperatorsTests {
         #expect(late.cancellations == 1 && late.asked == .none)
     }
 
-    @Test("Row 14: encode and decode with Foundation's coders; what cannot be decoded is the end")
+    @Test("Row 14: encode and decode with Foundation's coders; invalid input ends the stream")
     func coding() {
         let values = [[1], [2, 3]].publisher
         let decoded = values.encode(encoder: JSONEncoder()).decode(type: [Int].self, decoder: JSONDecoder()).record()

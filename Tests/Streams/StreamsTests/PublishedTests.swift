@@ -37,7 +37,7 @@ struct PublishedTests {
         #expect(recorder.values == [0, 1, 5] && slow.values == [5, 6])
     }
 
-    @Test("an object tells before each change of a published property, a superclass's included, by one publisher")
+    @Test("an object notifies before each change of a published property, also a superclass's, by one publisher")
     func objectWillChange() {
         let gauge = Gauge()
         let publisher = gauge.objectWillChange
@@ -54,7 +54,7 @@ struct PublishedTests {
         #expect(seen.count == 3)
     }
 
-    @Test("two properties stay apart though one is set to what the other publishes by")
+    @Test("two properties stay independent when one is assigned to the other")
     func projectedValueIsSet() {
         let (first, second) = (Meter(), Meter())
         second.level = 2
@@ -65,7 +65,7 @@ struct PublishedTests {
         #expect(recorder.values == [0, 1] && second.level == 3)
     }
 
-    @Test("an object may have a publisher of its own")
+    @Test("an object may have its own publisher")
     func publisherOfItsOwn() {
         final class Custom: ObservableObject {
             let objectWillChange = PassthroughSubject<String, Never>()
@@ -77,7 +77,7 @@ struct PublishedTests {
         #expect(recorder.values == ["3"])
     }
 
-    @Test("assign(to: &$property) stores values as long as the property is there")
+    @Test("assign(to: &$property) stores values as long as the property exists")
     func assigns() {
         let subject = PassthroughSubject<Int, Never>()
         nonisolated(unsafe) var cancelled = 0
@@ -96,7 +96,7 @@ struct PublishedTests {
         cancellable.cancel()
     }
 
-    @Test("subscribers do not keep the object, nor does what they are told by end with it")
+    @Test("subscribers do not retain the object, and its publishers do not end with it")
     func released() {
         weak var weakMeter: Meter?
         let recorder = Recorder<Int, Never>(demand: .unlimited)

@@ -1,10 +1,10 @@
-// Random operations on BufferSubject and buffer, against a model that is as simple as can be.
+// Random operations on BufferSubject and buffer, compared with the simplest possible model.
 
 import Streams
 import StreamsTestSupport
 import Testing
 
-/// One subscriber: an array, a number, and what became of it.
+/// One subscriber: an array, a number, and its outcome.
 private final class Model {
     let capacity: Int
     let strategy: Strategy
@@ -84,7 +84,7 @@ private final class Model {
 struct ReplayModelTests {
     private static let capacities = [0, 1, 2, 5, 150]
 
-    @Test("BufferSubject does what an array would", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
+    @Test("BufferSubject behaves like an array", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
     private func bufferSubject(strategy: Model.Strategy, capacity: Int) {
         for seed in 1...8 {
             var random = SplitMix(seed: UInt64(seed * 1000 + capacity))
@@ -124,7 +124,7 @@ struct ReplayModelTests {
         }
     }
 
-    @Test("buffer does what an array would", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
+    @Test("buffer behaves like an array", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
     private func buffer(strategy: Model.Strategy, capacity: Int) {
         for seed in 1...8 {
             var random = SplitMix(seed: UInt64(seed * 1000 + capacity))
@@ -151,7 +151,7 @@ struct ReplayModelTests {
         }
     }
 
-    @Test("dropNewest takes as many as it has room for, however many gaps there are in what waits")
+    @Test("dropNewest accepts as many as it has room for, however many gaps there are among the waiting values")
     func manyGaps() {
         let subject = BufferSubject<Int, Never>(limit: 200, whenFull: .dropNewest)
         let recorder = subject.record(demand: .none)

@@ -1,4 +1,4 @@
-// Row 20: schedulers themselves, and what is delivered on them.
+// Row 20: schedulers, and delivery on them.
 
 import Foundation
 import Streams
@@ -7,7 +7,7 @@ import Testing
 
 private enum Broken: Error { case once }
 
-/// Waits for something that another thread does.
+/// Waits for an action of another thread.
 private struct Event: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
@@ -17,7 +17,7 @@ private struct Event: Sendable {
     }
 }
 
-/// A thread with a run loop of its own, which ends when it is told to.
+/// A thread with its own run loop, which ends on request.
 private final class LoopThread: @unchecked Sendable {
     private(set) var loop: RunLoop!
     private(set) var thread = pthread_self()
@@ -28,7 +28,7 @@ private final class LoopThread: @unchecked Sendable {
         Thread.detachNewThread {
             self.thread = pthread_self()
             self.loop = RunLoop.current
-            // Without a source a loop does not wait.
+            // Without a source a run loop does not wait.
             let anchor = Timer(fire: .distantFuture, interval: 1000, repeats: true) { _ in }
             self.loop.add(anchor, forMode: .default)
             self.isReady.happens()
@@ -51,7 +51,7 @@ struct SchedulerTests {
         return queue
     }
 
-    /// At once, later, again and again until cancelled.
+    /// Immediately, later, and repeatedly until cancelled.
     private func check<S: Scheduler>(_ scheduler: S, isThere: @escaping @Sendable () -> Bool = { true }) {
         nonisolated(unsafe) let scheduler = scheduler
         let (now, later, again) = (Event(), Event(), Event())
@@ -78,33 +78,33 @@ struct SchedulerTests {
         let barrier = Event()
         scheduler.schedule { barrier.happens() }
         barrier.wait()
-        // One that was under way already may still come.
+        // One that had already started may still arrive.
         let counted = lock.withLock { count }
         scheduler.schedule(after: scheduler.now.advanced(by: .milliseconds(40))) { barrier.happens() }
         barrier.wait()
         #expect(lock.withLock { count } <= counted + 1)
     }
 
-    @Test("a DispatchQueue carries out at once, later, and again and again")
+    @Test("a DispatchQueue executes immediately, later, and repeatedly")
     func dispatchQueue() {
         check(SchedulerTests.queue(), isThere: { DispatchQueue.getSpecific(key: SchedulerTests.key) == "test" })
     }
 
-    @Test("an OperationQueue carries out at once, later, and again and again")
+    @Test("an OperationQueue executes immediately, later, and repeatedly")
     func operationQueue() {
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
         check(queue, isThere: { OperationQueue.current === queue })
     }
 
-    @Test("a RunLoop carries out at once, though another thread asks it to, later, and again and again")
+    @Test("a RunLoop executes immediately, even if called from another thread, later, and repeatedly")
     func runLoop() {
         let thread = LoopThread()
         check(thread.loop, isThere: { pthread_equal(pthread_self(), thread.thread) != 0 })
         thread.end()
     }
 
-    @Test("the immediate scheduler carries out before the call returns, and its clock stands still")
+    @Test("the immediate scheduler executes before the call returns, and its clock stands still")
     func immediate() {
         let scheduler = ImmediateScheduler.shared
         nonisolated(unsafe) var log: [Int] = []
@@ -118,7 +118,7 @@ struct SchedulerTests {
         #expect(Stride.seconds(1.2) == 0 && Stride.milliseconds(3) == 0 && Stride(exactly: 7 as UInt8) == 7)
     }
 
-    @Test("lengths of time on a DispatchQueue are nanoseconds, and too large ones stay the largest")
+    @Test("durations on a DispatchQueue are nanoseconds, and excessive ones are clamped to the largest")
     func dispatchStride() throws {
         typealias Time = DispatchQueue.SchedulerTimeType
         typealias Stride = Time.Stride
@@ -150,7 +150,7 @@ struct SchedulerTests {
         #expect(try JSONDecoder().decode([Stride].self, from: stride) == [.nanoseconds(42)])
     }
 
-    @Test("moments of RunLoop and OperationQueue are dates, and lengths of time seconds")
+    @Test("times of RunLoop and OperationQueue are dates, and durations seconds")
     func dateStride() {
         let time = RunLoop.SchedulerTimeType(Date(timeIntervalSince1970: 100))
         #expect(time.advanced(by: 1.5).date.timeIntervalSince1970 == 101.5)
@@ -160,7 +160,7 @@ struct SchedulerTests {
 
     // receive(on:), subscribe(on:)
 
-    @Test("receive(on:) delivers in order, on the scheduler alone, one at a time", arguments: [false, true])
+    @Test("receive(on:) delivers in order, only on the scheduler, one at a time", arguments: [false, true])
     func receiveOn(isConcurrent: Bool) {
         let queue = SchedulerTests.queue(isConcurrent ? .concurrent : [])
         let ended = Event()
@@ -181,7 +181,7 @@ struct SchedulerTests {
         #expect(recorder.values == Array(1...2000) && recorder.completion == .finished)
     }
 
-    @Test("receive(on:) takes its turn among what else is scheduled")
+    @Test("receive(on:) is interleaved with other scheduled work")
     func receiveInTurn() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
@@ -249,7 +249,7 @@ struct SchedulerTests {
         #expect(log == [] && recorder.history == [])
         scheduler.schedule { subject.send(0) }
         scheduler.advance()
-        // The subject had a subscriber, whose demand was still to come.
+        // The subject had a subscriber, whose demand had not arrived yet.
         #expect(log == ["subscribed", "max(2)"] && recorder.history == [.subscription])
         subject.send(1)
         #expect(recorder.values == [1])
@@ -260,7 +260,7 @@ struct SchedulerTests {
         #expect(log.last == "cancelled" && recorder.values == [1])
     }
 
-    @Test("subscribe(on:) a queue: a publisher that takes its time does not hold who subscribes")
+    @Test("subscribe(on:) a queue: a slow publisher does not block the subscriber")
     func subscribeOnQueue() {
         let ended = Event()
         let held = Event()

@@ -1,4 +1,4 @@
-// Rows 5 and 6 of the library's promises: shareReplay, with and without limited demand.
+// Rows 5 and 6 of the library's guarantees: shareReplay, with and without limited demand.
 
 import Foundation
 import Streams
@@ -9,7 +9,7 @@ struct Oops: Error, Equatable {}
 
 @Suite("shareReplay")
 struct ShareReplayTests {
-    @Test("row 5: one upstream; the last two values for who comes late; the end for who comes after it")
+    @Test("row 5: one upstream; the last two values for late subscribers; only the end for those after it")
     func replaysToLateSubscribers() {
         let subject = PassthroughSubject<Int, Oops>()
         nonisolated(unsafe) var subscriptions = 0
@@ -29,7 +29,7 @@ struct ShareReplayTests {
         #expect(subscriptions == 1)
     }
 
-    @Test("row 6: without demand only the oldest of more than the capacity is lost, and the end waits for the rest")
+    @Test("row 6: without demand only the oldest values beyond the capacity are lost, and the end waits for the rest")
     func endWaitsForDemand() {
         let subject = PassthroughSubject<Int, Oops>()
         let shared = subject.shareReplay(capacity: 3)
@@ -59,7 +59,7 @@ struct ShareReplayTests {
         #expect(fast.events == Array(1...1000).asEvents(completion: .finished))
     }
 
-    @Test("row 6: cancelled subscribers are released, and so is upstream when nobody is left")
+    @Test("row 6: cancelled subscribers are released, and so is upstream when none is left")
     func releases() {
         final class Marker: Sendable {}
         weak var marker: Marker?
@@ -109,7 +109,7 @@ struct ShareReplayTests {
         #expect(sending.events == (1...5).asEvents(completion: .finished))
     }
 
-    @Test("row 6: no lock is held while a subscriber is called: another thread comes through")
+    @Test("row 6: no lock is held while a subscriber is called: another thread is not blocked")
     func noLockWhileCalling() {
         let subject = PassthroughSubject<Int, Never>()
         let shared = subject.shareReplay(capacity: 4)
@@ -133,7 +133,7 @@ struct ShareReplayTests {
         #expect(first.values == [1, 2] && late.values == [1, 2] && slow.values == [1])
     }
 
-    @Test("a subscriber that was cancelled by another one while a value goes round gets it no more")
+    @Test("a subscriber cancelled by another during the delivery of a value does not receive it")
     func cancelledByAnother() {
         let subject = PassthroughSubject<Int, Never>()
         let shared = subject.shareReplay(capacity: 10)
@@ -147,7 +147,7 @@ struct ShareReplayTests {
         #expect(first.values == [1] && second.events == [])
     }
 
-    @Test("no lock is held while a value is released, or a failure is made")
+    @Test("no lock is held while a value is released or a failure is created")
     func releasesWithoutLock() {
         final class Value: @unchecked Sendable {
             let onRelease: () -> Void
@@ -161,7 +161,7 @@ struct ShareReplayTests {
             subject.send(
                 Value {
                     released += 1
-                    // Comes back for the same locks.
+                    // Re-enters the same locks.
                     slow.request(.none)
                     _ = subject.record(demand: .none)
                     if released == 1 { subject.send(Value {}) }

@@ -1,4 +1,4 @@
-// Row 10 of the library's promises: Sink and Assign; and what row 17 says of their lifetimes.
+// Row 10 of the library's guarantees: Sink and Assign; and row 17 on their lifetimes.
 
 import Streams
 import StreamsTestSupport
@@ -11,7 +11,7 @@ struct SinkTests {
         var levels: [Int] = []
     }
 
-    @Test("Row 10: a Sink asks for everything, and is over with the end")
+    @Test("Row 10: a Sink requests everything, and is finished at the end")
     func sink() {
         let source = ManualSource([1, 2], end: .finished)
         nonisolated(unsafe) var events: [String] = []
@@ -43,7 +43,7 @@ struct SinkTests {
         #expect(values == [1] && gauge.level == 1)
     }
 
-    @Test("Row 10: cancelled, they take nothing more, and let go of what they hold")
+    @Test("Row 10: once cancelled, they receive nothing more, and release what they hold")
     func cancelled() {
         weak var weakGauge: Gauge?
         weak var weakToken: Gauge?
@@ -67,7 +67,7 @@ struct SinkTests {
         #expect(weakGauge == nil && weakToken == nil && assign.object == nil)
     }
 
-    @Test("Row 10: assign(to:on:) writes each value; when what it returned is let go of, no more")
+    @Test("Row 10: assign(to:on:) writes each value until its cancellable is released")
     func assign() {
         let gauge = Gauge()
         let subject = CurrentValueSubject<Int, Never>(0)
@@ -80,7 +80,7 @@ struct SinkTests {
         #expect(gauge.levels == [0, 1])
     }
 
-    @Test("Row 10: at the end an Assign lets go of its object")
+    @Test("Row 10: at the end an Assign releases its object")
     func assignEnds() {
         weak var weakGauge: Gauge?
         let subject = PassthroughSubject<Int, Never>()

@@ -1,4 +1,5 @@
-// Row 14 of the library's promises, its sources: Just, Empty, Fail, Record, optionals, results, sequences, and Future.
+// Row 14 of the library's guarantees, for sources: Just, Empty, Fail, Record, optionals, results, sequences, and
+// Future.
 
 import Foundation
 import Streams
@@ -7,7 +8,7 @@ import Testing
 
 @Suite("Row 14: sources")
 struct SourcesTests {
-    @Test("a source of one value waits for demand, and ends with it")
+    @Test("a source of one value waits for demand, and finishes with it")
     func one() {
         for publisher in [
             Just(7).eraseToAnyPublisher(), Optional(7).publisher.eraseToAnyPublisher(),
@@ -49,7 +50,7 @@ struct SourcesTests {
         #expect(never.record().history == [.subscription])
     }
 
-    @Test("a record plays its values as they are asked for, and then its end")
+    @Test("a record plays its values on demand, and then its end")
     func record() throws {
         let record = Record<Int, TestError> { recording in
             recording.receive(1)
@@ -75,7 +76,7 @@ struct SourcesTests {
         #expect(decoded.recording.completion == .failure(Coded(code: 5)))
     }
 
-    @Test("a sequence is not computed further than it is asked for, also through operators")
+    @Test("a sequence is not computed beyond what is requested, also through operators")
     func lazySequence() {
         final class Counter: IteratorProtocol, Sequence {
             var count = 0
@@ -87,13 +88,13 @@ struct SourcesTests {
         let counter = Counter()
         let recorder = counter.publisher.map { $0 * 10 }.filter { $0 % 20 == 0 }.scan(0, +).record(demand: .max(2))
         #expect(recorder.values == [20, 60])
-        // One is looked at in advance, so that the end can come with the last value.
+        // One value is computed in advance, so that the end can come with the last value.
         #expect(counter.count <= 5)
         recorder.cancel()
         #expect(sequence(first: 1) { $0 * 2 }.publisher.prefix(4).record().values == [1, 2, 4, 8])
     }
 
-    @Test("a sequence, which may be long, is described when somebody looks, and not for each subscriber")
+    @Test("a sequence, which may be long, is described only when inspected, and not for each subscriber")
     func descriptionOfASequence() {
         final class Counter: Sequence, CustomStringConvertible {
             var looks = 0
@@ -111,7 +112,7 @@ struct SourcesTests {
         #expect(subscription.map { "\($0)" } == "[1, 2]" && counter.looks == 1)
     }
 
-    @Test("a future is begun at once, takes one result, and keeps it for those that come late")
+    @Test("a future starts at once, accepts one result, and keeps it for late subscribers")
     func future() {
         var promise: Future<Int, TestError>.Promise?
         let future = Future<Int, TestError> { promise = $0 }
@@ -132,7 +133,7 @@ struct SourcesTests {
         #expect(withoutDemand.events == early.events)
     }
 
-    @Test("a future lets go of its subscribers, and lives as long as one waits")
+    @Test("a future releases its subscribers, and lives as long as one waits")
     func futureLifetime() {
         var promise: Future<Int, Never>.Promise?
         weak var weakFuture: Future<Int, Never>?
@@ -149,7 +150,7 @@ struct SourcesTests {
         #expect(weakFuture == nil)
     }
 
-    @Test("operators of what is known have the types that Combine gives them")
+    @Test("operators on constants have the same types as in Combine")
     func knownResults() {
         let just: Just<String> = Just(1).map { "\($0)" }
         #expect(just == Just("1"))

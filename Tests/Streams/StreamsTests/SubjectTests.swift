@@ -1,4 +1,4 @@
-// Rows 13 and 17 of the library's promises: PassthroughSubject, CurrentValueSubject, and how long things live.
+// Rows 13 and 17 of the library's guarantees: PassthroughSubject, CurrentValueSubject, and lifetimes.
 
 import Streams
 import StreamsTestSupport
@@ -21,7 +21,7 @@ struct SubjectTests {
         #expect(subject.record().events == [].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
-    @Test("row 13: of what there was no demand for, a CurrentValueSubject keeps the latest")
+    @Test("row 13: of values without demand, a CurrentValueSubject keeps the latest")
     func currentValue() {
         let subject = CurrentValueSubject<Int, Never>(0)
         let slow = subject.record(demand: .none)
@@ -39,7 +39,7 @@ struct SubjectTests {
         #expect(subject.record().events == [].asEvents(completion: .finished))
     }
 
-    @Test("row 13: what is sent from within a value comes after it, to each subscriber in the same order")
+    @Test("row 13: a value sent from within another comes after it, for each subscriber in the same order")
     func reentrant() {
         let subject = PassthroughSubject<Int, Never>()
         let first = subject.record()
@@ -50,11 +50,11 @@ struct SubjectTests {
         let second = subject.record()
         subject.send(1)
         #expect(first.values == [1, 2, 3])
-        // As with Combine, the second is told of what was sent within first.
+        // As with Combine, the second receives the value sent from within first.
         #expect(second.values.sorted() == [1, 2, 3])
     }
 
-    @Test("row 13: a subject asks its upstream when a subscriber asks, for everything")
+    @Test("row 13: a subject requests everything from its upstream when a subscriber requests")
     func upstream() {
         nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let subject = PassthroughSubject<Int, Never>()

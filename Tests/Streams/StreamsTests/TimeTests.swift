@@ -10,7 +10,7 @@ private func line(_ text: String) throws -> Marbles<String, Broken> { try Marble
 
 @Suite("row 20: delay, debounce, throttle, timeout on a virtual clock")
 struct TimeTests {
-    /// What becomes of one line by an operator.
+    /// The output of an operator for one line.
     private func expect<P: Publisher>(
         _ input: String, gives output: String, demand: Subscribers.Demand = .unlimited,
         _ make: (PassthroughSubject<String, Broken>, VirtualTimeScheduler) -> P,
@@ -26,21 +26,21 @@ struct TimeTests {
         #expect(scheduler.pending == 0, sourceLocation: location)
     }
 
-    @Test("delay: all events, the failure included, come later by the interval")
+    @Test("delay: all events, including the failure, come later by the interval")
     func delay() throws {
         try expect("a-(bc)--|", gives: "---a-(bc)--|") { $0.delay(for: 3, scheduler: $1) }
         try expect("ab#", gives: "--ab#") { $0.delay(for: 2, scheduler: $1) }
         try expect("abc|", gives: "-ab-|", demand: .max(2)) { $0.delay(for: 1, scheduler: $1) }
     }
 
-    @Test("debounce: what is followed by nothing for a while; the end drops what waits")
+    @Test("debounce: values followed by silence; the end drops a waiting value")
     func debounce() throws {
         try expect("ab--c---d|", gives: "---b--c--|") { $0.debounce(for: 2, scheduler: $1) }
         try expect("a---b---#", gives: "--a---b-#") { $0.debounce(for: 2, scheduler: $1) }
         try expect("a---b---c---|", gives: "-a---b------|", demand: .max(2)) { $0.debounce(for: 1, scheduler: $1) }
     }
 
-    @Test("throttle: one in each interval, the first or the last; the end comes behind what waits")
+    @Test("throttle: one per interval, the first or the last; the end follows the waiting value")
     func throttle() throws {
         try expect("abcdefg---h|", gives: "a--b--e---h|") {
             $0.throttle(for: 3, scheduler: $1, latest: false)
@@ -54,14 +54,14 @@ struct TimeTests {
         }
     }
 
-    @Test("timeout: ends when nothing comes for the interval; each value begins it anew")
+    @Test("timeout: ends when nothing arrives for the interval; each value restarts it")
     func timeout() throws {
         try expect("a-b---c|", gives: "a-b--|") { $0.timeout(3, scheduler: $1) }
         try expect("a-b-|", gives: "a-b-|") { $0.timeout(3, scheduler: $1) }
         try expect("----a", gives: "--#") { $0.timeout(2, scheduler: $1, customError: { .once }) }
     }
 
-    @Test("collect by time: what came in an interval, never nothing; the rest before the end, but not before a failure")
+    @Test("collect by time: the values of an interval, never none; the rest before the end, but not before a failure")
     func collectByTime() throws {
         func joined<P: Publisher>(_ publisher: P) -> Publishers.Map<P, String> where P.Output == [String] {
             publisher.map { $0.last ?? "" }
@@ -78,7 +78,7 @@ struct TimeTests {
 
     private typealias Grouping = Publishers.TimeGroupingStrategy<VirtualTimeScheduler>
 
-    @Test("collect by time or count: upstream is asked for what fits; what is not asked for waits, and so does the end")
+    @Test("collect by time or count: upstream is asked for what fits; groups without demand wait, and so does the end")
     func collectByTimeOrCount() throws {
         let scheduler = VirtualTimeScheduler()
         nonisolated(unsafe) var asked: [Subscribers.Demand] = []
@@ -87,7 +87,7 @@ struct TimeTests {
         let recorder = source.collect(.byTimeOrCount(scheduler, 2.5, 3)).record(demand: .max(2), scheduler: scheduler)
         #expect(asked == [.max(6)])
         scheduler.run()
-        // The first by time, the second by count. 6 was asked for with them.
+        // The first by time, the second by count. 6 was requested with them.
         #expect(recorder.values == [[1, 2], [3, 4, 5]] && asked == [.max(6)])
         #expect(recorder.timedHistory.map(\.time.nanoseconds) == [0, 2_500_000_000, 5_000_000_000])
         recorder.request(.max(1))
@@ -99,7 +99,7 @@ struct TimeTests {
         #expect(recorder.events == [[1, 2], [3, 4, 5], [6], [7]].asEvents(completion: .finished))
     }
 
-    @Test("a group is never longer than the limit, though more was asked for than one can hold")
+    @Test("a group is never longer than the limit, although more was requested than one can hold")
     func collectLimit() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
@@ -117,7 +117,7 @@ struct TimeTests {
         #expect(recorder.events == [[1], [2], [3, 4, 5], [6, 7, 8], [9]].asEvents(completion: .finished))
     }
 
-    @Test("measureInterval: the time since the value before, or since the subscription")
+    @Test("measureInterval: the time since the previous value, or since the subscription")
     func measureInterval() throws {
         let scheduler = VirtualTimeScheduler()
         scheduler.advance(by: 10)
@@ -127,7 +127,7 @@ struct TimeTests {
         #expect(recorder.difference(from: [.subscription, .value(2), .value(2), .value(3), .finished]) == nil)
     }
 
-    // The cases of the matrix, for those that ask upstream for everything at once.
+    // The cases of the matrix, for operators that request everything from upstream at once.
 
     private typealias Apply =
         @Sendable (AnyPublisher<Int, Broken>, VirtualTimeScheduler) -> AnyPublisher<Int, Broken>
@@ -138,7 +138,7 @@ struct TimeTests {
         { $0.collect(.byTime($1, 1)).map { $0.reduce(0, +) }.eraseToAnyPublisher() },
     ]
 
-    @Test("cancelled: upstream at once, and what waits is not delivered", arguments: 0..<3)
+    @Test("cancelled: upstream at once, and waiting values are not delivered", arguments: 0..<3)
     func cancelled(index: Int) {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()
@@ -156,7 +156,7 @@ struct TimeTests {
         #expect(scheduler.pending == 0)
     }
 
-    @Test("re-entrant: demand from within counts, what is sent from within comes later", arguments: 0..<3)
+    @Test("re-entrant: demand from within a value counts, a value sent from within comes later", arguments: 0..<3)
     func reentrant(index: Int) {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()
@@ -175,7 +175,7 @@ struct TimeTests {
         #expect(recorder.events == [1, 2, 3, 4].asEvents(failure: Broken.self, completion: .failure(.late)))
     }
 
-    @Test("twice: two subscribers do not see each other's demand or time", arguments: 0..<3)
+    @Test("twice: two subscribers do not affect each other's demand or time", arguments: 0..<3)
     func twice(index: Int) {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()

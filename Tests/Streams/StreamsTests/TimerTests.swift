@@ -1,4 +1,4 @@
-// Row 4: timers, of Dispatch and of Foundation; and notifications.
+// Row 4: timers of Dispatch and of Foundation; and notifications.
 
 import Foundation
 import Streams
@@ -15,7 +15,7 @@ struct TimerTests {
         return queue
     }
 
-    /// A recorder that tells of each event.
+    /// A recorder that reports each event.
     private func recorder<Output>(
         demand: Subscribers.Demand, _ happened: DispatchSemaphore
     ) -> Recorder<Output, Never> {
@@ -68,7 +68,7 @@ struct TimerTests {
         let happened = DispatchSemaphore(value: 0)
         let recorder: Recorder<DispatchTime, Never> = recorder(demand: .none, happened)
         Publishers.timer(queue: queue(), interval: .milliseconds(20), times: .max(3)).subscribe(recorder)
-        // Another timer tells that intervals have passed.
+        // Another timer measures the intervals.
         let other = DispatchSemaphore(value: 0)
         let clock: Recorder<DispatchTime, Never> = self.recorder(demand: .unlimited, other)
         Publishers.timer(interval: .milliseconds(20)).subscribe(clock)
@@ -85,7 +85,7 @@ struct TimerTests {
         clock.cancel()
     }
 
-    @Test("cancel stops it at once, also from within a value; no times at all finish without demand")
+    @Test("cancel stops it at once, also from within a value; zero times finish without demand")
     func cancelled() {
         let happened = DispatchSemaphore(value: 0)
         let recorder: Recorder<DispatchTime, Never> = recorder(demand: .unlimited, happened)
@@ -106,7 +106,7 @@ struct TimerTests {
         #expect(Publishers.timer(interval: .seconds(1), times: .none).record(demand: .none).completion == .finished)
     }
 
-    @Test("a cancelled one lets go of its subscriber, whether it was ever asked or not", arguments: [0, 1])
+    @Test("a cancelled timer releases its subscriber, whether it was ever requested or not", arguments: [0, 1])
     func released(demand: Int) {
         weak var object: Recorder<DispatchTime, Never>?
         do {
@@ -136,7 +136,7 @@ struct TimerTests {
         #expect(all.values.count == count && all.completion == nil)
     }
 
-    @Test("notifications go to who asked for them, where they are posted, until it cancels")
+    @Test("notifications go to subscribers that requested them, where they are posted, until cancelled")
     func notifications() {
         let center = NotificationCenter()
         let name = Notification.Name("test")

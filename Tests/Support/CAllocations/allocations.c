@@ -1,4 +1,4 @@
-// The executable that links this defines malloc and its relatives, so that glibc's are reached through here.
+// Defines malloc and its relatives for the executable that links it, as wrappers of glibc's.
 #include "CAllocations.h"
 #include <errno.h>
 #include <stddef.h>
@@ -31,8 +31,8 @@ static _Thread_local long count;
 long allocation_count(void) { return count; }
 bool allocation_counted(void) { return true; }
 
-// What was allocated by the part that is watched, and not freed: a table with open addresses, by where it lies. It is
-// the thread's own, as what is watched runs on one thread.
+// Live allocations made by the watched code: a hash table with open addressing, keyed by address. It is thread-local,
+// because the watched code runs on one thread.
 struct block {
     uintptr_t address;
     size_t size;
@@ -47,7 +47,7 @@ static _Thread_local bool within;
 
 static size_t place_of(uintptr_t address) { return (address >> 4) * 0x9E3779B97F4A7C15u >> 20 & (places - 1); }
 
-// What glibc takes for it, as far as the size alone tells: the same in each run.
+// glibc's overhead for an allocation of that size; deterministic.
 static size_t taken(size_t size) {
     size_t whole = (size + 8 + 15) & ~(size_t)15;
     return whole < 32 ? 32 : whole;
@@ -84,7 +84,7 @@ static void note(void *memory, size_t size) {
     put((uintptr_t)memory, taken(size));
 }
 
-// Whether it was among them.
+// Returns whether it was in the table.
 static bool forget(void *memory) {
     uintptr_t address = (uintptr_t)memory;
     size_t place = place_of(address);
@@ -94,7 +94,7 @@ static bool forget(void *memory) {
     }
     live -= (long)blocks[place].size;
     held--;
-    // Those behind it move up, so that a search may end at the first empty place.
+    // The following entries move up, so that a search may end at the first empty slot.
     size_t hole = place;
     for (size_t next = (hole + 1) & (places - 1); blocks[next].address != 0; next = (next + 1) & (places - 1)) {
         size_t home = place_of(blocks[next].address);
@@ -149,7 +149,7 @@ void *calloc(size_t number, size_t size) {
 
 void *realloc(void *old, size_t size) {
     count++;
-    // It stays what it was, whoever has it grow.
+    // A block keeps its ownership, whoever grows it.
     bool known = watching && old != NULL && forget(old);
     void *memory = __libc_realloc(old, size);
     if ((known || within) && size > 0) note(memory, size);

@@ -3,7 +3,7 @@
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
-// Nothing is counted then.
+// Without callgrind nothing is counted.
 #define CALLGRIND_START_INSTRUMENTATION
 #define CALLGRIND_ZERO_STATS
 #define CALLGRIND_DUMP_STATS_AT(name) (void)(name)
@@ -11,7 +11,7 @@
 
 __attribute__((noinline)) void count_instructions(void (*body)(void *), void *context) {
     body(context);
-    // Not the last thing done, or the compiler would jump where callgrind is to see a call and a return.
+    // Prevents a tail call: callgrind needs to see a call and a return.
     __asm__ volatile("" ::: "memory");
 }
 

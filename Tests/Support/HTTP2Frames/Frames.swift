@@ -1,4 +1,4 @@
-// The client's side of the wire for the tests: frames are written, and read back, by hand.
+// The client's side of HTTP/2 for tests: frames are written and parsed by hand.
 
 import Bytes
 import CNGHTTP2
@@ -59,7 +59,7 @@ public func ping(_ number: UInt8 = 0, ack: Bool = false) -> [UInt8] {
     frame(Type.ping, ack ? Flag.ack : 0, [UInt8](repeating: number, count: 8))
 }
 
-/// A field as HPACK's literal without indexing and without Huffman's code (RFC 7541, 6.2.2).
+/// A field as an HPACK literal without indexing and without Huffman coding (RFC 7541, 6.2.2).
 public func literal(_ name: String, _ value: String) -> [UInt8] {
     [0] + integer(name.utf8.count) + name.utf8 + integer(value.utf8.count) + value.utf8
 }
@@ -91,13 +91,13 @@ public func get(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] {
 
 public func post(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] { headers(stream, postFields + more) }
 
-/// What the server wrote, as lines such as `DATA 1 5 END`.
+/// A frame written by the server, described by lines such as `DATA 1 5 END`.
 public struct Received: CustomStringConvertible {
     public var type: UInt8
     public var flags: UInt8
     public var stream: UInt32
     public var payload: [UInt8]
-    /// The fields, of HEADERS.
+    /// The fields of a HEADERS frame.
     public var fields: [String: String] = [:]
 
     public var isEnd: Bool { (type == Type.data || type == Type.headers) && flags & Flag.end != 0 }
@@ -124,7 +124,7 @@ public struct Received: CustomStringConvertible {
     }
 }
 
-/// Reads what the server writes; keeps the state of its header compression.
+/// Parses what the server writes; keeps the state of its header compression.
 public final class FrameReader {
     private var bytes: [UInt8] = []
     private var inflater: OpaquePointer?

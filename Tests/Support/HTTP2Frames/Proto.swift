@@ -1,4 +1,4 @@
-// Protobuf's bytes, as far as the tests write them: by hand, so that the product's own writer is not taken for granted.
+// Protobuf encoding for tests, by hand, so that they do not rely on the product's own writer.
 
 public enum Proto {
     public static func varint(_ value: UInt64) -> [UInt8] {
@@ -18,5 +18,5 @@ public enum Proto {
     public static func field(_ number: UInt64, _ text: String) -> [UInt8] { field(number, Array(text.utf8)) }
 }
 
-/// A message behind gRPC's prefix, not compressed.
+/// An uncompressed message with gRPC's prefix.
 public func framed(_ message: [UInt8]) -> [UInt8] { [0] + u32(UInt32(message.count)) + message }

@@ -1,9 +1,9 @@
-// PaceCounters: what the two ends of a pipeline have done so far, in memory that their processes share.
+// PaceCounters: progress of the two ends of a pipeline, in memory shared by their processes.
 
 import Glibc
 import Synchronization
 
-/// A file of zeroes that is mapped. It stays so as long as the process lives.
+/// A mapped file of zeroes. It stays mapped as long as the process lives.
 struct PaceCounters: @unchecked Sendable {
     private static let size = 4096
 
@@ -20,17 +20,17 @@ struct PaceCounters: @unchecked Sendable {
         figures = memory.assumingMemoryBound(to: Atomic<Int>.self)
     }
 
-    /// Messages that the consumer has asked for.
+    /// Messages that the consumer has requested.
     var asked: Int { figures[0].load(ordering: .sequentiallyConsistent) }
-    /// Messages that the producer has made.
+    /// Messages that the producer has produced.
     var made: Int { figures[8].load(ordering: .sequentiallyConsistent) }
-    /// By how many the producer was ahead of what was asked for, at most.
+    /// The maximum by which production was ahead of requests.
     var lead: Int { figures[16].load(ordering: .sequentiallyConsistent) }
 
-    /// To be called before the consumer asks for so many more.
+    /// To be called before the consumer requests that many more.
     func ask(_ count: Int) { figures[0].add(count, ordering: .sequentiallyConsistent) }
 
-    /// To be called when the producer makes one more.
+    /// To be called when the producer produces one more.
     func make() {
         let made = figures[8].add(1, ordering: .sequentiallyConsistent).newValue
         _ = figures[16].max(made - asked, ordering: .relaxed)

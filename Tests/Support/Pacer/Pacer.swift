@@ -1,10 +1,10 @@
-// pacer: one end of a pipeline through a broker, for the tests of pacing, which run the two ends as processes.
+// pacer: one end of a pipeline through a broker, for the pacing tests, which run the two ends as processes.
 //
 //     pacer produce URL COUNT COUNTERS                          publishes 1, 2, … COUNT, and completes the topic
-//     pacer subscribe URL COUNT COUNTERS WINDOW BUFFER          as a subscriber that asks for WINDOW at a time
+//     pacer subscribe URL COUNT COUNTERS WINDOW BUFFER          as a subscriber that requests WINDOW at a time
 //     pacer iterate URL COUNT COUNTERS WINDOW BUFFER            with `for await` and a window
 //
-// COUNTERS is a file that both map: who makes a message knows at once what the other side has asked for until then.
+// COUNTERS is a file that both map: the producer of a message sees what the other side has requested so far.
 
 import Forebay
 import Glibc
@@ -56,8 +56,8 @@ enum Pacer {
         guard accepted == UInt64(count) else { throw PacerError(message: "\(accepted) of \(count) were accepted") }
     }
 
-    /// The iterator asks for its window in advance, and for one more when one is taken, or for several when several
-    /// were: what it may have asked for is counted before.
+    /// The iterator requests its window in advance, and then one for each message taken, or several at a time: requests
+    /// that it may have made are counted beforehand.
     private static func iterate(
         _ topic: Topic, _ count: Int, _ counters: PaceCounters, _ window: Int, _ buffer: UInt32
     ) async throws {
@@ -85,23 +85,23 @@ enum Pacer {
     }
 }
 
-/// All messages come in order, and none is missing.
+/// Checks that all messages arrive in order and none is missing.
 struct OrderCheck {
     private var next = 1
 
     mutating func take(_ message: Message) throws {
         guard message.text == String(next), message.gap == nil else {
-            throw PacerError(message: "'\(message.text)' came in place of \(next)")
+            throw PacerError(message: "'\(message.text)' arrived instead of \(next)")
         }
         next += 1
     }
 
     func finish(_ count: Int) throws {
-        guard next == count + 1 else { throw PacerError(message: "\(next - 1) of \(count) came") }
+        guard next == count + 1 else { throw PacerError(message: "\(next - 1) of \(count) arrived") }
     }
 }
 
-/// Asks for so many at a time, and again when all of them have come. Called on the client's thread alone.
+/// Requests that many at a time, and again when all of them have arrived. Called only on the client's thread.
 private final class BatchSubscriber: Subscriber, @unchecked Sendable {
     typealias Input = Message
     typealias Failure = ForebayError

@@ -1,15 +1,15 @@
-// TestCertificates: a certificate that signs itself, made by openssl when a test first wants it.
+// TestCertificates: a self-signed certificate, made by openssl when a test first needs it.
 
 import Foundation
 
-/// Files in PEM that are there until the process ends.
+/// PEM files that exist until the process ends.
 public struct TestCertificate: Sendable {
     public let certificate: String
     public let key: String
 
     /// For localhost and 127.0.0.1.
     public static let local = Result { try TestCertificate("localhost") }
-    /// Another, for the same.
+    /// Another one for the same names.
     public static let other = Result { try TestCertificate("other") }
 
     struct Failed: Error {}

@@ -1,4 +1,4 @@
-// ByteBuffer against the plainest model of a queue of bytes: an array.
+// ByteBuffer, compared with the simplest model of a queue of bytes: an array.
 
 import Testing
 

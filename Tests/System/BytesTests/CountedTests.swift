@@ -1,4 +1,4 @@
-// Numbers of things in sentences.
+// Counts with their nouns, for sentences.
 
 import Bytes
 import Testing

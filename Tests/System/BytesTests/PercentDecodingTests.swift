@@ -1,4 +1,4 @@
-// PercentDecodingTests: percent-encoded text, whole and broken.
+// PercentDecodingTests: percent-encoded text, valid and invalid.
 
 @testable import Bytes
 import Testing

@@ -1,4 +1,4 @@
-// Sums at and beyond the largest figure.
+// Sums at and beyond the maximum.
 
 import Bytes
 import Testing

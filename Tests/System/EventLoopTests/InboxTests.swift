@@ -20,7 +20,7 @@ struct InboxTests {
                 var poller = try Poller()
                 try poller.add(inbox.descriptor, token: 7, interest: .read)
                 while seen.values.count < producers * each {
-                    // A lost wake would leave the consumer here, and the count short.
+                    // A lost wake-up would leave the consumer here, and the count short.
                     guard try poller.wait(timeout: 20_000_000_000) == 1 else { return }
                     inbox.clearWake()
                     inbox.drain { seen.values.append($0) }
@@ -54,7 +54,7 @@ struct InboxTests {
         inbox.push(1)
         #expect(try poller.wait(timeout: 10_000_000_000) == 1)
         inbox.clearWake()
-        // What is not drained needs no second wake: it was told.
+        // The consumer was already woken for what it has not drained.
         inbox.push(2)
         #expect(try poller.wait(timeout: 0) == 0)
         var taken: [Int] = []

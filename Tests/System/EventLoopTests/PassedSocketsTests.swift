@@ -1,4 +1,4 @@
-// Sockets that another process opened: the variables that tell of them, and what is refused.
+// Sockets opened by another process: the variables that announce them, and what is refused.
 
 import EventLoop
 import Testing

@@ -1,4 +1,4 @@
-// Readiness: told until it is used up, paused, dead, closed.
+// Readiness: reported until it is used up, paused, dead, closed.
 
 import EventLoop
 import Glibc

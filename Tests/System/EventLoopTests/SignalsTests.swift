@@ -1,10 +1,10 @@
-// Signals, threads, clocks, and what the machine tells.
+// Signals, threads, clocks, and information about the machine.
 
 import EventLoop
 import Glibc
 import Testing
 
-/// What a thread hands to the test that joins it.
+/// A result that a thread passes to the test that joins it.
 private final class Result: @unchecked Sendable {
     var first: Int32?
     var second: Int32?
@@ -15,7 +15,7 @@ private final class Result: @unchecked Sendable {
 struct SignalsTests {
     @Test func aSignalIsReadFromTheDescriptor() throws {
         let result = Result()
-        // A thread of its own: signals stay blocked in the thread that made the source.
+        // A separate thread: signals stay blocked in the thread that made the source.
         let thread = try NamedThread.start("signals") {
             guard let signals = try? Signals([SIGUSR1]), var poller = try? Poller() else { return }
             try? poller.add(signals.descriptor, token: 1, interest: .read)

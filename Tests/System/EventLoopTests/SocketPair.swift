@@ -44,7 +44,7 @@ final class SocketPair {
         _ = text.withUTF8 { Socket.write(far, UnsafeRawBufferPointer($0)) }
     }
 
-    /// What one read of at most `count` bytes brings at the near end.
+    /// The result of one read of at most `count` bytes at the near end.
     func receive(_ count: Int) -> String? {
         var bytes = [UInt8](repeating: 0, count: count)
         guard case .bytes(let read) = bytes.withUnsafeMutableBytes({ Socket.read(near, into: $0) }) else { return nil }
@@ -52,7 +52,7 @@ final class SocketPair {
     }
 }
 
-/// Waits up to 10 s for one descriptor; false when nothing came.
+/// Waits up to 10 s for one descriptor; false if nothing happened.
 func isReady(_ fd: Int32, for interest: Interest) throws -> Bool {
     var poller = try Poller()
     try poller.add(fd, token: 0, interest: interest)

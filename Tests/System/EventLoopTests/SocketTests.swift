@@ -1,4 +1,4 @@
-// Sockets and addresses: reads, writes, listening, connecting, and what a person may write for an address.
+// Sockets and addresses: reads, writes, listening, connecting, and the notations for an address.
 
 import EventLoop
 import Glibc
@@ -45,7 +45,7 @@ struct SocketTests {
     @Test func aWriteBlocksWithinTheKernelsBuffersAndGoesOnWhenRead() throws {
         let pair = try SocketPair()
         Socket.configure(pair.near, userTimeout: 60_000)
-        // A small receive window, so that what the kernel takes is what the sender's side holds.
+        // A small receive window, so that the kernel accepts only what the sender's side holds.
         var window: Int32 = 16 << 10
         setsockopt(pair.far, SOL_SOCKET, SO_RCVBUF, &window, socklen_t(MemoryLayout<Int32>.size))
         let block = [UInt8](repeating: 7, count: 64 << 10)

@@ -1,4 +1,4 @@
-// TLSStream: both sides of it in one process, over sockets that take little at a time.
+// TLSStream: both sides in one process, over sockets that accept little at a time.
 
 import EventLoop
 import Glibc
@@ -40,7 +40,7 @@ private final class Ends {
         scratch.deallocate()
     }
 
-    /// Lets each side go on in turn, until both have come to something.
+    /// Lets each side proceed in turn, until both have a result.
     func shakeHands() -> (client: TLSStream.Handshake, server: TLSStream.Handshake) {
         var states = (client: TLSStream.Handshake.wantsRead, server: TLSStream.Handshake.wantsRead)
         for _ in 0..<1000 {
@@ -49,7 +49,7 @@ private final class Ends {
             let over: [TLSStream.Handshake] = [.done, .failed]
             if over.contains(states.client), over.contains(states.server) { break }
         }
-        // The server's ticket, behind which a read ends.
+        // The server's ticket, after which a read ends.
         if states == (.done, .done) { _ = client.read(into: scratch) }
         return states
     }
@@ -84,8 +84,8 @@ private final class Ends {
         #expect(ends.server.peerCertificate == nil && !ends.server.usesKernel)
     }
 
-    /// Pieces of every size around a record's, through a socket that takes a few kilobytes at a time; also while
-    /// records are to be small now and then.
+    /// Pieces of every size around a record's, through a socket that accepts a few kilobytes at a time; also with small
+    /// records now and then.
     @Test(arguments: [false, true]) func whatIsWrittenArrivesWhateverTheSocketTakes(isFullAtTimes: Bool) throws {
         let ends = try Ends()
         #expect(ends.shakeHands() == (.done, .done))

@@ -1,4 +1,4 @@
-// FrameWalkerTests: stamps are found however the stream is cut, and with NATS's PING between messages.
+// FrameWalkerTests: stamps are found however the stream is split, and with NATS's PING between messages.
 
 import Testing
 

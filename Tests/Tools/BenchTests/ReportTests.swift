@@ -1,4 +1,4 @@
-// ReportTests: medians, goals, numbers, and what is read from /proc.
+// ReportTests: medians, goals, numbers, and parsing of /proc.
 
 import Glibc
 import Testing
@@ -71,7 +71,7 @@ struct ReportTests {
             #expect(table.contains("\(contender.name) "))
         }
         #expect(table.contains("fanout-1, nats: it \"broke\""))
-        // redis ÷ forebay is 4, forebay ÷ pump is a half; of nats there is no figure.
+        // redis ÷ forebay is 4, forebay ÷ pump is a half; for nats there is no figure.
         #expect(table.contains("4.00  (≥ 4.00)  reached") && table.contains("0.50  (≤ 1.50)  reached"))
         #expect(!table.contains("nats ÷ forebay"))
         let json = results.json()
@@ -85,7 +85,7 @@ struct ReportTests {
         for entry in Catalogue.cases {
             let names = entry.contenders.map(\.name)
             #expect(Set(names).count == names.count)
-            // Every goal is about contenders that are run.
+            // Every goal refers to contenders that are run.
             let named = Dictionary(
                 uniqueKeysWithValues: names.map { name in
                     var figure = Figure()

@@ -1,4 +1,4 @@
-// ResponseTests: what a gRPC subscriber of the generator sends, and what it reads of a server's frames.
+// ResponseTests: what a gRPC subscriber of the generator sends, and how it reads a server's frames.
 
 import Testing
 
@@ -62,7 +62,7 @@ struct ResponseReaderTests {
         return field(1, [8] + GRPCWire.varint(sequence) + field(2, payload) + [24] + timestamp)
     }
 
-    /// A response behind its prefix.
+    /// A response after its prefix.
     private static func response(_ messages: [[UInt8]]) -> [UInt8] {
         let body = messages.flatMap { $0 } + [16] + GRPCWire.varint(0x7fff_ffff) + [24] + GRPCWire.varint(.max)
         return [0, 0, 0, UInt8(body.count >> 8), UInt8(body.count & 0xff)] + body
@@ -81,7 +81,7 @@ struct ResponseReaderTests {
         return (count, reader.replies)
     }
 
-    /// A server's first frames, and six messages in three responses that lie across four DATA frames.
+    /// A server's first frames, and six messages in three responses that are spread over four DATA frames.
     private static var stream: [UInt8] {
         let data =
             response([]) + response([message(1)]) + response([message(2), message(200), message(70_000)])
@@ -114,7 +114,7 @@ struct ResponseReaderTests {
     @Test func aMessageCountsWhenAllOfItHasCome() throws {
         let whole = GRPCWire.frame(
             type: 0, stream: 1, ResponseReaderTests.response([ResponseReaderTests.message(1)]))
-        // Behind the message stand the other fields of the response.
+        // The other fields of the response follow the message.
         let end = whole.count - 1 - GRPCWire.varint(0x7fff_ffff).count - 1 - GRPCWire.varint(.max).count
         for count in 0...whole.count {
             let result = try ResponseReaderTests.read(Array(whole.prefix(count)), cut: 7, comparing: false)
@@ -132,13 +132,13 @@ struct ResponseReaderTests {
         #expect(try ResponseReaderTests.read(bytes(wrong), cut: 5, comparing: false).count == 1)
         #expect(throws: BenchError.self) { try ResponseReaderTests.read(bytes(wrong), cut: 5, comparing: true) }
         #expect(throws: BenchError.self) { try ResponseReaderTests.read(bytes([120]), cut: 5, comparing: true) }
-        // What opens a publisher's channel.
+        // The opening of a publisher's channel.
         let zeros = [UInt8](repeating: 0, count: ResponseReaderTests.payload)
         #expect(try ResponseReaderTests.read(bytes(zeros), cut: 5, comparing: true).count == 1)
     }
 
     @Test func bytesAreAcknowledgedByHalvesOfTheWindow() throws {
-        // Fields that mean nothing here, in frames of 16 KiB.
+        // Fields without meaning here, in frames of 16 KiB.
         let half = GRPCWire.window / 2
         let frame = 16 << 10
         var reader = ResponseReader(payload: ResponseReaderTests.payload)

@@ -1,4 +1,4 @@
-// HistogramTests: buckets join up, and quantiles are those of a sorted list to the precision that is promised.
+// HistogramTests: buckets are contiguous, and quantiles match a sorted list within the stated precision.
 
 import Testing
 

@@ -1,11 +1,11 @@
-// Runs of the simulator: those seeds that failed once, a row that never changes, and a few that nobody has run before.
+// Runs of the simulator: seeds that failed once, a fixed series, and a few new seeds.
 
 import Foundation
 import Simulator
 import Testing
 
 @Suite struct SimulationTests {
-    /// `SIM_SEEDS=2000` runs so many of the row.
+    /// `SIM_SEEDS=2000` runs that many of the series.
     private static let row = environment("SIM_SEEDS") ?? 150
     private static let base = UInt64.random(in: 1...999_999) * 1_000_000
 
@@ -34,7 +34,7 @@ import Testing
         for (seed, required) in Self.kept { expectToPass(seed, required: required) }
     }
 
-    /// In parts, so that they run beside each other.
+    /// In parts, so that they run in parallel.
     @Test(arguments: 0..<4)
     func theSameRowOfSeedsPasses(_ part: Int) {
         for seed in stride(from: part, to: Self.row, by: 4) { expectToPass(UInt64(seed)) }
@@ -45,14 +45,14 @@ import Testing
         for index in 0..<25 { expectToPass(Self.base + UInt64(part * 1000 + index)) }
     }
 
-    /// To the byte: every event and every byte both ways.
+    /// To the byte: every event and every byte in both directions.
     @Test func aSeedReplays() {
         for seed: UInt64 in [3, 40, 77] {
             var lines: [[String]] = [[], []]
             let outcomes = (0..<2).map { index in Simulation.run(seed: seed) { lines[index].append($0) } }
             #expect(outcomes[0].hash == outcomes[1].hash && lines[0] == lines[1])
             #expect(outcomes[0].published > 0)
-            // What is printed changes nothing.
+            // Printing changes nothing.
             #expect(Simulation.run(seed: seed).hash == outcomes[0].hash)
         }
     }
@@ -61,20 +61,20 @@ import Testing
         #expect(Set((0..<20).map { Simulation.run(seed: $0).hash }).count == 20)
     }
 
-    /// With the features that are permitted, and no others.
+    /// With the permitted features only.
     @Test func aRunCanBeNarrowedDown() {
         let outcome = Simulation.run(seed: 5, permitted: [.fire, .shards])
         #expect(outcome.fault == nil && !outcome.plan.contains("channels") && !outcome.plan.contains("resets"))
     }
 
-    /// The bound of memory allows for those who are there and do nothing what they cost, and not much more.
+    /// The memory bound allows for what idle clients cost, and not much more.
     @Test(arguments: Idle.allCases)
     func whoIsIdleCostsWhatTheBoundAllows(_ kind: Idle) {
         guard let bytes = kind.measured() else { return }
         #expect(bytes <= kind.allowed)
     }
 
-    /// The row is worth running: messages go through it.
+    /// The series is worth running: messages are published and received.
     @Test func messagesArePublishedAndReceived() {
         let outcomes = (0..<40).map { Simulation.run(seed: $0) }
         #expect(outcomes.reduce(0) { $0 + $1.published } > 500)

@@ -1,4 +1,4 @@
-// Each attack mounted, what it gets, and what the others on the connection and busy but honest clients get.
+// Each attack, its effect, and the effect on the connection's other streams and on busy but honest clients.
 
 import HTTP2Frames
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct AttackTests {
-    /// The attack ended the connection by this limit, with a GOAWAY that says why.
+    /// The attack ended the connection because of this limit, with a GOAWAY that gives the reason.
     func expect(
         _ limit: HTTP2Limit, _ peer: Peer, code: UInt32 = 11, location: SourceLocation = #_sourceLocation
     ) {
@@ -70,7 +70,7 @@ import Testing
 
     @Test func aHeaderBombEndsTheConnection() {
         let peer = Peer()
-        // One field of 3,000 bytes is put into the table (RFC 7541, 6.2.1), and then named by one byte (6.1).
+        // One field of 3,000 bytes is added to the table (RFC 7541, 6.2.1), and then referenced with one byte (6.1).
         let value = String(repeating: "x", count: 3_000)
         let field = [0x40] + literal("bomb", value).dropFirst()
         let bomb = block(getFields) + field + [UInt8](repeating: 0xbe, count: 10_000)
@@ -78,7 +78,7 @@ import Testing
         expect(.headerBomb, peer)
     }
 
-    // MARK: Frames that do nothing
+    // MARK: Frames without effect
 
     @Test func emptyDataFlood() {
         let peer = Peer()
@@ -160,7 +160,7 @@ import Testing
 
     @Test func floodOfUnknownFrames() {
         let peer = Peer()
-        // The client's answer to our SETTINGS was one.
+        // The client's acknowledgement of our SETTINGS counts as one.
         for index in 0..<1_999 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
         #expect(peer.fatal == nil)
         peer.feed(frame(0xfa))
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func bodyBytesOnTheirWayAreNoAttack() {
-        // The client heard of the larger window, but our answer crosses its body.
+        // The client knows of the larger window, but our response crosses its body.
         let peer = Peer(opened: false)
         peer.feed(preface + settings() + post(1))
         peer.respond(1, complete: true)
@@ -241,7 +241,7 @@ import Testing
         expect(.lateData, peer, code: 5)
     }
 
-    // MARK: A dribbling reader
+    // MARK: A client that reads a few bytes at a time
 
     @Test func aDribblingReaderIsServedSlowly() {
         let peer = Peer()
@@ -257,7 +257,7 @@ import Testing
         #expect(tiny() == 16)
         let held = peer.session.counters.heldData
         #expect(held == 1)
-        // The rest of the window is not lost, and takes but one frame.
+        // The rest of the window is not lost, and takes only one frame.
         let deadline = peer.session.deadline
         #expect(deadline == peer.now + 100_000_000)
         peer.now = deadline!

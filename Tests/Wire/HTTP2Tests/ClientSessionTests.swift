@@ -1,4 +1,4 @@
-// The client's session against the real server's, in memory; and against frames that no server of ours would send.
+// The client's session against the real server's, in memory; and against frames that our server would never send.
 
 import Bytes
 import HTTP2Frames
@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// Takes a client's output, and has the bodies that the test queued.
+/// Takes a client's output, and supplies the bodies that the test queued.
 private struct ClientSink: HTTPSink {
     var output: [UInt8] = []
     var bodies: [UInt32: [UInt8]] = [:]
@@ -26,13 +26,13 @@ private struct ClientSink: HTTPSink {
     }
 }
 
-/// A client, and the events that it was told as lines.
+/// A client, and its events as lines.
 private final class Client {
     var session: ClientSession
     var sink = ClientSink()
     private(set) var log: [String] = []
     private(set) var bodies: [UInt32: [UInt8]] = [:]
-    /// Bytes of responses are acknowledged as they come.
+    /// Bytes of responses are acknowledged as they arrive.
     var consumes = true
     private var now: UInt64 = 1_000_000_000
 
@@ -103,7 +103,7 @@ private final class Client {
     }
 }
 
-/// A client and a server that hear each other until neither has more to say.
+/// A client and a server that exchange bytes until neither has more to send.
 private final class Pair {
     let client: Client
     let server: Peer
@@ -139,7 +139,7 @@ private final class Pair {
         pair.server.send(stream, Array("answer".utf8))
         pair.talk()
         #expect(pair.client.events() == ["response 1 200 content-type=text/plain", "data 1 6"])
-        // Our half ends; the response goes on.
+        // Our half ends; the response continues.
         pair.client.send(stream, "two")
         pair.client.session.finish(stream)
         pair.talk()
@@ -186,7 +186,7 @@ private final class Pair {
         pair.client.session.consume(stream, 60_000)
         pair.talk()
         #expect(pair.client.bodies[stream]?.count == 160_000)
-        // Who cancels gives the rest back to the connection, so that other streams have all of its window.
+        // A cancel returns the stream's window to the connection, so that other streams can use all of it.
         pair.client.session.reset(stream, .cancel)
         pair.talk()
         #expect(pair.server.events().last == "reset 1 8")
@@ -245,7 +245,7 @@ private final class Pair {
         pair.server.session.goAway(.noError, "going down")
         pair.talk()
         #expect(pair.client.events() == ["closing going down"])
-        // No more requests, but the one that is open goes on to its end.
+        // No more requests, but the open one continues to its end.
         #expect(pair.client.request() == nil)
         pair.server.respond(stream, complete: true)
         pair.talk()
@@ -275,7 +275,7 @@ private final class Pair {
         pair.server.respond(1, complete: true)
         pair.talk()
         #expect(pair.server.events().last == "request 5 POST /a te=trailers END")
-        // One that still waits when the server says that it takes no more comes back.
+        // A request that still waits when the server announces that it accepts no more is returned.
         let last = try #require(pair.client.request())
         _ = pair.client.events()
         pair.server.session.goAway(.noError, "")
@@ -292,7 +292,7 @@ private final class Pair {
         #expect(client.request() == nil)
     }
 
-    // What no server of ours would send
+    // Frames that our server would never send
 
     @Test(arguments: [
         Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), frame(Type.data, stream: 1, [1, 2, 3]),
@@ -304,7 +304,7 @@ private final class Pair {
         _ = client.request()
         _ = client.output()
         client.feed(bytes)
-        // Some of it nghttp2 finds by itself, and tells when it writes its GOAWAY.
+        // nghttp2 detects some of it by itself, and reports that when it writes its GOAWAY.
         _ = client.output()
         client.feed([])
         let events = client.events()

@@ -11,7 +11,7 @@ import Testing
             .reduce(0) { $0 + $1.payload.count }
     }
 
-    // MARK: What comes
+    // MARK: Incoming
 
     @Test func whatIsNotConsumedIsNotAcknowledged() {
         var limits = HTTP2Limits()
@@ -25,7 +25,7 @@ import Testing
         #expect(written == [])
         peer.session.consume(1, 60_000)
         #expect(peer.flush() == ["WINDOW_UPDATE 1 60000"])
-        // More than was told can not be consumed.
+        // More than was received cannot be consumed.
         peer.session.consume(1, 1_000_000)
         peer.flush()
         let updates = peer.frames.filter { $0.type == Type.windowUpdate && $0.stream == 1 }
@@ -71,7 +71,7 @@ import Testing
         #expect(updates.reduce(0) { $0 + $1.increment } > 39 * 16_000 - 65_535)
     }
 
-    /// Or a peer could send more than the connection's window while others hold all of it.
+    /// Otherwise a peer could send more than the connection's window while others hold all of it.
     @Test func whatIsConsumedIsGivenBackOnce() {
         var limits = HTTP2Limits()
         limits.streamWindow = 65_535
@@ -88,7 +88,7 @@ import Testing
         #expect(peer.flush() == ["WINDOW_UPDATE 0 40000"])
     }
 
-    // MARK: What goes
+    // MARK: Outgoing
 
     @Test func neverMoreThanTheWindows() {
         var numbers = Numbers(seed: 5)
@@ -136,7 +136,7 @@ import Testing
         peer.send(1, [UInt8](repeating: 1, count: 10_000))
         peer.flush()
         #expect(sum(peer.frames) == 1_000)
-        // Below 0 (RFC 9113, 6.9.2): nothing goes until it is above again.
+        // Below 0 (RFC 9113, 6.9.2): nothing is sent until it is positive again.
         peer.feed(settings((4, 0)) + windowUpdate(1, 900))
         peer.flush()
         #expect(sum(peer.frames) == 1_000)
@@ -179,10 +179,10 @@ import Testing
         #expect(peer.events().suffix(2).sorted() == ["closed 1", "closed 3"])
     }
 
-    /// A peer that opens no window at all still learns how its requests went.
+    /// A peer that opens no window at all still receives the status of its requests.
     @Test(arguments: [false, true]) func trailersBehindNoBodyNeedNoWindow(laterThanTheHead: Bool) {
         let peer = Peer()
-        // Of the second, the client's half is still open.
+        // The client's half of the second is still open.
         peer.feed(settings((4, 0)) + get(1) + post(3) + get(5))
         _ = peer.flush()
         var written: [String] = []
@@ -200,7 +200,7 @@ import Testing
             #expect(own.first?.contains(":status") == true, "\(own)")
         }
         #expect(peer.events().filter { $0.hasPrefix("closed") }.sorted() == ["closed 1", "closed 3", "closed 5"])
-        // Windows that open afterwards bring nothing more.
+        // Windows that open afterwards cause no more output.
         #expect(peer.talk(settings((4, 1000))) == ["SETTINGS ACK"] && peer.serves(7))
     }
 
@@ -221,7 +221,7 @@ import Testing
         let count = 50
         for index in 0..<count {
             let stream = UInt32(2 * index + 1)
-            // Whatever the client wants of priorities: these are equal.
+            // Whatever priorities the client requests, these are equal.
             peer.feed(
                 frame(Type.headers, 0x25, stream: stream, u32(0) + [UInt8(index * 5)] + block(getFields))
                     + frame(Type.priority, stream: stream, u32(0) + [255]))

@@ -1,5 +1,5 @@
-// Frames at random, right and wrong, from a fixed seed: nothing traps, nothing grows beyond its limits, and each stream
-// is told of in order and ends once.
+// Random frames, valid and invalid, from a fixed seed: nothing traps, nothing grows beyond its limits, and each
+// stream's events are in order with one end.
 
 import HTTP2Frames
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct FuzzTests {
-    /// One random frame, which may well be legal.
+    /// One random frame, which may be valid.
     private func randomFrame(_ numbers: inout Numbers, _ next: inout UInt32) -> [UInt8] {
         func pick(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &numbers) }
         let stream = UInt32(2 * pick(0...20) + 1)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// A stream is told of from its request to its one end.
+    /// The events of a stream go from its request to a single end.
     private func check(_ events: [String], _ told: inout [Substring: String]) {
         for event in events {
             let words = event.split(separator: " ")
@@ -103,7 +103,8 @@ import Testing
         }
     }
 
-    /// What a peer sends in one read, but for bodies that the owner does not take, is gone when it has been dealt with.
+    /// Everything that a peer sends in one read has been processed and released, except bodies that the owner does not
+    /// take.
     @Test func nothingStays() {
         let peer = Peer()
         for round in 0..<10_000 {

@@ -1,11 +1,11 @@
-// A session behind a socket, for other people's clients: one thread, connections one after the other or at a time.
+// A session behind a socket, for independent clients: one thread, connections in sequence or in parallel.
 
 import Foundation
 import Glibc
 
 @testable import HTTP2
 
-/// Answers GET /N by N bytes of body and a trailer, and any POST by the number of bytes that came.
+/// Responds to GET /N with N bytes of body and a trailer, and to any POST with the number of bytes received.
 final class LoopbackServer: @unchecked Sendable {
     private final class Client {
         let socket: Int32
@@ -73,7 +73,7 @@ final class LoopbackServer: @unchecked Sendable {
         for client in clients { close(client.socket) }
     }
 
-    /// Reads, answers, writes; false when the connection is over.
+    /// Reads, responds, writes; false when the connection has ended.
     private func serve(_ client: Client) -> Bool {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = recv(client.socket, &buffer, buffer.count, Int32(MSG_DONTWAIT))

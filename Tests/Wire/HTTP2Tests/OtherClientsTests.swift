@@ -1,4 +1,4 @@
-// What other people's clients make of a session: curl, nghttp, h2load.
+// A session tested with independent clients: curl, nghttp, h2load.
 
 import Foundation
 import HTTP2Frames
@@ -7,7 +7,7 @@ import Testing
 @testable import HTTP2
 
 @Suite(.serialized) struct OtherClientsTests {
-    /// Runs a command with the server's address in place of URL, and returns what it wrote.
+    /// Runs a command with the server's address in place of URL, and returns its output.
     private func run(
         _ command: String..., checkingServer: Bool = true, location: SourceLocation = #_sourceLocation
     ) throws -> String {

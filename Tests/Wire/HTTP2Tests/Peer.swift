@@ -1,11 +1,11 @@
-// A session with an owner that queues bytes, and a client that reads frames: what the tests talk to.
+// A session with an owner that queues bytes, and a client that reads frames: the peer of the tests.
 
 import Bytes
 import HTTP2Frames
 
 @testable import HTTP2
 
-/// Takes a session's output, and has the bodies that the test queued.
+/// Takes a session's output, and supplies the bodies that the test queued.
 struct TestSink: HTTPSink {
     var output: [UInt8] = []
     var bodies: [UInt32: [UInt8]] = [:]
@@ -39,17 +39,17 @@ final class Peer {
     let reader = FrameReader()
     /// Events since the last `events()`, as lines.
     private(set) var log: [String] = []
-    /// The bodies that came, by stream.
+    /// The bodies received, by stream.
     private(set) var bodies: [UInt32: [UInt8]] = [:]
-    /// All that the session wrote.
+    /// Everything that the session wrote.
     private(set) var frames: [Received] = []
     private(set) var fatal: HTTP2Error?
-    /// What reading took, each time that it was told.
+    /// The work of reading, as reported each time.
     private(set) var worked: [Int] = []
     var consumes = true
     var now: UInt64 = 1_000_000_000_000
 
-    /// A session whose client has said hello, if `opened`.
+    /// A session whose client has sent its preface, if `opened`.
     init(limits: HTTP2Limits = HTTP2Limits(), opened: Bool = true) {
         session = ServerSession(limits: limits)
         guard opened else { return }
@@ -107,7 +107,7 @@ final class Peer {
         case .writable(let stream, _): log.append("writable \(stream)")
         case .pong(let number): log.append("pong \(number)")
         case .worked(let units): worked.append(units)
-        case .response, .closing: preconditionFailure("a server was told what clients are told")
+        case .response, .closing: preconditionFailure("a server received a client's event")
         case .fatal(let error):
             log.append("fatal \(error.code.rawValue)")
             fatal = error
@@ -154,7 +154,7 @@ final class Peer {
         session.bodyAvailable(stream)
     }
 
-    /// A stream is still served: the connection has not suffered.
+    /// Whether a stream is still served, so that the connection is intact.
     func serves(_ stream: UInt32) -> Bool {
         let from = frames.count
         feed(get(stream))
@@ -164,7 +164,7 @@ final class Peer {
     }
 }
 
-/// Numbers that are the same in every run (xorshift).
+/// Random numbers that are the same in every run (xorshift).
 struct Numbers: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed | 1 }

@@ -1,4 +1,4 @@
-// What RFC 9113 says a server MUST do. The section is in each test's name.
+// What a server MUST do according to RFC 9113. The section is in each test's name.
 
 import HTTP2Frames
 import Testing
@@ -52,7 +52,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
         }
     }
 
-    /// Stream 1 is reset with `code`, told if its request was; the connection goes on.
+    /// Stream 1 is reset with `code`, which is reported if its request was; the connection continues.
     private func resetsStream(
         _ bytes: [UInt8], _ code: UInt32, _ events: [String]? = nil, location: SourceLocation = #_sourceLocation
     ) {
@@ -158,7 +158,8 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     @Test func section5_1_1_streamIdentifiers() {
         endsConnection(get(2), 1)
         endsConnection(get(0), 1)
-        // A lower one than the last is a closed stream: its section keeps the compression's state and means nothing.
+        // An id lower than the last is a closed stream: its header section updates the compression's state and is
+        // ignored.
         let peer = Peer()
         peer.feed(get(5) + get(3))
         #expect(peer.events() == ["request 5 GET /x END"])
@@ -171,7 +172,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     }
 
     @Test func section5_3_aStreamThatDependsOnItself() {
-        // An error of RFC 7540's, which 9113 has given up with priorities; nghttp2 holds to it.
+        // An error in RFC 7540 that RFC 9113 dropped together with priorities; nghttp2 still enforces it.
         endsConnection(frame(Type.headers, 0x25, stream: 1, u32(1) + [16] + block(getFields)), 1)
     }
 
@@ -197,7 +198,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
 
     @Test func section6_3_priority() {
         endsConnection(frame(Type.priority, stream: 0, u32(1) + [1]), 1)
-        // An error of the stream, which may be taken as one of the connection (5.4.1).
+        // A stream error that may be treated as a connection error (5.4.1).
         endsConnection(frame(Type.priority, stream: 1, [1, 2, 3]), 6, after: post(1))
     }
 
@@ -245,7 +246,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
 
     @Test func section6_9_windowUpdate() {
         endsConnection(windowUpdate(0, 0), 1)
-        // An error of the stream, which may be taken as one of the connection (5.4.1).
+        // A stream error that may be treated as a connection error (5.4.1).
         endsConnection(windowUpdate(1, 0), 1, after: post(1))
         endsConnection(frame(Type.windowUpdate, stream: 1, [0, 0, 1]), 6, after: post(1))
     }
@@ -258,7 +259,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     @Test func section6_9_2_initialWindowOverflows() {
         let peer = Peer()
         let written = peer.talk(post(1) + windowUpdate(1, 0x7fff_0000) + settings((4, 0x7fff_ffff)))
-        // It should be an error of the connection; nghttp2 ends just the streams whose windows overflow.
+        // It should be a connection error; nghttp2 ends only the streams whose windows overflow.
         #expect(written == ["SETTINGS ACK", "RST_STREAM 1 3"])
         #expect(peer.events() == ["request 1 POST /x", "reset 1 3"])
     }

@@ -1,5 +1,5 @@
-// What reading costs is told to the owner, in units of work and not in time: headers by what they expand to, frames
-// that tell nothing, and streams that are looked at for room.
+// The cost of reading is reported to the owner in units of work, not time: headers by their decompressed size, frames
+// that cause no event, and streams that are checked for window space.
 
 import HTTP2Frames
 import Testing
@@ -12,7 +12,8 @@ import Testing
 
     private func sum(_ peer: Peer) -> Int { peer.worked.reduce(0, +) }
 
-    /// A block of about 90 bytes that expands to `count` fields of 3,000 bytes, or of none: HPACK's table has it.
+    /// A block of about 90 bytes that expands to `count` fields of 3,000 bytes, or of none: HPACK's table holds the
+    /// field.
     private func primed(_ peer: Peer, size: Int) -> [UInt8] {
         // RFC 7541, 6.2.1.
         let field = [0x40] + literal("a", String(repeating: "x", count: size)).dropFirst()
@@ -20,7 +21,7 @@ import Testing
         return block(getFields)
     }
 
-    /// Streams without a window of their own that have something to send.
+    /// Streams without a window that have data to send.
     private func blocked(_ count: Int) -> Peer {
         let peer = Peer(opened: false)
         peer.feed(preface + settings((4, 0)) + frame(Type.settings, Flag.ack))
@@ -40,7 +41,7 @@ import Testing
         let peer = Peer()
         let head = primed(peer, size: 3_000)
         var bytes: [UInt8] = []
-        // The newest entry of the table (RFC 7541, 6.1), 80 times: 240 KiB, which are too many for a request.
+        // The newest entry of the table (RFC 7541, 6.1), 80 times: 240 KiB, too much for a request.
         for stream in 1...50 {
             let fields = head + [UInt8](repeating: 0xbe, count: 80)
             bytes += frame(Type.headers, Flag.end | Flag.endHeaders, stream: UInt32(2 * stream + 1), fields)
@@ -65,7 +66,7 @@ import Testing
         #expect(sum(peer) >= expanded / 512)
     }
 
-    /// Nghttp2 decodes it without a word, for the table's sake.
+    /// nghttp2 decodes it silently to keep its table up to date.
     @Test func headersOfAStreamThatIsGoneAreCounted() {
         let peer = Peer()
         _ = primed(peer, size: 0)
@@ -83,7 +84,7 @@ import Testing
         #expect(peer.worked.count >= 15 && peer.worked.allSatisfy { $0 < 20 })
     }
 
-    /// What is told of as work can be stopped at, and goes on from there.
+    /// The owner may stop at any reported work and continue from there.
     @Test func theOwnerMayStopInBetween() {
         let peer = Peer()
         let bytes = updates + get(1)
@@ -91,7 +92,7 @@ import Testing
             peer.session.feed($0, now: peer.now)
             let event = peer.session.next()
             guard case .worked? = event else {
-                Issue.record("nothing was told")
+                Issue.record("nothing was reported")
                 return
             }
             peer.session.hold()
@@ -104,7 +105,7 @@ import Testing
         #expect(all == 1_000)
     }
 
-    /// A thousand frames do not go over a hundred streams each.
+    /// A thousand frames do not scan a hundred streams each.
     @Test func streamsAreLookedAtOnceForManyFrames() {
         let peer = blocked(100)
         let before = sum(peer)
@@ -115,7 +116,7 @@ import Testing
         #expect(sum(peer) - before < most)
     }
 
-    /// Room is told ahead of what stands behind the frame that made it.
+    /// Window space is reported before the events of later frames.
     @Test func roomIsToldInItsTurn() {
         let peer = Peer()
         peer.feed(get(1))

@@ -1,4 +1,4 @@
-// Rapid reset (CVE-2023-44487), and what looks like it but is how clients end their streams.
+// Rapid reset (CVE-2023-44487), and similar patterns that are normal ends of streams.
 
 import HTTP2Frames
 import Testing
@@ -17,7 +17,7 @@ extension AttackTests {
         #expect(left == 0)
     }
 
-    /// It is how a subscription ends.
+    /// This is how a subscription ends.
     @Test func resetsOfAnsweredStreamsAreFree() {
         let peer = Peer()
         for stream in ids(3_000) {
@@ -59,7 +59,7 @@ extension AttackTests {
         peer.feed(get(1))
         peer.respond(1, complete: true)
         peer.flush()
-        // The client's answer to our SETTINGS was one.
+        // The client's acknowledgement of our SETTINGS counts as one.
         for _ in 0..<1_999 { peer.feed(reset(1)) }
         #expect(peer.fatal == nil)
         #expect(peer.serves(3))
@@ -98,7 +98,7 @@ extension AttackTests {
         limits.maxResets = 3
         let peer = Peer(limits: limits)
         for stream in ids(4) {
-            // The fields say 1 byte (RFC 9113, 8.1.1).
+            // The header says 1 byte (RFC 9113, 8.1.1).
             peer.feed(post(stream, [("content-length", "1")]) + data(stream, "ab"))
             peer.flush()
         }

@@ -1,4 +1,4 @@
-// What a session tells and writes when both sides behave.
+// The events and the output of a session when both sides behave correctly.
 
 import HTTP2Frames
 import Testing
@@ -262,7 +262,7 @@ import Testing
         #expect(peer.serves(9))
     }
 
-    /// The same conversation, cut into pieces of every size.
+    /// The same conversation, split into pieces of every size.
     @Test(arguments: [1, 2, 3, 7, 9, 10, 64]) func piecesOfAnySizeMeanTheSame(size: Int) {
         let long = (0..<4).map { ("name-\($0)", String(repeating: "v", count: 3_000)) }
         let section = block(postFields + long)

@@ -1,5 +1,5 @@
 // Every conversation of Protocol/vectors/conversations.json, however its bytes arrive. They cover both sections
-// "answers to the unexpected", keepalive, credits, fragments and the limits.
+// "answers to the unexpected", keepalive, credit, fragments and the limits.
 
 import Testing
 
@@ -27,7 +27,7 @@ import Testing
     @Test(arguments: Vectors.conversations)
     func splitInTwoAtEveryPlace(_ conversation: Conversation) throws {
         let longest = conversation.steps.compactMap { $0.client.map { $0.utf8.count / 2 } }.max() ?? 0
-        // Long frames are split near their ends and now and then between.
+        // Long frames are split near their ends and now and then in between.
         for place in 1..<max(2, longest) where place < 80 || place % 97 == 0 {
             let peer = try run(conversation) { bytes in
                 place < bytes.count ? [Array(bytes[..<place]), Array(bytes[place...])] : [bytes]
@@ -91,7 +91,7 @@ import Testing
     }
 }
 
-/// Takes `bytes` apart into pieces of 1 to `limit` bytes.
+/// Splits `bytes` into pieces of 1 to `limit` bytes.
 func pieces(_ bytes: [UInt8], upTo limit: Int, _ random: inout SplitMix) -> [[UInt8]] {
     var result: [[UInt8]] = []
     var start = 0

@@ -1,4 +1,4 @@
-// Every frame of Protocol/vectors/frames.json decodes to its meaning, and is written as it stands.
+// Every frame of Protocol/vectors/frames.json is decoded to its meaning, and written as given there.
 
 import Bytes
 import Testing
@@ -37,7 +37,7 @@ import Testing
     }
 }
 
-/// The meaning of a frame as frames.json spells it.
+/// The meaning of a frame in the notation of frames.json.
 private func describe(_ frame: Frame, _ bytes: [UInt8]) -> String {
     func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
     func optional(_ range: Range<Int>?) -> String { range.map { hex(bytes[$0]) } ?? "-" }
@@ -75,7 +75,7 @@ private func flagNames(_ frame: Frame) -> String {
     return set.isEmpty ? "-" : set.joined(separator: ",")
 }
 
-/// The frame written anew from its decoded fields, without its length.
+/// The frame rewritten from its decoded fields, without its length.
 private func rewrite(_ frame: Frame, _ bytes: [UInt8]) -> [UInt8] {
     func content(_ c: Frame.Content, _ type: FrameType, _ n: UInt32 = 0, _ out: inout ByteBuffer) {
         write(

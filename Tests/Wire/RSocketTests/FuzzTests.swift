@@ -1,5 +1,5 @@
-// Mutated conversations: whatever bytes come, in whatever pieces, nothing traps, nothing grows beyond its limit, and
-// the pieces do not change what comes of them. Seeds are fixed; a failing one is told and can be kept.
+// Mutated conversations: for any bytes, in any pieces, nothing traps, nothing grows beyond its limit, and the pieces do
+// not affect the result. Seeds are fixed; a failing one is reported and can be kept.
 
 import Bytes
 import Testing
@@ -34,7 +34,7 @@ import Testing
             for piece in pieces(bytes, upTo: 50, &random) {
                 cut.feed(piece)
                 let (buffered, streams) = (cut.connection.bufferedBytes, cut.connection.streamCount)
-                // The longest frame put together is an ERROR of 4,096 bytes of text, in a buffer of a power of two.
+                // The longest frame built is an ERROR of 4,096 bytes of text, in a buffer whose size is a power of two.
                 #expect(buffered <= 2 * Self.limits.maxReassembly + 8192, "seed \(seed)")
                 #expect(streams <= 8 + 5, "seed \(seed)")
             }
@@ -58,7 +58,7 @@ import Testing
         for _ in 0..<20_000 {
             let count = Int.random(in: 0...60, using: &random)
             var bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
-            // Mostly known types, with M about every other time.
+            // Mostly known types, with M about half of the time.
             if bytes.count > 5 { bytes[4] = UInt8.random(in: 0...16, using: &random) << 2 | bytes[4] & 1 }
             do {
                 let frame = try decode(bytes)
@@ -96,14 +96,14 @@ import Testing
         }
     }
 
-    /// A peer whose server acts on every event by a rule, so that it acts alike however the bytes arrive.
+    /// A peer whose server reacts to every event by a fixed rule, so that it does the same however the bytes arrive.
     private func peer(_ seed: UInt64) -> Peer {
         let peer = Peer(limits: Self.limits)
         var random = SplitMix(seed)
         peer.onEvent = { connection, line in
             let words = line.split(separator: " ")
             guard words.count > 1, let stream = UInt32(words[1]) else { return }
-            // Items may come as a run, and nothing can be done between those.
+            // Items may arrive as a run, and nothing can be done between them.
             guard words[0] != "payload" || words.contains("complete") else { return }
             switch Int.random(in: 0..<12, using: &random) {
             case 0: connection.responderDone(stream: stream)
@@ -117,7 +117,7 @@ import Testing
         return peer
     }
 
-    /// Frames of several conversations behind a SETUP, shuffled and damaged.
+    /// Frames of several conversations after a SETUP, shuffled and damaged.
     private func mutated(_ corpus: [[[UInt8]]], _ random: inout SplitMix) -> [UInt8] {
         var frames = [encoded { FrameWriter.setup(into: &$0) }]
         for _ in 0..<Int.random(in: 1...4, using: &random) {

@@ -1,4 +1,4 @@
-// Items that come one behind the other are told as one run, and mean what they would mean singly.
+// Consecutive items are reported as one run, which has the same meaning as the single items.
 
 import Bytes
 import Testing
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// What `bytes` come to behind an open channel, as runs where they may and singly.
+    /// The results of `bytes` on an open channel, with runs allowed and one by one.
     private func run(_ bytes: [UInt8], limits: ConnectionLimits = ConnectionLimits()) -> Peer {
         let together = Peer(limits: limits)
         var without = limits
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    /// Flags and bits that a run has no room for: each such frame is looked at by itself.
+    /// Flags and bits that a run does not allow: each such frame is handled separately.
     @Test(arguments: 0..<64) func everyBitOfAHeaderIsLookedAt(bit: Int) {
         var odd = item(20)
         // Length, stream, type and flags: 72 bits, of which the low byte of the length stays intact.

@@ -1,4 +1,4 @@
-// Peer: drives a ServerConnection and writes down what it says.
+// Peer: drives a ServerConnection and records its events.
 
 import Bytes
 import Testing
@@ -8,25 +8,25 @@ import Testing
 final class Peer {
     var connection: ServerConnection
     private(set) var transcript: [String] = []
-    /// Refusals and fatal errors, to look at their sentences.
+    /// Refusals and fatal errors, for checks of their texts.
     private(set) var errors: [RSocketError] = []
     var accepts = true
-    /// Called for every event, right after it has been written down.
+    /// Called for every event, right after it has been recorded.
     var onEvent: ((inout ServerConnection, String) -> Void)?
-    /// Asked after every event: whether to hold there. What is held comes with the next `feed` or `drain`.
+    /// Called after every event: whether to hold there. What is held is handled in the next `feed` or `drain`.
     var holds: (() -> Bool)?
     private(set) var isHeld = false
-    /// What came behind RESUME.
+    /// What followed RESUME.
     private(set) var rest: [UInt8]?
     private var clock: UInt64 = 0
-    /// Runs among the events; the transcript has their messages singly.
+    /// The number of runs among the events; the transcript has their messages one by one.
     private(set) var runs = 0
 
     init(limits: ConnectionLimits = ConnectionLimits()) {
         connection = ServerConnection(limits: limits)
     }
 
-    /// Feeds `bytes` from memory that is overwritten as soon as it may be.
+    /// Feeds `bytes` from memory that is overwritten as soon as that is allowed.
     func feed(_ bytes: some Collection<UInt8>) {
         clock += 1
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
@@ -53,7 +53,7 @@ final class Peer {
         }
     }
 
-    /// What a server does, in the words of conversations.json.
+    /// A server's action, in the notation of conversations.json.
     func act(_ words: String) throws {
         let parts = words.split(separator: " ").map(String.init)
         let stream = parts.count > 1 ? try #require(UInt32(parts[1])) : 0
@@ -69,11 +69,11 @@ final class Peer {
         case "expire":
             connection.expireReassembly(startedBefore: clock + 1)
             drain()
-        default: Issue.record("no such act: \(words)")
+        default: Issue.record("unknown action: \(words)")
         }
     }
 
-    /// A line for each message of a run, as if they had come singly.
+    /// A line for each message of a run, as if they had arrived one by one.
     private func describeAll(_ event: Event) -> [String] {
         guard case .payloads(let run, let handle) = event else { return [describe(event)] }
         runs += 1
@@ -142,7 +142,7 @@ final class Peer {
     }
 }
 
-/// A small generator with a seed: what a test finds, it finds again.
+/// A small generator with a seed, so that failures are reproducible.
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

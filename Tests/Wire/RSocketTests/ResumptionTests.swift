@@ -1,5 +1,5 @@
-// What a connection that can be resumed counts and keeps: positions in both directions, frames until they are
-// acknowledged, and what is forgotten of a socket that broke.
+// The positions and frames of a connection that can be resumed: positions in both directions, frames kept until they
+// are acknowledged, and what is discarded with a broken socket.
 
 import Bytes
 import Testing
@@ -21,7 +21,7 @@ import Testing
         for _ in 0..<2 { _ = store.append { write(.payload, nil, pattern(6, 2), complete: false, into: &$0) } }
         store.took(30)
         #expect(store.rewind(to: 0x18) && store.count == 0 && store.position == 0x18)
-        // RESUME of token "t", with 24 bytes of the server's and all of its own; and the answer.
+        // RESUME of token "t", with 24 of the server's bytes and all of its own; and the response.
         #expect(
             encoded {
                 FrameWriter.resume(
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    /// Wherever a socket breaks, what is sent again from the position on means what unbroken bytes would have meant.
+    /// Wherever a socket breaks, retransmission from the position means the same as unbroken bytes.
     @Test func aBreakAnywhereChangesNothing() {
         var limits = ConnectionLimits()
         limits.maxPayload = 20
@@ -94,14 +94,14 @@ import Testing
                 sent = breakOff(peer, whole)
                 peer.feed(whole[sent...])
                 let came = peer.transcript.filter { !$0.hasPrefix("keepalive") }
-                #expect(came == steady.transcript, "cut at \(cut) and \(second) behind that")
+                #expect(came == steady.transcript, "cut at \(cut) and \(second) after that")
                 let (received, all) = (peer.connection.received, steady.connection.received)
                 #expect(received == all)
             }
         }
     }
 
-    /// The socket breaks; returns from which byte of `whole` on the client sends again.
+    /// The socket breaks; returns the byte of `whole` from which the client retransmits.
     private func breakOff(_ peer: Peer, _ whole: [UInt8]) -> Int {
         peer.connection.detach()
         var position = peer.connection.received
@@ -201,7 +201,7 @@ import Testing
         var taken: [UInt8] = []
         for size in [1, 9, 2, 20, 7] {
             let inFlight = store.inFlight
-            // It ends where a frame does.
+            // It ends at a frame boundary.
             #expect([0, 11, 24, 39].contains(taken.count + inFlight))
             taken += store.next.prefix(size)
             store.took(min(size, store.unsent))
@@ -248,12 +248,12 @@ import Testing
             store.rewind(to: position) ? "none" : "\(store.fault(of: position))"
         }
         #expect(fault(7) == "gone" && fault(9) == "within" && fault(17) == "within")
-        // The third frame has only begun to be sent.
+        // The third frame has only been sent in part.
         #expect(fault(19) == "ahead(upTo: 18)" && fault(30) == "ahead(upTo: 18)")
         #expect(fault(18) == "none" && fault(8) == "gone")
     }
 
-    /// A RESUME that was late takes the store back; the client goes on behind what it had by then all the same.
+    /// A late RESUME moves the store back; the client still continues after what it had by then.
     @Test func itGoesOnBehindWhatAnySocketHasTaken() {
         for again in 0...34 {
             let store = store([8, 10, 12])
@@ -269,7 +269,7 @@ import Testing
         }
     }
 
-    /// What was sent once and is not to be sent again is not there to go on behind.
+    /// Frames that were sent once and dropped before their retransmission can no longer be resumed from.
     @Test func whatIsNotToBeSentAgainIsForgotten() {
         let store = store([8, 10, 12])
         store.took(39)
@@ -284,7 +284,7 @@ import Testing
         store.took(30)
         store.shorten(to: 28)
         #expect(store.count == 28 && store.position == 8)
-        // What was not sent stays, whatever the limit.
+        // Unsent frames stay, whatever the limit.
         store.shorten(to: 0)
         #expect(store.count == 15 && store.unsent == 9 && store.inFlight == 9)
         #expect(!store.rewind(to: 0) && !store.rewind(to: 8) && !store.rewind(to: 30))
@@ -300,13 +300,13 @@ import Testing
         }
     }
 
-    /// Sent, acknowledged, cut and sent again at random, a client gets every byte once.
+    /// With random sends, acknowledgements, cuts and retransmissions, a client receives every byte once.
     @Test(arguments: 0..<50) func nothingIsLostOrDoubled(_ seed: UInt64) {
         var random = SplitMix(seed)
         let store = ResumeStore()
         var whole: [UInt8] = []
         var got: [UInt8] = []
-        // Whole frames of `got`, in bytes and as a position.
+        // The complete frames of `got`, in bytes and as a position.
         func boundary() -> (bytes: Int, position: UInt64) {
             var at = (bytes: 0, position: UInt64(0))
             while at.bytes + 3 <= got.count {
@@ -330,7 +330,7 @@ import Testing
                 store.took(count)
             case 3: store.acknowledge(boundary().position)
             default:
-                // The end of what was sent is lost, but for what was acknowledged, which was not.
+                // The end of what was sent is lost, except what was acknowledged.
                 let kept = whole.count - store.count
                 let arrived = kept + Int(random.next() % UInt64(got.count - kept + 1))
                 got.removeSubrange(arrived...)

@@ -1,4 +1,4 @@
-// What the conversations do not show: memory, handles, time.
+// What the conversations do not cover: memory, handles, time.
 
 import Bytes
 import Testing
@@ -70,7 +70,7 @@ import Testing
         #expect(oldest == 2)
     }
 
-    /// What counts is the memory, not the bytes in it.
+    /// The memory counts, not the bytes in it.
     @Test func theRoomOfUnfinishedMessagesCounts() {
         let peer = Peer()
         peer.feed(setup)
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    /// Wherever the server stops for a while, and however the bytes were cut, it sees what it would have seen anyway.
+    /// Wherever the server pauses, and however the bytes were split, it sees the same events.
     @Test(arguments: 0..<50) func holdingChangesNothing(_ seed: UInt64) {
         var random = SplitMix(seed)
         var bytes = setup

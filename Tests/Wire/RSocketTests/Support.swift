@@ -10,7 +10,7 @@ func bytes<R>(_ text: String, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     Array(text.utf8).withUnsafeBytes(body)
 }
 
-/// `count` bytes that tell their place, so that a swapped or lost one shows.
+/// `count` bytes that depend on their position, so that a swapped or lost one is noticed.
 func pattern(_ count: Int, _ seed: UInt8) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) &+ seed }
 }
@@ -27,7 +27,7 @@ func written(_ body: (inout ByteBuffer) -> Void) -> [[UInt8]] {
     split(encoded(body))
 }
 
-/// Takes a TCP stream apart into frames.
+/// Splits a TCP stream into frames.
 func split(_ stream: [UInt8]) -> [[UInt8]] {
     var rest = stream[...]
     var frames: [[UInt8]] = []
@@ -87,7 +87,7 @@ func write(
     }
 }
 
-/// One of every frame that a writer makes, with metadata where it can have some.
+/// One of every frame that can be written, with metadata if it allows any.
 func everyFrame(into out: inout ByteBuffer) {
     FrameWriter.setup(into: &out)
     var setup = SetupRequest()

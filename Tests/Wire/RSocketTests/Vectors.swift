@@ -84,7 +84,7 @@ enum Vectors {
     static let fragments: [FragmentVector] = load("fragments.json")
     static let conversations: [Conversation] = load("conversations.json")
 
-    /// A file that cannot be read ends the test run: there would be nothing to test.
+    /// An unreadable file ends the test run: there would be nothing to test.
     private static func load<Vector: Decodable>(_ name: String) -> [Vector] {
         let url = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../../Protocol/vectors/\(name)").standardized

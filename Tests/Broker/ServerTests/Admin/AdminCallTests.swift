@@ -1,4 +1,4 @@
-// What the admin listener understands, and whom it refuses.
+// What the admin listener understands, and which clients it refuses.
 
 import Core
 import EventLoop
@@ -70,7 +70,7 @@ struct AdminCallTests {
         #expect(ListCursor(cursor.text) == cursor)
     }
 
-    // Who may ask
+    // Authorization
 
     private struct Case: Sendable {
         var method = "GET"
@@ -79,7 +79,7 @@ struct AdminCallTests {
         var origin: String?
         var site: String?
         var type: String?
-        /// Nil when it is let through.
+        /// Nil if it is allowed.
         var refused: Problem.Kind?
     }
 
@@ -142,7 +142,7 @@ struct AdminCallTests {
         let outcome = LoginOutcome.accepted(Principal(user: "gone", permissions: .all, proof: .password("hash")))
         login.access = AccessTable(users: [], anonymous: nil, keys: ["another's"])
         guard case .refuse(let problem) = login.check(outcome, .none, for: .stats) else {
-            Issue.record("It was taken.")
+            Issue.record("It was accepted.")
             return
         }
         #expect(problem.problem.kind == .unauthenticated)

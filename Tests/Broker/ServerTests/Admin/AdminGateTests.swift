@@ -1,4 +1,4 @@
-// The gate of an admin listener that speaks TLS, over pairs of sockets.
+// The gate of an admin listener with TLS, over pairs of sockets.
 
 import Core
 import EventLoop
@@ -10,7 +10,7 @@ import Testing
 @testable import Server
 
 struct AdminGateTests {
-    /// A gate, its poller, and the library's place.
+    /// A gate, its poller, and a stand-in for the library.
     private struct Scene: ~Copyable {
         var gate: AdminGate
         var poller: Poller
@@ -27,14 +27,14 @@ struct AdminGateTests {
             self.log = log
         }
 
-        /// The client's end of a connection that was accepted.
+        /// The client's end of an accepted connection.
         mutating func connect() throws -> Int32 {
             let (theirs, ours) = try #require(Socket.pair(buffer: 32 << 10))
             try gate.take(ours, peer: "a peer", now: now, deadline: now + limits.setupTime, poller)
             return theirs
         }
 
-        /// What there is to do now.
+        /// Handles what is ready now.
         mutating func turn() throws -> [AdminGate.Admitted] {
             var admitted: [AdminGate.Admitted] = []
             for event in 0..<(try poller.wait(timeout: 0)) {
@@ -54,7 +54,7 @@ struct AdminGateTests {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { Socket.read(fd, into: $0) }
     }
 
-    /// A client that got through, and what the library has of it.
+    /// A client that was admitted, and the library's descriptor for it.
     private func admit(_ scene: inout Scene) throws -> (client: TLSStream, fd: Int32, AdminGate.Admitted) {
         let fd = try scene.connect()
         var wishes = TLSClientSettings()
@@ -74,7 +74,7 @@ struct AdminGateTests {
         let (client, fd, one) = try admit(&scene)
         defer { close(fd) }
         #expect(one.peer == "a peer" && one.certificate == nil && scene.gate.handshakes.done == 1)
-        // One connection, whether the library has it already or not.
+        // One connection, whether or not the library has it already.
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.occupancy(1) == 1)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16)
         defer { buffer.deallocate() }
@@ -84,7 +84,7 @@ struct AdminGateTests {
         _ = Array("to the client".utf8).withUnsafeBytes { Socket.write(one.socket, $0) }
         close(one.socket)
         for _ in 0..<3 { _ = try scene.turn() }
-        // Behind the server's tickets.
+        // After the server's tickets.
         var result = client.read(into: buffer)
         if result == .blocked { result = client.read(into: buffer) }
         #expect(result == .bytes(13) && client.read(into: buffer) == .end)
@@ -103,7 +103,7 @@ struct AdminGateTests {
         _ = try scene.turn()
         #expect(received(fd) == .end && scene.gate.occupancy(0) == 0)
         #expect(scene.gate.handshakes == HandshakeCounts(done: 0, failed: 1))
-        // It lingers, for as long as a client has to read why.
+        // It lingers as long as a client is given to read the reason.
         #expect(scene.gate.deadline == scene.now + scene.limits.closeTime)
         scene.now += scene.limits.closeTime
         _ = try scene.turn()
@@ -124,7 +124,7 @@ struct AdminGateTests {
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.handshakes.failed == 1)
     }
 
-    /// The library is done with a client that reads nothing: what it said last is not kept for ever.
+    /// The library has finished with a client that reads nothing: its last output is not kept forever.
     @Test func whoReadsNothingIsEnded() throws {
         var scene = try Scene()
         let (_, fd, one) = try admit(&scene)
@@ -136,7 +136,7 @@ struct AdminGateTests {
             _ = try scene.turn()
         }
         #expect(isFull && !Socket.hasHungUp(one.socket))
-        // As long as it is not done, it is its own affair.
+        // Until then the library is responsible for it.
         scene.now += 2 * AdminLimits.silence
         _ = try scene.turn()
         #expect(scene.gate.hasRelays == true)
@@ -145,7 +145,7 @@ struct AdminGateTests {
         #expect(scene.gate.hasRelays == false)
     }
 
-    /// Those that came without TLS, and have not read why.
+    /// Clients without TLS that have not read the reason.
     @Test func fewLinger() throws {
         var scene = try Scene()
         var clients: [Int32] = []

@@ -1,4 +1,4 @@
-// The admin's thread beside shards that do not answer.
+// The admin thread with shards that do not answer.
 
 import Access
 import Core
@@ -8,7 +8,7 @@ import Testing
 @testable import Server
 
 struct AdminLoopTests {
-    /// Two shards, of which one may answer pings.
+    /// Two shards, one of which may answer pings.
     @Test(arguments: [[0, 1], [1]])
     func shardsThatHangAreToldAndHangNothing(hanging: [Int]) throws {
         let limits = Limits()
@@ -49,7 +49,7 @@ struct AdminLoopTests {
         context.log.close()
     }
 
-    /// Of a shard that does not answer; what comes later waits until those are given up.
+    /// Queries to a shard that does not answer; later ones wait until those time out.
     @Test func fewQuestionsAreAskedAtATime() throws {
         let limits = Limits()
         var context = LoopContext(
@@ -65,7 +65,7 @@ struct AdminLoopTests {
             return client
         }
         let waiting = try (0..<AdminLimits.jobs + 2).map { _ in try ask("/metrics") }
-        // What takes no shard is answered at once, and so after all of those were looked at.
+        // A request that needs no shard is answered at once, and so after all of those were processed.
         #expect(String(decoding: try ask("/style.css").receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
         var questions = 0
         context.inboxes[0].drain { if case .inquiry = $0 { questions += 1 } }
@@ -77,7 +77,7 @@ struct AdminLoopTests {
         context.log.close()
     }
 
-    /// Credentials may be right by permissions that are no longer in force when they have been looked at.
+    /// Credentials may be accepted under permissions that no longer apply when the check completes.
     @Test(arguments: [true, false])
     func aLoginIsCountedOnce(isWithdrawn: Bool) throws {
         var user = UserSettings(name: "alice", password: PasswordHash.make(of: Array("secret".utf8)))
@@ -87,7 +87,7 @@ struct AdminLoopTests {
         let rules = try AccessRules(settings)
         settings.users = [UserSettings(name: "bob", password: user.password)]
         let others = try AccessRules(settings)
-        // What the login threads say passes the test first.
+        // The login threads' results pass through the test first.
         let answers = try Inbox<AdminItem>()
         let inboxes = [try Inbox<InboxItem>()]
         let log = try silentLog()
@@ -107,7 +107,7 @@ struct AdminLoopTests {
         #expect(try poller.wait(timeout: patience) == 1)
         if isWithdrawn { admin.inbox?.push(.access(others.table)) }
         answers.drain { admin.inbox?.push($0) }
-        // No shard answers what is asked of it.
+        // No shard answers its query.
         let answer = String(decoding: try client.receiveAll(), as: UTF8.self)
         #expect(answer.hasPrefix("HTTP/1.1 \(isWithdrawn ? 401 : 200) "), "\(answer)")
         client.disconnect()

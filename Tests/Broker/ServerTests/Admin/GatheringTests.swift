@@ -1,4 +1,4 @@
-// From a request to the shards' answers, and on to the answer.
+// From a request through the shards' answers to the response.
 
 import Core
 import EventLoop
@@ -82,7 +82,7 @@ struct GatheringTests {
         full.topics = ["b.eu", "d.eu", "f.eu"].map(topic)
         full.found = 40
         questions = gathering.receive(.survey(full), from: 0, loop: loop)
-        // What comes behind those that are known is not asked for any more.
+        // What sorts after the known rows is no longer requested.
         #expect(try survey().after == 2048 && survey().last == topic("f.eu").rank(by: .name))
         var others = part()
         others.topics = ["a.eu", "c.eu"].map(topic)
@@ -175,7 +175,7 @@ struct GatheringTests {
         let call = AdminCall.control(try .closing(.connections, id: "2-0-1"))
         var gathering = Gathering(call, known: known(4))
         #expect(gathering.start(call).map(\.shard) == [2])
-        // What others say is not asked for.
+        // What the others report is not needed.
         #expect(gathering.receive(.done("{}"), from: 1, loop: loop).isEmpty)
         #expect(gathering.outcome == nil)
         guard case .refused(let problem) = gathering.giveUp() else { throw Missing() }
@@ -212,10 +212,10 @@ struct GatheringTests {
             }
         }
         let millisecond: UInt64 = 1_000_000
-        // The first tells where the thread began.
+        // The first sets the thread's starting point.
         turn(end: 5 * millisecond, work: 70 * millisecond)
         #expect(figures.mostWork == 0)
-        // Short ones are measured together with the one that ends the millisecond.
+        // Short turns are measured together with the one that completes the millisecond.
         turn(end: 5 * millisecond + 400_000, work: 71 * millisecond)
         turn(end: 5 * millisecond + 999_999, work: 72 * millisecond)
         #expect(calls == 1)
@@ -270,7 +270,7 @@ struct GatheringTests {
         #expect(AdminSettings(guarding: guarding, listeners: [], started: 0).httpOrigin(for: "a") == nil)
     }
 
-    /// The certificate may have the name alone by which the page was found.
+    /// The certificate may contain only the name by which the page was reached.
     @Test func overTLSTheNameStaysWhereItLeadsToTheSameAddress() throws {
         let local = try Endpoint(host: "127.0.0.1", port: 7691).resolve()[0]
         let other = try Endpoint(host: "127.0.0.2", port: 7692).resolve()[0]

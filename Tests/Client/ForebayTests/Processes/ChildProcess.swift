@@ -1,9 +1,9 @@
-// ChildProcess: a program, mostly of this package, that a test runs as a process of its own, and can kill.
+// ChildProcess: a program, usually of this package, that a test runs as a separate process and can kill.
 
 import Foundation
 import Glibc
 
-/// A running program. It is killed, at the latest, when nobody holds on to it any more.
+/// A running program. It is killed at the latest when the last reference to it goes.
 final class ChildProcess: @unchecked Sendable {
     struct CannotStart: Error {
         var path: String
@@ -11,21 +11,21 @@ final class ChildProcess: @unchecked Sendable {
     }
 
     let pid: pid_t
-    /// What it writes to its standard error.
+    /// Its standard error.
     private let output: Int32
     private let status = Guarded<Int32?>(nil)
 
-    /// Where the programs are: beside the tests, or where FOREBAY_BIN says.
+    /// Where the programs are: next to the tests, or in FOREBAY_BIN.
     private static let folder: String = {
         if let folder = getenv("FOREBAY_BIN") { return String(cString: folder) }
         let tests = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
         return tests.deletingLastPathComponent().path
     }()
 
-    /// - Parameter name: that of a program of this package, or a path.
+    /// - Parameter name: the name of a program of this package, or a path.
     init(_ name: String, _ arguments: [String]) throws {
         let path = name.hasPrefix("/") ? name : Self.folder + "/" + name
-        // Closed in whatever another test starts meanwhile, as all descriptors of this package are.
+        // Close-on-exec, like all descriptors of this package, so that other tests' processes do not inherit them.
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
         guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw CannotStart(path: path, code: errno) }
@@ -57,14 +57,14 @@ final class ChildProcess: @unchecked Sendable {
 
     func kill(_ signal: Int32) { _ = Glibc.kill(pid, signal) }
 
-    /// What it writes next to its standard error; nil at the end.
+    /// The next output on its standard error; nil at the end.
     func read() -> String? {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = Glibc.read(output, &buffer, buffer.count)
         return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : nil
     }
 
-    /// Its exit code, or minus the signal that it died of; nil while it runs.
+    /// Its exit code, or minus the signal that killed it; nil while it runs.
     func poll() -> Int32? { reap(WNOHANG) }
 
     /// Waits for its end, on this thread.
@@ -89,7 +89,7 @@ final class ChildProcess: @unchecked Sendable {
         }
     }
 
-    /// Bytes of its memory that are in use; nil when it is gone.
+    /// Its resident memory in bytes; nil when it has ended.
     var residentBytes: Int? {
         guard let text = try? String(contentsOfFile: "/proc/\(pid)/statm", encoding: .utf8) else { return nil }
         let figures = text.split(separator: " ")

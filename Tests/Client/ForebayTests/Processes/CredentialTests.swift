@@ -1,4 +1,4 @@
-// Credentials that a broker does not take, when a client connects and when it connects again.
+// Credentials that a broker refuses, when a client connects and when it reconnects.
 
 import Foundation
 import Streams
@@ -7,14 +7,14 @@ import Testing
 @testable import Forebay
 
 @Suite(.serialized) struct CredentialTests {
-    /// A broker's configuration in a file of its own, with one user, who has this token.
+    /// Writes a broker's configuration file, with one user who has this token.
     private static func configure(_ file: URL, token: String) throws {
         let digest = try #require(digests[token])
         let text = "users: [{name: alice, token: \"sha256:\(digest)\", publish: [\">\"], subscribe: [\">\"]}]\n"
         try Data(text.utf8).write(to: file)
     }
 
-    /// As `sha256sum` has them.
+    /// From `sha256sum`.
     private static let digests = [
         "opensesame": "d9fb92e3bbe65be1f1aad4a82eef4567f7a1ebe2cd110c8049b9698be7a70c88",
         "another": "ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5",
@@ -26,7 +26,8 @@ import Testing
         return options
     }
 
-    /// Over HTTP, where each request shows the credentials, the client was connected, and its first request failed.
+    /// Over HTTP, where each request carries the credentials, the client formerly connected, and its first request
+    /// failed.
     @Test(arguments: Wire.allCases) func whatTheBrokerDoesNotTakeIsToldByConnecting(_ wire: Wire) async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "forebay-\(UUID().uuidString).yaml")
         defer { try? FileManager.default.removeItem(at: file) }
@@ -47,7 +48,7 @@ import Testing
         }
     }
 
-    /// It connected again and again, and what was under way waited without end.
+    /// Formerly it reconnected again and again, and requests in progress waited forever.
     @Test(arguments: Wire.allCases) func whatTheBrokerTakesNoMoreEndsTheClient(_ wire: Wire) async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "forebay-\(UUID().uuidString).yaml")
         defer { try? FileManager.default.removeItem(at: file) }

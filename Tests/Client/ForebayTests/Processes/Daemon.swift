@@ -1,4 +1,4 @@
-// Daemon: forebayd as a process of its own, which can be killed as kill -9 does, drained, and started again.
+// Daemon: forebayd as a separate process, which can be killed as with kill -9, drained, and restarted.
 
 import Foundation
 import Glibc
@@ -16,8 +16,8 @@ final class Daemon: @unchecked Sendable {
     private let options: [String]
     private(set) var process: ChildProcess
 
-    /// Its ports are none that the kernel gives to outgoing connections: of those one could be taken, perhaps by the
-    /// client that connects again, while the broker is down.
+    /// Its ports are outside the kernel's ephemeral range: otherwise one could be taken while the broker is down,
+    /// perhaps by the reconnecting client.
     init(_ options: [String] = []) throws {
         self.options = options
         for attempt in 1... {
@@ -51,7 +51,7 @@ final class Daemon: @unchecked Sendable {
     func port(_ wire: Wire) -> UInt16 { ports[wire]! }
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
 
-    /// Ends it as it stands: nothing is said, nothing is flushed.
+    /// Kills it: nothing is sent, nothing is flushed.
     func kill() {
         process.kill(SIGKILL)
         #expect(process.wait() == -SIGKILL)

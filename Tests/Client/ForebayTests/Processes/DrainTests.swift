@@ -1,5 +1,5 @@
-// A broker that is told to end: what it holds for its subscribers is delivered, and then the client waits for the next
-// one, and goes on there. Over both protocols alike.
+// A broker that is asked to end: what it holds for its subscribers is delivered, and then the client waits for the next
+// broker and continues there. The same over both protocols.
 
 import Dispatch
 import Streams
@@ -9,7 +9,7 @@ import Testing
 @testable import Forebay
 
 @Suite(.serialized) struct ClientDrainTests {
-    /// Holds up the client's thread with the first message until it is let go.
+    /// Blocks the client's thread at the first message until it is released.
     private final class Slow: Subscriber, @unchecked Sendable {
         typealias Input = Message
         typealias Failure = ForebayError
@@ -26,7 +26,7 @@ import Testing
 
         func receive(_ input: Message) -> Subscribers.Demand {
             isHeld.store(true, ordering: .sequentiallyConsistent)
-            // Once for all.
+            // Only once.
             gate.wait()
             gate.signal()
             numbers.withLock { $0.append(input.number) }
@@ -40,7 +40,7 @@ import Testing
         (try? describe(topic, port: broker.port(.rsocket)).contains("\"subscriptions\":1")) == true
     }
 
-    /// More than the network holds waits at the broker when it is told to end.
+    /// More than the network holds waits at the broker when it is asked to end.
     @Test(arguments: Wire.allCases) func whatIsBufferedIsDeliveredBefore(_ wire: Wire) async throws {
         let broker = try Daemon(["--retain", "10"])
         try await within {
@@ -55,7 +55,7 @@ import Testing
             for number in 0..<3000 { try await topic.publish(filler + bytes(number)) }
             try await reached { slow.hasBegun }
             broker.drain()
-            // Whoever holds nothing up is told at once.
+            // A client that holds nothing up is notified at once.
             try await reached { producer.state != .connected }
             slow.release()
             try await reached { slow.taken.count == 3000 }
@@ -78,7 +78,7 @@ import Testing
             let readers = Reader.Form.allCases.map {
                 Reader($0, consumer.topic("t"), retained: 1024, buffer: 1024)
             }
-            // A publish that waits for room, as there is a subscription that takes nothing.
+            // A publish that waits for room, because of a subscription that takes nothing.
             let full = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
             consumer.topic("full").messages(buffer: 1, overflow: .block).subscribe(full)
             try await reached { isSubscribed("full", broker) }
@@ -92,7 +92,7 @@ import Testing
             try broker.start()
             try await reached { readers.allSatisfy { $0.count(epoch: 1) == 10 } && publication.acknowledged == 20 }
             full.increaseDemand(.unlimited)
-            // Its fate is known: it is not published twice, and fails nobody.
+            // Its outcome is known: it is not published twice, and causes no failure.
             try await waiting.value
             subject.send(completion: .finished)
             #expect(try await publication.result() == 20)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// What the channel had sent and not heard of again is told by a typed error, or sent again, as the options say.
+    /// Unacknowledged messages of the channel are reported by a typed error, or sent again, depending on the options.
     @Test(arguments: Wire.allCases, [false, true])
     func anUnansweredChannelFailsOrIsRepeated(_ wire: Wire, _ repeats: Bool) async throws {
         let broker = try Daemon()

@@ -1,5 +1,5 @@
-// Guarded: a value that several threads use, one at a time. The thread sanitizer does not see the futex of a
-// `Synchronization.Mutex`, and would report what it guards.
+// Guarded: a value used by several threads, one at a time. The thread sanitizer does not see the futex of a
+// `Synchronization.Mutex`, and would report accesses to the value.
 
 import Foundation
 

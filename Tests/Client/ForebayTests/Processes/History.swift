@@ -1,15 +1,15 @@
-// History: what one subscription was delivered, checked message by message against what every subscriber is promised.
+// History: the deliveries of one subscription, checked message by message against what every subscriber is guaranteed.
 
 @testable import Forebay
 
-/// Checks the deliveries of one subscription to one topic. What is wrong with them is told in sentences.
+/// Checks the deliveries of one subscription to one topic. Faults are described in sentences.
 struct History {
-    /// Messages that the topic retains: what is lost although it was among them is wrong.
+    /// The number of messages that the topic retains: a loss among them is a fault.
     private let retained: UInt64
     /// The subscription began with the oldest message.
     private let isWhole: Bool
     private(set) var faults: [String] = []
-    /// Epochs, in the order in which they were seen, the number that each sequence of them carried.
+    /// Epochs in the order in which they were seen, with the number that each sequence carried.
     private(set) var epochs: [UInt64] = []
     private(set) var numbers: [[UInt64: Int]] = []
     private(set) var last: UInt64 = 0
@@ -23,15 +23,15 @@ struct History {
         self.isWhole = isWhole
     }
 
-    /// Messages that came.
+    /// Messages received.
     var count: Int { numbers.reduce(0) { $0 + $1.count } }
-    /// Of the present epoch.
+    /// Messages of the current epoch.
     var countInEpoch: Int { numbers.last?.count ?? 0 }
     /// The numbers of an epoch, in the order of the topic.
     func carried(_ epoch: Int) -> [Int] { numbers[epoch].sorted { $0.key < $1.key }.map(\.value) }
 
     /// A message was delivered.
-    /// - Parameter newest: a sequence that the topic had not gone beyond by then; nil if nobody knows.
+    /// - Parameter newest: a sequence that the topic had not exceeded by then; nil if unknown.
     mutating func take(_ message: Message, newest: UInt64? = nil) {
         if message.epoch != epochs.last { return begin(message) }
         if message.sequence <= last {
@@ -51,7 +51,7 @@ struct History {
         } else if isWhole, message.gap != nil {
             fault(message, "tells a gap before anything could be lost")
         }
-        // Nobody has a right to what was before it came, but to all of an epoch that begins while it is there.
+        // A subscription has no claim to messages before it began, but to all of an epoch that begins later.
         if isWhole || !epochs.isEmpty, message.sequence != 1 { fault(message, "is not the first of its epoch") }
         epochs.append(message.epoch)
         numbers.append([:])
@@ -59,7 +59,7 @@ struct History {
         note(message)
     }
 
-    /// A later message: what is missing before it has to be told, and must not be there any more.
+    /// A later message: messages missing before it must be reported, and must no longer be retained.
     private mutating func check(_ message: Message, missing: UInt64, _ newest: UInt64?) {
         lost += missing
         if missing == 0 {
@@ -67,7 +67,7 @@ struct History {
             return
         }
         if message.gap != Gap(.dropped, lost: missing) { fault(message, "does not tell that \(missing) are missing") }
-        // The last one that is missing was retained until as many came behind it.
+        // The last missing message was retained until that many followed it.
         let gone = message.sequence - 1
         if let newest, newest < gone + retained { fault(message, "misses what the topic still held") }
     }
@@ -81,8 +81,8 @@ struct History {
         faults.append("\(message.sequence) of epoch \(message.epoch), '\(message.text)', \(text).")
     }
 
-    /// Every message that the broker has acknowledged was delivered, and carried what was published, if the topic went
-    /// on through all of it.
+    /// Every message that the broker acknowledged was delivered with the published content, if the topic survived
+    /// throughout.
     mutating func check(acknowledged: [UInt64: Int]) {
         guard numbers.count == 1 else { return faults.append("The topic did not go on.") }
         for (sequence, number) in acknowledged where numbers[0][sequence] != number {

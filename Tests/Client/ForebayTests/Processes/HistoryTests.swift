@@ -1,4 +1,4 @@
-// The checker of histories finds what is planted in a good one.
+// The checker of histories finds faults planted in a valid one.
 
 import Testing
 
@@ -10,7 +10,7 @@ import Testing
             payload: bytes(Int(sequence)), sequence: sequence, epoch: epoch, timestamp: 1, gap: gap)
     }
 
-    /// 1 to 10; 30 to 35, behind a gap that is told; and 1 to 5 of another epoch.
+    /// 1 to 10; 30 to 35, after a reported gap; and 1 to 5 of another epoch.
     private static let good =
         (1...10).map { message($0) } + [message(30, gap: Gap(.dropped, lost: 19))] + (31...35).map { message($0) }
         + [message(1, epoch: 8, gap: Gap(.newEpoch(previous: 7), lost: nil))] + (2...5).map { message($0, epoch: 8) }
@@ -63,7 +63,7 @@ import Testing
         #expect(faults(messages) != [])
     }
 
-    /// 29 is gone when 39 is there, and not before, as the topic retains ten.
+    /// 29 is gone once 39 exists, and not before, because the topic retains ten.
     @Test func whatWasHeldMayNotBeMissed() {
         #expect(faults(Self.good, newest: 38) != [])
         #expect(faults(Self.good, newest: 39) == [])
@@ -77,7 +77,7 @@ import Testing
             return history.faults
         }
         #expect(faults([1: 1, 5: 5]) == [])
-        #expect(faults([1: 1, 6: 6]) != [], "it never came")
-        #expect(faults([1: 1, 5: 4]) != [], "it is another")
+        #expect(faults([1: 1, 6: 6]) != [], "it never arrived")
+        #expect(faults([1: 1, 5: 4]) != [], "it is another one")
     }
 }

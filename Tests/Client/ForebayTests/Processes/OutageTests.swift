@@ -1,5 +1,5 @@
-// Outages under load: a broker that is killed again and again, and a network that is cut. What the subscriptions of
-// both forms are delivered is checked message by message.
+// Outages under load: a broker that is killed again and again, and a network that is cut. The deliveries of
+// subscriptions of both kinds are checked message by message.
 
 import Streams
 import Synchronization
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// Within an epoch nothing is skipped or repeated, as there is one channel; a channel begins with what the one
-    /// before had no acknowledgement for.
+    /// Within an epoch nothing is skipped or repeated, because there is one channel; a channel begins with the
+    /// unacknowledged messages of the previous one.
     private func check(_ seen: History, _ acknowledged: [UInt64]) {
         for epoch in seen.epochs.indices {
             let carried = seen.carried(epoch)
@@ -53,7 +53,7 @@ import Testing
             if epoch == 0 {
                 #expect(first == 0)
             } else {
-                #expect(first >= Int(acknowledged[epoch - 1]), "what was acknowledged is not sent again")
+                #expect(first >= Int(acknowledged[epoch - 1]), "acknowledged messages are not sent again")
             }
         }
     }
@@ -73,7 +73,7 @@ import Testing
                 Reader($0, consumer.topic("t"), retained: retained, buffer: UInt32(retained), newest: { .max })
             }
             let isDone = Flag()
-            // Of these it is known which sequence each has.
+            // For these the sequence of each is known.
             let singles = Task {
                 var acknowledged: [UInt64: Int] = [:]
                 var number = 1_000_000_000
@@ -121,7 +121,7 @@ import Testing
             let consumer = try await ForebayClient.connect(proxy.url(wire), quick)
             let numbers = Numbers()
             let readers = Reader.Form.allCases.map {
-                // A message that was not made has no sequence yet.
+                // A message that was not created has no sequence yet.
                 Reader($0, consumer.topic("t"), retained: retained, buffer: 100) { UInt64(numbers.made) }
             }
             let publication = numbers.publisher.publish(to: producer.topic("t"))

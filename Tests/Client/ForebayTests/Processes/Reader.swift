@@ -1,5 +1,5 @@
-// Reader: a subscription whose deliveries are checked as they come, as an asynchronous sequence or as a publisher; and
-// numbers to be published, for as long as they are wanted.
+// Reader: a subscription whose deliveries are checked as they arrive, as an asynchronous sequence or as a publisher;
+// and numbers to be published until they are stopped.
 
 import Streams
 import Synchronization
@@ -15,10 +15,10 @@ final class Reader: Sendable {
     private let failure = Guarded<ForebayError?>(nil)
     private let task = Guarded<Task<Void, Never>?>(nil)
     private let subscriber = Guarded<Batches?>(nil)
-    /// What the topic has not gone beyond.
+    /// A sequence that the topic has not exceeded.
     private let newest: @Sendable () -> UInt64?
 
-    /// Subscribes to all that the topic retains.
+    /// Subscribes to everything that the topic retains.
     init(
         _ form: Form, _ topic: Topic, retained: Int, buffer: UInt32, newest: @escaping @Sendable () -> UInt64? = { nil }
     ) {
@@ -46,7 +46,7 @@ final class Reader: Sendable {
     var seen: History { history.withLock { $0 } }
     var error: ForebayError? { failure.withLock { $0 } }
 
-    /// Messages of the epoch that is so many before the first.
+    /// The number of messages of the epoch with that index.
     func count(epoch: Int) -> Int {
         history.withLock { $0.epochs.count > epoch ? $0.numbers[epoch].count : 0 }
     }
@@ -63,7 +63,7 @@ final class Reader: Sendable {
 
     fileprivate func fail(_ error: ForebayError?) { failure.withLock { $0 = error } }
 
-    /// Asks for 40, and again when 25 of them have come.
+    /// Requests 40, and again when 25 of them have arrived.
     private final class Batches: Subscriber, @unchecked Sendable {
         typealias Input = Message
         typealias Failure = ForebayError
@@ -94,7 +94,7 @@ final class Reader: Sendable {
     }
 }
 
-/// 0, 1, 2, … until they are stopped; some twenty each millisecond, at most.
+/// 0, 1, 2, … until they are stopped; at most about twenty each millisecond.
 final class Numbers: AsyncSequence, AsyncIteratorProtocol, @unchecked Sendable {
     typealias Element = [UInt8]
 
@@ -124,7 +124,7 @@ final class Flag: Sendable {
     func set() { value.store(true, ordering: .sequentiallyConsistent) }
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 func reached(_ condition: () throws -> Bool) async throws {
     while try !condition() { try await Task.sleep(for: .milliseconds(2)) }
 }

@@ -1,4 +1,4 @@
-// What must not compile: subscribers of a topic that change what is not the client's thread's.
+// What must not compile: subscribers of a topic that change state not owned by the client's thread.
 
 import Forebay
 import Streams

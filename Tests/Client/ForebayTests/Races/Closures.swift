@@ -1,4 +1,4 @@
-// What must not compile: closures that publishers call, and that change what belongs to another thread.
+// What must not compile: closures called by publishers that change state of another thread.
 
 import Dispatch
 import Streams

@@ -1,4 +1,4 @@
-// What has to compile: the same, done right.
+// What must compile: the same, done right.
 
 import Dispatch
 import Forebay
@@ -30,7 +30,7 @@ func count(_ topic: Topic) {
 
 final class Box { var n = 0 }
 
-/// What stays on one thread may be anything.
+/// What stays on one thread may have any type.
 func boxes() {
     let boxes = PassthroughSubject<Box, Never>()
     let cancellable = boxes.map(\.n).removeDuplicates().sink { print($0) }
@@ -38,7 +38,7 @@ func boxes() {
     cancellable.cancel()
 }
 
-/// What may be used on several threads may go to them.
+/// Sendable values may go to several threads.
 func numbers() -> Future<Int, Never> {
     let numbers = PassthroughSubject<Int, Never>()
     DispatchQueue.global().async { numbers.send(1) }

@@ -1,4 +1,4 @@
-// What must not compile, and says what to do instead.
+// What must not compile, with an error that suggests the alternative.
 
 import Forebay
 import Streams

@@ -1,4 +1,4 @@
-// What must not compile: a promise kept with what the one who makes it goes on to use.
+// What must not compile: a promise fulfilled with a value that its maker continues to use.
 
 import Streams
 

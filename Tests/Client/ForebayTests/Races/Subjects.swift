@@ -1,4 +1,4 @@
-// What must not compile: values, and what holds them, on two threads at once.
+// What must not compile: values, and their containers, on two threads at once.
 
 import Dispatch
 import Streams

@@ -1,54 +1,54 @@
-// Line: an operator as the matrix sees it. A table of lines is all that it takes to run an operator through each case.
+// Line: an operator for the matrix. A table of lines is enough to run each operator through each case.
 
 import Streams
 
-/// What stands around an operator while it is tested.
+/// The surroundings of an operator under test.
 final class Stage {
-    /// Brings to an end what the operator has put off: runs its virtual time. Called after each step.
+    /// Completes what the operator has deferred, by running its virtual time. Called after each step.
     var settle: () -> Void = {}
 }
 
-/// One operator: its name, what it makes of the values 1 2 2 3 4, and how it is applied.
+/// One operator: its name, its output for the values 1 2 2 3 4, and how it is applied.
 ///
 ///     Line("map", "2 4 4 6 8 |") { $0.map { $0 * 2 } }
 ///     Line("prefix", "1 2 |", failed: "1 2 |") { $0.prefix(2) }
 struct Line: @unchecked Sendable, CustomStringConvertible {
     static let input = [1, 2, 2, 3, 4]
 
-    /// How much of upstream may be asked for and not have arrived.
+    /// How many values may be requested from upstream without having arrived.
     enum Reach {
-        /// As much as the subscriber has asked for, this many times, and so many more.
+        /// As many as the subscriber has requested, this many times, and that many more.
         case demand(times: Int = 1, plus: Int = 0)
-        /// Everything: the operator needs it to know its result, and keeps what does not grow with it.
+        /// Everything: the operator needs all values for its result, and keeps a constant amount of state.
         case everything
     }
 
     enum Trait {
-        /// Has no subscription of its own: what upstream does wrong the subscriber sees.
+        /// Has no subscription of its own: the subscriber sees upstream's errors.
         case transparent
-        /// Several subscribers have one subscription upstream.
+        /// Several subscribers share one upstream subscription.
         case shared
-        /// What comes when the subscriber has not asked for it is dropped.
+        /// Drops what arrives without demand.
         case lossy
-        /// Asks for everything when it is subscribed to, and so drops what comes before the subscriber asks.
+        /// Requests everything at subscription, and so drops what arrives before the subscriber requests anything.
         case eager
         /// Subscribes upstream only when another publisher has ended: cases that drive upstream by hand are left out.
         case late
     }
 
     let name: String
-    /// The events that come of the input and `finished`, of the input and a failure, and of `finished` alone.
+    /// The events for the input and `finished`, for the input and a failure, and for `finished` alone.
     let finished: String
     let failed: String
     let empty: String
     let reach: Reach
     let traits: Set<Trait>
-    /// The type of what it makes, which tells of which operators it is.
+    /// The type of the resulting publisher, which names the operators in it.
     let type: String
     private let apply: (AnyPublisher<Int, TestError>, Stage) -> (Probe) -> Void
 
     /// - Parameters:
-    ///   - failed: the same with the failure instead of the end, unless it is given.
+    ///   - failed: by default `finished` with the failure instead of the end.
     init<P: Publisher>(
         _ name: String, _ finished: String, failed: String? = nil, empty: String = "|",
         reach: Reach = .demand(), _ traits: Set<Trait> = [],
@@ -90,7 +90,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         let isEager: Bool
         let attach: (Probe) -> Void
 
-        /// Attaches a probe, which asks for nothing by itself.
+        /// Attaches a probe, which requests nothing by itself.
         func subscribe() -> Probe {
             let probe = Probe()
             attach(probe)
@@ -98,8 +98,8 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
             return probe
         }
 
-        /// Attaches a probe that asks for so much when it has its subscription, or as soon as it has it if else all is
-        /// lost.
+        /// Attaches a probe that requests that much when it has its subscription, or within `receive(subscription:)` if
+        /// values would be lost otherwise.
         func subscribe(
             asking demand: Subscribers.Demand, onValue: @escaping (Probe) -> Subscribers.Demand = { _ in .none }
         ) -> Probe {

@@ -1,5 +1,5 @@
-// ManualSource: the upstream of an operator under test. It delivers by its script as demand comes, or what a test
-// makes it deliver, and counts what it is asked for.
+// ManualSource: the upstream of an operator under test. It delivers its script on demand, or what a test forces, and
+// counts what is requested.
 
 import Streams
 
@@ -12,7 +12,7 @@ final class ManualSource: Publisher {
 
     let values: [Int]
     let end: Subscribers.Completion<TestError>?
-    /// Called when a subscription was asked for values, before it delivers any.
+    /// Called when a subscription has received demand, before it delivers anything.
     var onRequest: (ManualSubscription) -> Void = { _ in }
     /// One for each subscriber, in order.
     private(set) var subscriptions: [ManualSubscription] = []
@@ -33,7 +33,7 @@ final class ManualSource: Publisher {
     func forgetSubscriptions() { subscriptions = [] }
 }
 
-/// One subscriber's. Lets go of it at the end and when it is cancelled; what a test forces goes to it all the same.
+/// The subscription of one subscriber. Releases it at the end and when cancelled; forced values still reach it.
 final class ManualSubscription: Subscription, CustomStringConvertible, @unchecked Sendable {
     private(set) var asked = Subscribers.Demand.none
     private(set) var sent = 0
@@ -51,7 +51,7 @@ final class ManualSubscription: Subscription, CustomStringConvertible, @unchecke
         self.end = end
     }
 
-    /// What was asked for and not delivered.
+    /// Requested and not delivered.
     var outstanding: Subscribers.Demand { asked - sent }
 
     func request(_ demand: Subscribers.Demand) {
@@ -66,7 +66,7 @@ final class ManualSubscription: Subscription, CustomStringConvertible, @unchecke
         subscriber = nil
     }
 
-    /// Delivers by the script, within the demand; one at a time, also when it is asked from within.
+    /// Delivers the script within the demand; one value at a time, also for requests from within a value.
     func deliver() {
         guard !isDelivering else { return }
         isDelivering = true
@@ -90,8 +90,8 @@ final class ManualSubscription: Subscription, CustomStringConvertible, @unchecke
         subscriber.take()?.receive(completion: completion)
     }
 
-    /// A way to the subscriber that remains when this has ended or is cancelled, for breaking the rules with. Nil if it
-    /// has happened already.
+    /// Access to the subscriber that remains after the end or cancellation, for breaking the rules. Nil if either has
+    /// already happened.
     var intruder: AnySubscriber<Int, TestError>? { subscriber }
 
     var description: String { "ManualSource" }

@@ -1,4 +1,4 @@
-// The matrix, of cancelling, of what a subscriber does while it receives, and of what remains of a stream.
+// The matrix for cancellation, re-entrancy, and what remains of a stream.
 
 import Streams
 import StreamsTestSupport
@@ -36,7 +36,7 @@ struct MatrixCancelTests {
         #expect(probe.breaches == [])
     }
 
-    @Test("cancel from within a value is the last that happens", arguments: Line.all)
+    @Test("after a cancel from within a value nothing happens any more", arguments: Line.all)
     func cancelledWithinAValue(_ line: Line) {
         let source = ManualSource(Line.input, end: .finished)
         let operation = line.on(source)
@@ -60,7 +60,8 @@ struct MatrixCancelTests {
             $0.request(.max(1))
             return .none
         }
-        // What is eager, and is given all at once, has dropped the rest by then; `TimeTests` has it in time.
+        // An eager operator that receives everything at once has dropped the rest by then; `TimeTests` tests it over
+        // time.
         #expect(probe.text == line.finished || line.traits.contains(.eager) && probe.text == "1 |")
         #expect(probe.breaches == [])
     }
@@ -89,7 +90,7 @@ struct MatrixCancelTests {
 
     // Released
 
-    @Test("ended or cancelled, it lets go of subscriber and upstream", arguments: Line.all, Ending.allCases)
+    @Test("ended or cancelled, it releases subscriber and upstream", arguments: Line.all, Ending.allCases)
     func released(_ line: Line, by ending: Ending) {
         guard !line.traits.contains(.late) else { return }
         let source = ManualSource()
@@ -109,7 +110,7 @@ struct MatrixCancelTests {
             case .cancelled: probe.cancel()
             }
             operation.stage.settle()
-            // What retries has another one.
+            // Operators that retry have another one.
             if source.subscriptions.count > 1 { probe.cancel() }
             (weakProbe, weakUpstream) = (probe, upstream)
             held = probe.subscription
@@ -123,16 +124,16 @@ struct MatrixCancelTests {
     }
 
     @Test(
-        "row 17: a publisher that gave no subscription, and lets go of its subscriber, keeps nothing alive",
+        "row 17: a publisher that gave no subscription, and releases its subscriber, keeps nothing alive",
         arguments: Line.all)
     func releasedWithoutSubscription(_ line: Line) {
-        // That one has a subject beside it, which lives, with its subscribers, until it ends.
+        // That one has a subject next to it, which lives, with its subscribers, until it ends.
         guard !line.traits.contains(.late), line.name != "prefix until output from" else { return }
         let source = Unready()
         weak var weakProbe: Probe?
         do {
             let probe = line.on(source).subscribe()
-            // Some operators hand out a subscription of their own before there is another.
+            // Some operators hand out their own subscription before there is another.
             probe.cancel()
             probe.letGoOfSubscription()
             weakProbe = probe

@@ -1,4 +1,4 @@
-// The matrix: every operator in every case that any operator has to stand.
+// The matrix: every operator in every case that all operators must handle.
 
 import Streams
 import Testing
@@ -17,7 +17,7 @@ struct MatrixTests {
         #expect(source.subscriptions.count == (line.traits.contains(.late) ? 0 : 1))
     }
 
-    @Test("what upstream sends without a subscription goes nowhere, and demand finds none", arguments: Line.all)
+    @Test("what upstream sends without a subscription is ignored, and demand has no effect", arguments: Line.all)
     func withoutSubscription(_ line: Line) {
         guard line.traits.isDisjoint(with: [.transparent, .late]) else { return }
         let source = Unready()
@@ -34,17 +34,17 @@ struct MatrixTests {
 
     // Finished, failed
 
-    @Test("what it makes of values and their end", arguments: Line.all)
+    @Test("the output for values and their end", arguments: Line.all)
     func finished(_ line: Line) {
         #expect(run(line, ManualSource(Line.input, end: .finished)) == line.finished)
     }
 
-    @Test("what it makes of values and a failure", arguments: Line.all)
+    @Test("the output for values and a failure", arguments: Line.all)
     func failed(_ line: Line) {
         #expect(run(line, ManualSource(Line.input, end: .failure(TestError()))) == line.failed)
     }
 
-    @Test("what it makes of nothing but the end, for which nobody has asked", arguments: Line.all)
+    @Test("the output for the end alone, without demand", arguments: Line.all)
     func empty(_ line: Line) {
         let source = ManualSource([], end: .finished)
         let operation = line.on(source)
@@ -63,7 +63,7 @@ struct MatrixTests {
         return probe.text
     }
 
-    @Test("nothing comes after the end, though upstream goes on", arguments: Line.all)
+    @Test("nothing comes after the end, even if upstream continues", arguments: Line.all)
     func afterTheEnd(_ line: Line) {
         guard line.traits.isDisjoint(with: [.transparent, .late]) else { return }
         let source = ManualSource()
@@ -86,7 +86,7 @@ struct MatrixTests {
 
     // Twice
 
-    @Test("a second subscription from upstream is cancelled, and the first goes on", arguments: Line.all)
+    @Test("a second subscription from upstream is cancelled, and the first continues", arguments: Line.all)
     func secondSubscription(_ line: Line) throws {
         guard !line.traits.contains(.late) else { return }
         let source = ManualSource()
@@ -107,7 +107,7 @@ struct MatrixTests {
         #expect(probe.breaches == [])
     }
 
-    @Test("two subscribers are independent of one another", arguments: Line.all)
+    @Test("two subscribers are independent of each other", arguments: Line.all)
     func twoSubscribers(_ line: Line) {
         guard !line.traits.contains(.shared) else { return }
         let source = ManualSource(Line.input, end: .finished)
@@ -126,7 +126,7 @@ struct MatrixTests {
 
     // Limited demand
 
-    @Test("demand is never exceeded, nor invented, whichever way it comes", arguments: Line.all, [false, true])
+    @Test("demand is never exceeded, nor invented, however it is given", arguments: Line.all, [false, true])
     func limitedDemand(_ line: Line, isReturned: Bool) {
         let source = ManualSource(Line.input, end: .finished)
         let operation = line.on(source)

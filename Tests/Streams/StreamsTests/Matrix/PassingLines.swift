@@ -1,5 +1,5 @@
-// The lines of operators that pass on, change, select or sum up what comes of one upstream, or of several that follow
-// one another.
+// The lines of operators that pass on, change, select or reduce the values of one upstream, or of several consecutive
+// ones.
 
 import Streams
 
@@ -125,11 +125,11 @@ extension Line {
 extension Int {
     fileprivate var negated: Int { -self }
 
-    /// Throws if it is that.
+    /// Throws if it equals that.
     fileprivate func not(_ value: Int) throws -> Int { if self == value { throw TestError() } else { self } }
 }
 
-/// Lets every other value pass, the first one included.
+/// Lets every other value pass, starting with the first.
 private struct EveryOther: OperatorBehavior {
     private var passes = false
 

@@ -1,18 +1,18 @@
-// Probe: the subscriber of an operator under test. Writes down what it receives, and each breach of the contract.
+// Probe: the subscriber of an operator under test. Records what it receives, and each breach of the contract.
 
 import Streams
 
-/// Events are strings, so that operators of any output can be in one table: values as they describe themselves
-/// (without spaces after commas), `|` for finished, `X` for a failure.
+/// Events are strings, so that operators of any output can be in one table: values by their descriptions (without
+/// spaces after commas), `|` for finished, `X` for a failure.
 final class Probe: @unchecked Sendable {
     private(set) var events: [String] = []
     /// Breaches of the contract of `Publisher`.
     private(set) var breaches: [String] = []
     private(set) var subscription: (any Subscription)?
-    /// What was asked for and not received.
+    /// Requested and not received.
     private(set) var outstanding = Subscribers.Demand.none
     private(set) var isCancelled = false
-    /// Called with each value that was written down; returns further demand.
+    /// Called with each value that was recorded; returns further demand.
     var onValue: (Probe) -> Subscribers.Demand = { _ in .none }
     /// Called when it has its subscription.
     var onSubscription: (Probe) -> Void = { _ in }
@@ -71,7 +71,7 @@ final class Probe: @unchecked Sendable {
     }
 }
 
-/// The probe as a subscriber of a publisher of certain types.
+/// The probe as a subscriber with specific types.
 private struct ProbeSubscriber<Input, Failure: Error>: Subscriber {
     let probe: Probe
     let combineIdentifier = CombineIdentifier()

@@ -1,10 +1,10 @@
-// The lines of operators with a scheduler. Those that wait run in virtual time: `stage.settle` lets it pass.
+// The lines of operators with a scheduler. Those that wait run in virtual time: `stage.settle` advances it.
 
 import Streams
 import StreamsTestSupport
 
 extension Line {
-    /// An operator on a virtual clock, which goes on a little after each step.
+    /// An operator on a virtual clock, which advances a little after each step.
     private init<P: Publisher>(
         _ name: String, _ finished: String, failed: String? = nil, reach: Reach = .demand(),
         _ traits: Set<Trait> = [], on apply: @escaping (AnyPublisher<Int, TestError>, VirtualTimeScheduler) -> P
@@ -16,9 +16,9 @@ extension Line {
         }
     }
 
-    /// Debounce, throttle and collect(byTime) are on a scheduler that waits for nothing; `TimeTests` has them in time.
-    /// `SchedulerTests` has `subscribe(on:)` with one that takes its time, which makes demand and cancellation late by
-    /// intent.
+    /// Debounce, throttle and collect(byTime) use an immediate scheduler; `TimeTests` tests them over time.
+    /// `SchedulerTests` tests `subscribe(on:)` with an asynchronous one, which intentionally delays demand and
+    /// cancellation.
     static let timing: [Line] = [
         Line("receive(on:)", "1 2 2 3 4 |") { $0.receive(on: $1) },
         Line("receive(on: immediate)", "1 2 2 3 4 |") { $0.receive(on: ImmediateScheduler.shared) },

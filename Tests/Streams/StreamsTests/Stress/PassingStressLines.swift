@@ -1,4 +1,4 @@
-// Lines of the stress tests for operators of one upstream, or of several that follow one another.
+// Lines of the stress tests for operators with one upstream, or with several consecutive ones.
 
 import Streams
 

@@ -3,14 +3,14 @@
 import Foundation
 import Streams
 
-/// A publisher into which values are sent, as the tests need it.
+/// A publisher into which the tests send values.
 struct StressLine: @unchecked Sendable, CustomStringConvertible {
     let name: String
-    /// Who gets all values.
+    /// Which subscribers receive all values.
     enum Reach {
-        /// Who asks for so many, be it one by one.
+        /// Those that request that many, even one by one.
         case all
-        /// Who asks without a limit: for others, what upstream was not asked for is lost on the subject.
+        /// Those with unlimited demand: for others, values sent without demand are lost on the subject.
         case unlimited
         case none
     }
@@ -27,7 +27,7 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
 
     var description: String { name }
 
-    /// - Parameter apply: what stands between the subject and the subscribers.
+    /// - Parameter apply: what is between the subject and the subscribers.
     init<P: Publisher>(
         _ name: String, reach: Reach = .all, isOrdered: Bool = true,
         _ apply: @escaping (PassthroughSubject<Mark, Never>) -> P
@@ -111,7 +111,7 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
         StressLine("buffer(keepFull)", reach: .none) {
             $0.buffer(size: 20, prefetch: .keepFull, whenFull: .dropNewest)
         },
-        // Row 20: what comes before the scheduled demand is not lost.
+        // Row 20: values before the scheduled demand are not lost.
         StressLine("buffer, receive(on:)") {
             $0.buffer(size: 2000, prefetch: .byRequest, whenFull: .dropOldest).receive(on: concurrent)
         },

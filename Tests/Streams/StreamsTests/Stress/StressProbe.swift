@@ -1,18 +1,18 @@
-// A subscriber for use by many threads at once, which sees whether the rules are kept.
+// A subscriber for concurrent use by many threads, which checks that the rules are kept.
 
 import Foundation
 import Streams
 import Synchronization
 import Testing
 
-/// Of which thread, and the how manieth.
+/// The sending thread, and the value's index.
 struct Mark: Equatable {
     var sender: Int
     var number: Int
 }
 
-/// What it keeps of values is not guarded by anything: publishers call one at a time, each call seeing what the one
-/// before did. If one does not, the thread sanitizer tells.
+/// Its record of values is not guarded: publishers call one at a time, each call ordered after the previous one.
+/// Otherwise the thread sanitizer reports a race.
 final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     typealias Input = Mark
 
@@ -40,7 +40,7 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     }
 
     func request(_ count: Int) {
-        // Counted first: the values may come before the call returns.
+        // Counted first: values may arrive before the call returns.
         requested.wrappingAdd(count, ordering: .sequentiallyConsistent)
         subscription.withLock { held }?.request(count == .max ? .unlimited : .max(count))
     }
@@ -81,15 +81,15 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     }
 }
 
-/// How much there is of what the tests repeat: less under the thread sanitizer, which sees more in each step and takes
-/// about ten times as long for it.
+/// The number of repetitions: fewer under the thread sanitizer, which checks more in each step and is about ten times
+/// slower.
 enum StressSize {
     private static let isSanitized = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__tsan_init") != nil
 
     static func of(_ count: Int) -> Int { isSanitized ? max(count / 3, 1) : count }
 }
 
-/// Runs closures on threads of their own, and waits for all of them.
+/// Runs closures on separate threads, and waits for all of them.
 func inParallel(_ bodies: [@Sendable () -> Void]) {
     let group = DispatchGroup()
     for body in bodies {
@@ -99,16 +99,16 @@ func inParallel(_ bodies: [@Sendable () -> Void]) {
             group.leave()
         }
     }
-    #expect(group.wait(timeout: .now() + 100) == .success, "The threads do not come to an end.")
+    #expect(group.wait(timeout: .now() + 100) == .success, "The threads did not end.")
 }
 
-/// Makes a closure pass for one that may go to another thread, which is what these tests are about.
+/// Passes a non-Sendable value to other threads, which is the purpose of these tests.
 struct Shared<Value>: @unchecked Sendable {
     let value: Value
     init(_ value: Value) { self.value = value }
 }
 
-/// A generator with a seed of its own for each thread.
+/// A generator with a different seed for each thread.
 struct Dice: RandomNumberGenerator {
     private var state: UInt64
     init(_ seed: Int) { state = UInt64(truncatingIfNeeded: seed) &* 0x9E37_79B9_7F4A_7C15 | 1 }

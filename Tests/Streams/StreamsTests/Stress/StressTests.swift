@@ -1,4 +1,4 @@
-// Row 25: many threads at once. `make test-tsan` runs this under the thread sanitizer, which is what it is for.
+// Row 25: many threads at once. Meant for `make test-tsan`, which runs it under the thread sanitizer.
 
 import Foundation
 import Streams
@@ -22,7 +22,7 @@ struct StressTests {
         }
     }
 
-    @Test("senders against subscribers that come, ask in turns, and go", arguments: StressLine.all)
+    @Test("senders against subscribers that come, request in turns, and go", arguments: StressLine.all)
     func comeAndGo(line: StressLine) {
         let source = line.make()
         let probes = Shared(NSMutableArray())
@@ -44,7 +44,7 @@ struct StressTests {
                 }
             }
         }
-        // Threads that use the subscriptions of others.
+        // Threads that use other threads' subscriptions.
         let meddling: [@Sendable () -> Void] = (0..<2).map { thread in
             {
                 var dice = Dice(thread + 100)
@@ -64,7 +64,7 @@ struct StressTests {
         for case let probe as StressProbe<Never> in probes.value { check(probe, line) }
     }
 
-    @Test("who stays gets every value of each sender in order, and the end once, last", arguments: StressLine.all)
+    @Test("subscribers that stay get all values of a sender in order, then the end", arguments: StressLine.all)
     func stay(line: StressLine) {
         let source = line.make()
         let ended = DispatchGroup()
@@ -111,8 +111,8 @@ struct StressTests {
         }
     }
 
-    /// Waits until the queues have carried out what was scheduled for now. What they are still to do later concerns
-    /// subscribers that are not looked at any more, or goes through the queue too.
+    /// Waits until the queues have executed what was scheduled for now. Later work concerns subscribers that are no
+    /// longer checked, or goes through the queue too.
     private func drain() {
         StressLine.operations.waitUntilAllOperationsAreFinished()
         for _ in 0..<3 {
@@ -124,7 +124,7 @@ struct StressTests {
         }
     }
 
-    @Test("timers that are asked and cancelled from many threads")
+    @Test("timers that are requested and cancelled from many threads")
     func timers() {
         let ended = DispatchGroup()
         let finishing = (0..<4).map { _ -> Recorder<DispatchTime, Never> in
@@ -145,7 +145,7 @@ struct StressTests {
         for recorder in finishing { #expect(recorder.values.count == 30 && recorder.history.last == .finished) }
     }
 
-    @Test("an AnyCancellable, cancelled and let go of at once, cancels once")
+    @Test("an AnyCancellable, cancelled and released at the same time, cancels once")
     func cancellables() {
         for _ in 0..<200 {
             let lock = NSLock()
@@ -156,7 +156,7 @@ struct StressTests {
         }
     }
 
-    @Test("values of a subject under send from many threads, and tasks that are cancelled")
+    @Test("values of a subject with senders on many threads, and tasks that are cancelled")
     func asyncValues() async {
         let subject = PassthroughSubject<Mark, Never>()
         let started = AsyncStream.makeStream(of: Void.self)
@@ -182,7 +182,7 @@ struct StressTests {
         for reader in readers { #expect(await reader.value <= 6000) }
     }
 
-    @Test("publishers of asynchronous sequences that are asked and cancelled from many threads")
+    @Test("publishers of asynchronous sequences that are requested and cancelled from many threads")
     func asyncPublishers() {
         let elements = (0..<6).map { _ in
             AsyncStream<Int> { continuation in
@@ -216,7 +216,7 @@ struct StressTests {
         }
     }
 
-    @Test("sinks that are told to go on from many threads, while values come")
+    @Test("sinks that are resumed from many threads while values arrive")
     func sinks() {
         let subject = PassthroughSubject<Mark, Never>()
         let demanding = StressProbe<Never>()
@@ -241,7 +241,7 @@ struct StressTests {
         let resuming = Shared(pausable)
         let telling: @Sendable () -> Void = {
             for _ in 0..<200 {
-                // Counted before it is asked for.
+                // Counted before it is requested.
                 demanding.request(2)
                 sink.increaseDemand(2)
                 resuming.value.resume()

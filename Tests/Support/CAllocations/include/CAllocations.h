@@ -1,27 +1,27 @@
 #ifndef FOREBAY_CALLOCATIONS_H
 #define FOREBAY_CALLOCATIONS_H
-// Counts what the process allocates, so that a test can show that a path allocates nothing or that a part of it holds
-// no more than it may, and marks what is to be counted in instructions.
+// Counts the process's allocations, so that a test can show that a path allocates nothing or that a part of it holds no
+// more than allowed. Also marks code whose instructions are to be counted.
 #include <stdbool.h>
-// Calls of malloc, calloc, realloc and aligned allocation by this thread since it began.
+// Calls of malloc, calloc, realloc and aligned allocation by this thread since its start.
 long allocation_count(void);
-// False where a sanitizer has its own allocator and nothing is counted.
+// False if a sanitizer has its own allocator and nothing is counted.
 bool allocation_counted(void);
-// From now on what this thread allocates between heap_enter and heap_leave is remembered, until it is freed, by this
-// thread and wherever in it. What was remembered before is forgotten.
+// From now on, allocations by this thread between heap_enter and heap_leave are tracked until this thread frees them,
+// anywhere. Earlier records are discarded.
 void heap_watch(void);
 void heap_unwatch(void);
-// Returns what heap_leave takes, so that they may be nested.
+// Returns the argument for heap_leave, so that calls may be nested.
 bool heap_enter(void);
 void heap_leave(bool before);
-// Bytes that are remembered: of what was asked for, with what glibc needs beside it.
+// Tracked bytes: the requested sizes plus glibc's overhead.
 long heap_live(void);
-// Calls body(context). By this function's name callgrind is told what to count (--toggle-collect).
+// Calls body(context). callgrind uses this function's name to select what to count (--toggle-collect).
 void count_instructions(void (*body)(void *context), void *context);
-// Under callgrind that was started with --instr-atstart=no: what follows can be counted, and runs slower for it.
+// For callgrind started with --instr-atstart=no: the code that follows is instrumented, and runs slower.
 void instructions_begin(void);
-// Nothing has been counted yet.
+// Resets the counts to zero.
 void instructions_zero(void);
-// What was counted since is written to a file of its own, which tells the name, and counting begins anew.
+// Writes the counts since then to a separate file, which contains the name, and starts again at zero.
 void instructions_dump(const char *name);
 #endif

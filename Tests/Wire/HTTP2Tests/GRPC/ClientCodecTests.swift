@@ -1,5 +1,5 @@
-// The client's messages: the bytes that Python's protobuf 7.36 writes for them, and what the broker's own codec makes
-// of them, in both directions.
+// The client's messages: the bytes that Python's protobuf 7.36 writes for them, and how the broker's own codec reads
+// and writes them.
 
 import Bytes
 import RSocket
@@ -8,7 +8,7 @@ import Testing
 @testable import HTTP2
 
 private enum GoldenResponse {
-    /// Two messages, the first with everything; unbounded credit, 3 dropped.
+    /// Two messages, the first with every field; unbounded credit, 3 dropped.
     static let messages = hex(
         "0a2b08071205342e31204318ffffffffffffffffff01220a746578742f706c61696e2a090a047369746512016f0a020809"
             + "10ffffffff0718ffffffffffffffffff012003")
@@ -111,7 +111,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
         }
     }
 
-    /// Content type and headers come back as the metadata that the topic's log has of them.
+    /// Content type and headers are decoded to the metadata that the topic's log has for them.
     @Test func whatMessagesCarryIsCompositeMetadata() throws {
         try Golden.publishMessage.withUnsafeBytes { (bytes) throws -> Void in
             var published = PublishedMessage()
@@ -161,7 +161,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
         #expect(try json(try message { row.append(to: &$0) }) == "{}")
     }
 
-    /// A peer can cut and change bytes as it likes: what comes is an error or other values, never a trap.
+    /// A peer can cut and change bytes at will: the result is an error or other values, never a trap.
     @Test func noiseIsReadOrRefused() {
         var generator = Repeatable(seed: 5)
         func read(_ bytes: UnsafeRawBufferPointer) {
@@ -180,7 +180,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
             forEachPrefix(golden, read)
             for _ in 0..<500 { generator.mutate(golden).withUnsafeBytes(read) }
         }
-        // The walk sees the end of a response that is cut within its figures.
+        // The parser detects a response that is truncated within its numbers.
         let cut = GoldenResponse.messages.dropLast()
         #expect(throws: GRPCError.self) { try Array(cut).withUnsafeBytes { _ = try ReceivedMessages($0) } }
     }

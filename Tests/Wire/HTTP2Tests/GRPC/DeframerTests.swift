@@ -1,4 +1,4 @@
-// GRPCDeframer: the same messages however they are cut, and each way in which a call can break.
+// GRPCDeframer: the same messages however they are split, and each way in which a call can break.
 
 import Bytes
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct GRPCDeframerTests {
-    /// Messages of many lengths, among them the empty one, and the bytes that carry them.
+    /// Messages of many lengths, including the empty one, and their encoding.
     private static let messages: [[UInt8]] = [0, 1, 4, 5, 6, 300, 0, 0, 1000, 17].enumerated().map { index, count in
         (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ index) }
     }
@@ -14,14 +14,14 @@ import Testing
         written { out in GRPCFraming.append(to: &out) { $0.append(message) } }
     }
 
-    /// What comes out when `stream` comes in the chunks that `cuts` tell, and the most that was held.
+    /// The output when `stream` arrives in the chunks given by `cuts`, and the maximum held.
     private func run(_ stream: [UInt8], cuts: [Int], limit: Int = 1000) throws(GRPCError) -> ([[UInt8]], held: Int) {
         var deframer = GRPCDeframer(limit: limit)
         var taken: [[UInt8]] = []
         var held = 0
         var start = 0
         for end in cuts + [stream.count] {
-            // Memory of its own, so that reading beyond or after it shows.
+            // Separate memory, so that reads beyond its end or after its lifetime are noticed.
             let chunk = UnsafeMutableRawBufferPointer.allocate(byteCount: end - start, alignment: 1)
             chunk.copyBytes(from: stream[start..<end])
             defer {
@@ -101,7 +101,7 @@ import Testing
             let error = refusal { () throws(GRPCError) in _ = try run(bytes, cuts: [cut], limit: 100) }
             #expect(error?.status == status, "cut at \(cut)")
         }
-        // And nothing is taken after it.
+        // And nothing is accepted after it.
         var deframer = GRPCDeframer(limit: 100)
         let all = bytes + hex("00 00000001 61")
         try all.withUnsafeBytes { chunk in

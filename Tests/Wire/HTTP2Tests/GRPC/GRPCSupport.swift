@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP2
 
-/// The bytes that hexadecimal digits stand for; blanks are skipped.
+/// The bytes of hexadecimal digits; spaces are skipped.
 func hex(_ text: String) -> [UInt8] {
     let digits = text.filter { $0.isHexDigit }.map { UInt8($0.hexDigitValue!) }
     precondition(digits.count % 2 == 0)
@@ -23,7 +23,7 @@ func written(_ body: (inout ByteBuffer) -> Void) -> [UInt8] {
     return Array(out.readable)
 }
 
-/// The one message that `body` writes behind gRPC's prefix.
+/// The one message that `body` writes, after gRPC's prefix.
 func message(_ body: (inout ByteBuffer) -> Void) throws -> [UInt8] {
     let bytes = written(body)
     try #require(bytes.count >= 5 && bytes[0] == 0)
@@ -38,7 +38,7 @@ func inMemory<R>(
     try bytes.withUnsafeBufferPointer { (bytes) throws(GRPCError) in try body(UnsafeRawBufferPointer(bytes)) }
 }
 
-/// What `body` throws, nil if nothing.
+/// What `body` throws; nil if nothing.
 func refusal(_ body: () throws(GRPCError) -> Void) -> GRPCError? {
     do throws(GRPCError) {
         try body()
@@ -48,12 +48,12 @@ func refusal(_ body: () throws(GRPCError) -> Void) -> GRPCError? {
     }
 }
 
-/// Runs `body` with each beginning of `bytes`, the whole excluded, in memory that ends where it ends.
+/// Runs `body` with each proper prefix of `bytes`, in memory that ends where the prefix ends.
 func forEachPrefix(_ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws -> Void) rethrows {
     for count in 0..<bytes.count { try Array(bytes[..<count]).withUnsafeBytes(body) }
 }
 
-/// A small generator whose seed makes a run repeatable.
+/// A small generator whose seed makes runs repeatable.
 struct Repeatable: RandomNumberGenerator {
     private var state: UInt64
 
@@ -66,7 +66,7 @@ struct Repeatable: RandomNumberGenerator {
         return state &* 0x2545_f491_4f6c_dd1d
     }
 
-    /// `bytes` with a few of them changed, taken out or put in.
+    /// `bytes` with a few of them changed, removed or added.
     mutating func mutate(_ bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 1...4, using: &self) {
@@ -83,7 +83,7 @@ struct Repeatable: RandomNumberGenerator {
     }
 }
 
-/// Requests as Python's protobuf 7.36 writes them.
+/// Requests as written by Python's protobuf 7.36.
 enum Golden {
     static let openFrom = hex(
         "0a240a0c776561746865722e6f736c6f10ac0228b009308de08bf0c08afce85b380840054801")

@@ -1,4 +1,4 @@
-// Messages on their way out: entries as Python writes them, and what goes with a message from protocol to protocol.
+// Outgoing messages: entries as Python writes them, and metadata carried from protocol to protocol.
 
 import Bytes
 import RSocket
@@ -25,7 +25,7 @@ private enum Key {
     case name(String)
 }
 
-/// The entry of a message; its size and its parts are checked on the way.
+/// The entry of a message; its size and its parts are checked too.
 private func entry(_ sequence: UInt64, _ payload: [UInt8], _ timestamp: Int64, _ metadata: [UInt8] = []) -> [UInt8] {
     metadata.withUnsafeBytes { metadata in
         payload.withUnsafeBytes { payload in
@@ -37,7 +37,7 @@ private func entry(_ sequence: UInt64, _ payload: [UInt8], _ timestamp: Int64, _
             target.initializeMemory(as: UInt8.self, repeating: 0xee)
             entry.write(payload, to: target.baseAddress!)
             #expect(target.suffix(guardBytes).allSatisfy { $0 == 0xee })
-            // Around a payload that is already there: the same bytes.
+            // Around an existing payload: the same bytes.
             let whole = Array(target.prefix(entry.size))
             target.initializeMemory(as: UInt8.self, repeating: 0xdd)
             let place = entry.writeHead(to: target.baseAddress!)
@@ -50,7 +50,7 @@ private func entry(_ sequence: UInt64, _ payload: [UInt8], _ timestamp: Int64, _
     }
 }
 
-/// What a gRPC subscriber reads of a message with this metadata.
+/// What a gRPC subscriber reads from a message with this metadata.
 private func seen(_ metadata: [UInt8]) throws -> String {
     let entry = entry(1, [], 0, metadata)
     return try entry.withUnsafeBytes { bytes in
@@ -78,7 +78,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
             tail.write(to: $0.baseAddress! + GRPCFraming.prefix)
         }
         bytes.insert(contentsOf: entries, at: GRPCFraming.prefix)
-        // Written by Python's protobuf 7.36, but for the prefix.
+        // Written by Python's protobuf 7.36, except the prefix.
         let golden =
             "0a2808ac021205342e312043189586e8da9b90fdbc18220a746578742f706c61696e2a060a01611201310a0e08ad0218"
             + "ffffffffffffffffff0110ffffffff07188de08bf0c08afce85b2005"
@@ -125,12 +125,12 @@ private func seen(_ metadata: [UInt8]) throws -> String {
                 [(.id(0x7a), hex("85")), (.id(0x7a), hex("00 61"))],
                 "application/json|message/x.rsocket.mime-type.v0=\u{0}a"
             ),
-            // One that cannot be read is a header: an unknown id, a length that is wrong, bytes that are no ASCII.
+            // An invalid one becomes a header: an unknown id, a wrong length, non-ASCII bytes.
             ([(.id(0x7a), hex("e9"))], "|message/x.rsocket.mime-type.v0-bin=6Q"),
             ([(.id(0x7a), Array("text/plain".utf8))], "|message/x.rsocket.mime-type.v0=text/plain"),
             ([(.id(0x7a), [])], "|message/x.rsocket.mime-type.v0="),
             ([(.id(0x7a), hex("01 c3b8"))], "|message/x.rsocket.mime-type.v0=\u{1}ø"),
-            // Other entries: by id, by an id without a name, by name, text and not.
+            // Other entries: by id, by an id without a name, by name, text and binary.
             ([(.id(0x7d), hex("80ff00"))], "|message/x.rsocket.tracing-zipkin.v0-bin=gP8A"),
             ([(.id(0x3b), hex("61"))], "|0x3b=a"),
             ([(.id(0x3b), hex("ffff"))], "|0x3b-bin=//8"),
@@ -147,7 +147,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
                 ], "text/plain|a=1|b=2"
             ),
             ([(.name("application/vnd.forebay.headers"), [])], ""),
-            // Headers that cannot be read: cut short, with a name that is not text.
+            // Invalid headers: truncated, with a name that is not text.
             ([(.name("application/vnd.forebay.headers"), hex("00"))], "|application/vnd.forebay.headers=\u{0}"),
             (
                 [(.name("application/vnd.forebay.headers"), hex("0001 61 ffffffff 31"))],
@@ -176,7 +176,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
         for _ in 0..<5000 { #expect(try !seen(random.mutate(metadata)).contains("\u{fffd}")) }
     }
 
-    /// The metadata that a message's content type and headers become.
+    /// The metadata encoded for a message's content type and headers.
     private func metadata(_ message: [UInt8], limit: Int = 65_536) throws(GRPCError) -> [UInt8] {
         try inMemory(message) { (bytes) throws(GRPCError) in
             var message = PublishedMessage()

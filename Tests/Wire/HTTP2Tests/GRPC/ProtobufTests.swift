@@ -1,4 +1,4 @@
-// The wire format: numbers, tags, groups, what is cut short, and whatever bytes come.
+// The wire format: numbers, tags, groups, truncated input, and arbitrary bytes.
 
 import Bytes
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct ProtobufTests {
-    /// Every field as text, and the error that ended the walk.
+    /// Every field as text, and the error that ended the parse.
     private func walk(_ bytes: [UInt8]) -> (fields: [String], error: ProtobufError?) {
         bytes.withUnsafeBytes { bytes in
             var reader = ProtobufReader(bytes)
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // A number that ends in its middle, or has an eleventh byte, or a 65th bit.
+        // A number that is truncated, or has an eleventh byte, or a 65th bit.
         ("08", ProtobufError.truncated), ("0880", .truncated), ("08ffffffffffffffffff", .truncated),
         ("08ffffffffffffffffff02", .overlongNumber), ("08ffffffffffffffffff81", .overlongNumber),
         ("0880808080808080808080", .overlongNumber), ("0880808080808080808002", .overlongNumber),

@@ -1,4 +1,4 @@
-// Requests: as Python writes them, with proto3's rules for what comes twice, cut anywhere, and damaged.
+// Requests: as Python writes them, with proto3's rules for repeated fields, truncated anywhere, and damaged.
 
 import Bytes
 import RSocket
@@ -10,7 +10,7 @@ private func subscribe(_ bytes: [UInt8]) throws(GRPCError) -> SubscribeAction {
     try inMemory(bytes) { (bytes) throws(GRPCError) in try SubscribeAction.parse(bytes) }
 }
 
-/// A `PublishRequest` as text, its message with it.
+/// A `PublishRequest` as text, including its message.
 private func publish(_ bytes: [UInt8]) throws(GRPCError) -> String {
     try inMemory(bytes) { (bytes) throws(GRPCError) in
         var message = PublishedMessage()
@@ -60,13 +60,13 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
     @Test(arguments: [
         // No action, or one that is not known yet.
         ("", "neither open nor request_n"), ("1a00", "neither open nor request_n"),
-        // Of the wrong wire type it is unknown.
+        // With the wrong wire type it is unknown.
         ("0a", "ends within a field"), ("0801", "neither open"), ("1200", "neither open"),
         ("1000", "demand of 0"), ("108080808010", "demand of 0"),
         ("0a00", "request_n is 0"), ("0a030a0174", "request_n is 0"),
         // Contradictions: replay_last and replay_all, replay_all and from_sequence, replay_last and from_sequence.
         ("0a06100118012001", "contradict"), ("0a06100120012801", "contradict"), ("0a06100118012801", "contradict"),
-        // Epoch alone; buffer too large; overflow unknown, negative.
+        // Epoch only; buffer too large; overflow unknown, negative.
         ("0a0410013001", "together with from_sequence"), ("0a0810013880808080 08", "Open.buffer"),
         ("0a0410014006", "Open.overflow is 6"), ("0a0d100140ffffffffffffffffff01", "Open.overflow is -1"),
         ("0a0510010a01ff", "not UTF-8"), ("0a021001 10", "ends within"), ("0a0310010a", "Open ends within"),
@@ -82,7 +82,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try subscribe(Golden.request + Golden.openAll) == subscribe(Golden.openAll))
         #expect(try subscribe(Golden.openAll + Golden.request) == .request(300))
         #expect(try subscribe(hex("1001 1005")) == .request(5))
-        // Merged: topic and demand from one, buffer from the other; a value that comes again replaces.
+        // Merged: topic and demand from one, buffer from the other; a repeated value replaces the former.
         let merged = inside(1, "0a0161 1001") + inside(1, "0a0162 3807")
         guard case .open(let open) = try subscribe(merged) else {
             Issue.record("not an open")
@@ -135,7 +135,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(
             try publish(inside(1, "0a0161") + inside(1, "1001"))
                 == "\(PublishAction.open(topic: "a", completesTopic: true))")
-        // What one call left behind is not there in the next.
+        // Values of one call must not remain for the next.
         try Golden.publishMessage.withUnsafeBytes { first in
             var message = PublishedMessage()
             _ = try PublishAction.parse(first, message: &message)
@@ -165,7 +165,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try publish(inside(2, most)).split(separator: "|").count == CarriedMetadata.mostHeaders)
         let error = refusal { () throws(GRPCError) in _ = try publish(inside(2, most + "2a00")) }
         #expect(error?.status == .resourceExhausted)
-        // Nor do messages that merge have more.
+        // Nor may merged messages have more.
         #expect(
             refusal { () throws(GRPCError) in _ = try publish(inside(2, most) + inside(2, "2a00")) }?.status
                 == .resourceExhausted)
@@ -199,7 +199,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
 }
 
 @Suite struct RequestFuzzTests {
-    /// Runs every parser on `bytes`; how many took them.
+    /// Runs every parser on `bytes`; returns how many accepted them.
     private func takers(_ bytes: UnsafeRawBufferPointer) -> Int {
         var message = PublishedMessage()
         var out = ByteBuffer()

@@ -1,4 +1,4 @@
-// Health and server reflection. Golden bytes are those of Python's grpcio-health-checking and grpcio-reflection 1.85.
+// Health and server reflection. Golden bytes come from Python's grpcio-health-checking and grpcio-reflection 1.85.
 
 import Bytes
 import ForebayWire
@@ -69,13 +69,13 @@ import Testing
         }
     }
 
-    /// The file that an answer holds, by name; nil if it is another answer.
+    /// The file in a response, by name; nil if it is another response.
     private func file(in answer: [UInt8]) throws -> String? {
         guard let response = try field(4, in: answer), let file = try field(1, in: response) else { return nil }
         return try field(1, in: file).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The status of an answer that is an error.
+    /// The status of an error response.
     private func error(in answer: [UInt8]) throws -> UInt8? {
         guard let response = try field(7, in: answer) else { return nil }
         try #require(response.count > 2 && response[0] == 0x08)

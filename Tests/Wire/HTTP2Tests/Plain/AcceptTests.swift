@@ -1,4 +1,4 @@
-// Content negotiation: which form an Accept header gets.
+// Content negotiation: the form selected by an Accept header.
 
 import Testing
 

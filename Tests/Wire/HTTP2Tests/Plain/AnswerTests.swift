@@ -1,4 +1,4 @@
-// Answers: problems, heads of streams, and what pages of other origins are told.
+// Responses: problems, heads of streams, and CORS headers for pages of other origins.
 
 import ForebayWire
 import Testing

@@ -1,4 +1,4 @@
-// Content type and headers in composite metadata, there and back, and in metadata that others wrote.
+// Content type and headers in composite metadata, encoded and decoded, and in metadata that others wrote.
 
 import Bytes
 import RSocket
@@ -88,7 +88,7 @@ struct CarriedItemsTests {
         #expect(read(entry([0, 1, 0x61, 0, 0, 0, 1, 0x62])).headers == ["\"a\":\"b\""])
         #expect(read(entry([0, 1, 0x61, 0, 0, 0, 3, 0xFF, 0, 1])).headers == ["\"a-bin\":\"/wAB\""])
         #expect(read(entry([])).headers == [])
-        // What cannot be read as rows is told as any other entry.
+        // Headers that cannot be parsed are passed on like any other entry.
         let mime = CarriedMetadata.headersMime
         #expect(
             read(entry([0, 1, 0x61, 0, 0, 0, 2, 0x62])).headers == [
@@ -96,7 +96,7 @@ struct CarriedItemsTests {
             ])
         #expect(read(entry([0, 1, 0xFF, 0, 0, 0, 0])).headers == ["\"\(mime)-bin\":\"AAH/AAAAAA\""])
         #expect(read(entry([0xFF, 0xFF, 0xFF])).headers == ["\"\(mime)-bin\":\"////\""])
-        // A MIME type is the same in capitals.
+        // MIME types are case-insensitive.
         #expect(
             read(
                 written {

@@ -1,4 +1,4 @@
-// Protocol/http.md tells every refusal there is, and its examples of streams are what is written.
+// Protocol/http.md documents every refusal, and its examples of streams match the output.
 
 import Foundation
 import Testing

@@ -1,5 +1,5 @@
-// An EventSource after the rules of WHATWG's HTML, section 9.2.6, written from those rules alone and not from the
-// writer's: what a browser makes of the bytes.
+// An EventSource that follows WHATWG's HTML, section 9.2.6, written only from that specification and independent of the
+// broker's writer: how a browser reads the bytes.
 
 struct EventSourceEvent: Equatable {
     var type: String

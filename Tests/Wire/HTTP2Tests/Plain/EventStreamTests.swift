@@ -1,4 +1,4 @@
-// Event streams: the bytes that are written, and that an EventSource makes of them what was published.
+// Event streams: the bytes written, and that an EventSource reads from them what was published.
 
 import ForebayWire
 import Foundation
@@ -56,8 +56,8 @@ struct EventStreamTests {
                 + "id: 18446744073709551615-18446744073709551615\ndata: \n\n")
     }
 
-    /// Whatever is published comes out of an EventSource the same, and nothing that a publisher writes becomes another
-    /// event, an id, or an end.
+    /// An EventSource returns every payload unchanged, and nothing that a publisher writes becomes another event, an
+    /// id, or an end.
     @Test(arguments: 0..<8)
     func anEventSourceGivesPayloadsBack(round: Int) throws {
         var random = PlainRandom(UInt64(round))

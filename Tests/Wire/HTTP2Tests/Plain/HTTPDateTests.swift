@@ -1,4 +1,4 @@
-// Dates of answers.
+// Dates of responses.
 
 import HTTP2
 import Testing

@@ -1,4 +1,4 @@
-// Lines of JSON: the bytes that are written, and that another reader of JSON makes of them what was published.
+// JSON lines: the bytes written, and that an independent JSON parser reads from them what was published.
 
 import Bytes
 import ForebayWire
@@ -62,7 +62,7 @@ struct JSONLinesTests {
                 sample.metadata = written { append(headers: [PlainHeader("h", value)], into: &$0) }
             }
             let bytes = try #require(sample.record(.jsonLines))
-            // One line to every reader: nothing below a blank, and no separator of Unicode's.
+            // A single line for every parser: no control characters, and no Unicode line separators.
             #expect(bytes.last == 0x0A && !bytes.dropLast().contains { $0 < 0x20 })
             #expect(!text(bytes).unicodeScalars.contains { [0x85, 0x2028, 0x2029].contains($0.value) })
             let object = try json(bytes)

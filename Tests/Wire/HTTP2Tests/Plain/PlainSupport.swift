@@ -1,4 +1,4 @@
-// What the tests of the plain face share: requests in a line, records as text, and reproducible chance.
+// What the plain HTTP tests share: requests in a line, records as text, and reproducible random numbers.
 
 import Bytes
 import Foundation
@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// A small generator whose every run is the same.
+/// A small generator that is the same in every run.
 struct PlainRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -27,7 +27,7 @@ func request(_ method: String, _ target: String, _ headers: [(String, String)] =
     return request
 }
 
-/// The refusal that a request gets; nil if it is taken.
+/// The refusal of a request; nil if it is accepted.
 func refusal(_ request: PlainRequest, by face: PlainProtocol = PlainProtocol()) -> Problem? {
     do throws(Problem) {
         _ = try face.call(request)
@@ -51,7 +51,7 @@ struct Sample {
     init(_ payload: [UInt8]) { self.payload = payload }
     init(_ payload: String) { self.payload = Array(payload.utf8) }
 
-    /// As it is written, into memory of the size that was measured; nil if more or less of it was written.
+    /// The record written into memory of the measured size; nil if more or less of it was written.
     func record(_ format: StreamFormat) -> [UInt8]? {
         metadata.withUnsafeBytes { metadata in
             payload.withUnsafeBytes { payload in
@@ -60,7 +60,7 @@ struct Sample {
                     payload: payload)
                 message.restarts = restarts
                 let record = StreamRecord(message, as: format)
-                // Twice, on different grounds: a byte that was not written differs.
+                // Twice, over different initial contents: a byte that was not written differs.
                 var copies: [[UInt8]] = []
                 for ground: UInt8 in [0x00, 0xFF] {
                     var bytes = [UInt8](repeating: ground, count: record.size + 32)
@@ -75,7 +75,7 @@ struct Sample {
     }
 }
 
-/// A payload that provokes: text with line ends, quotation marks and characters of every length, sometimes damaged.
+/// A provocative payload: text with line ends, quotation marks and characters of every length, sometimes damaged.
 func nastyPayload(_ random: inout PlainRandom) -> [UInt8] {
     let pieces: [[UInt8]] = [
         "a", "plain text of some length, ", "\n", "\n\n", "\r\n", "\r", "\"", "\\", "\u{0}", "\u{1b}", "\t", "\u{7f}",
@@ -98,12 +98,12 @@ func json(_ bytes: [UInt8]) throws -> [String: Any] {
     try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
 }
 
-/// Appends a content type as a publisher's request carries it.
+/// Appends a content type as encoded in a publisher's request.
 func append(contentType: String, into out: inout ByteBuffer) {
     PublishCall(topic: "t", contentType: contentType, headers: []).appendMetadata(into: &out)
 }
 
-/// Appends headers as a publisher's request carries them.
+/// Appends headers as encoded in a publisher's request.
 func append(headers: [PlainHeader], into out: inout ByteBuffer) {
     PublishCall(topic: "t", contentType: nil, headers: headers).appendMetadata(into: &out)
 }

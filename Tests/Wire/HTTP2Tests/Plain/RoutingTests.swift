@@ -1,4 +1,4 @@
-// Which request is which call, and what is refused how.
+// Which request is which call, and how requests are refused.
 
 import ForebayWire
 import Testing
@@ -136,7 +136,7 @@ struct RoutingTests {
         #expect(refusal(head)?.status == 400)
     }
 
-    /// RFC 9113, section 8.3.1: `:authority` counts, not Host; and no header stands in for a pseudo-header.
+    /// RFC 9113, section 8.3.1: `:authority` counts, not Host; and no header can replace a pseudo-header.
     @Test func theAuthorityHasPrecedence() {
         var head = PlainRequest(method: "GET", target: "/a", authority: "one")
         head.add("host", "two")
@@ -153,7 +153,7 @@ struct RoutingTests {
         #expect(throws: Problem.self) { try PlainBody.check(11, limits) }
     }
 
-    /// Whatever is asked is a call or a refusal.
+    /// Any request is a call or a refusal.
     @Test func damagedRequestsAreCallsOrRefusals() {
         var random = PlainRandom(11)
         let seeds = [

@@ -1,4 +1,4 @@
-// What writing a message may cost, counted and not timed: no allocation, whatever the payload is.
+// The cost of writing a message, counted and not timed: no allocation, whatever the payload.
 
 import Bytes
 import CAllocations
@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// Unoptimised code allocates for each loop, and a sanitizer brings its own allocator.
+/// Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false
