@@ -5,6 +5,7 @@
 // another client's request (request smuggling). So a request that can be read in two ways is refused, and the
 // connection ends after the refusal.
 
+import Bytes
 import HTTP2
 
 /// The head of a request.

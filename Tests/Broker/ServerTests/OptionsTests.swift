@@ -92,7 +92,7 @@ import Testing
         ("--host-name a:80", "is not a host name: write it without a port"), ("-c", "-c needs a value"),
         ("-c a --config b", "given twice"),
         ("--threads 2 --threads 3", "--threads is given twice, 2 and 3"),
-        ("--listen a:1 --listen b:2", "--listen is given twice, a:1 and b:2: give it once"),
+        ("--listen a:1 --listen b:2", "--listen is given twice, a:1 and b:2; give it once"),
         ("--topics x", "unknown option --topics"), ("--users x", "unknown option --users"),
         ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "unknown option -x"),
         ("extra", "unexpected argument \"extra\""),

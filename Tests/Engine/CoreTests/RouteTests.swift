@@ -38,8 +38,8 @@ import Testing
         ("t?replay=x", "neither a number nor all"), ("t?buffer=0", "1 to 2147483647"),
         ("t?buffer=2147483648", "1 to 2147483647"), ("t?buffer=-1", "1 to 2147483647"),
         ("t?overflow=drop", "use one of: drop-oldest, drop-newest, replace-newest, latest, fail, block"),
-        ("t?replay=1&from=1", "contradict"), ("t?epoch=4", "epoch goes together with from"),
-        ("t?from=1&gap=tell", "needs meta=on"), ("t?from=0", "1 to 18446744073709551615"),
+        ("t?replay=1&from=1", "exclude each other"), ("t?epoch=4", "epoch requires from"),
+        ("t?from=1&gap=tell", "requires meta=on"), ("t?from=0", "1 to 18446744073709551615"),
         ("t?from=18446744073709551616", "1 to 18446744073709551615"), ("t?meta=yes", "use one of: on, off"),
         ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "not UTF-8"),
     ])

@@ -132,8 +132,8 @@ final class Publishing: ShardPart {
         else {
             reached(.parked)
             throw .limit(
-                "The connection already has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for "
-                    + "acknowledgements; wait for some before sending more.")
+                "The connection already has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting "
+                    + "for acknowledgements; wait for some before sending more.")
         }
     }
 
