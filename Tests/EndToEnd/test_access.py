@@ -54,12 +54,12 @@ def test_setup_lets_in(guarded, entry):
 
 
 @pytest.mark.parametrize("entry, text", [
-    (None, "This broker needs credentials"), (simple("root", "wrong"), "The credentials are not right"),
-    (simple("stranger", PASSWORD), "The credentials are not right"), (bearer("stranger"), "The credentials are not"),
-    (simple("only-publish", "guess"), "The credentials are not right"),
-    (raw.entry(AUTHENTICATION, b"\x80\x00\xff"), "The credentials cannot be read"),
-    (bearer("x") + bearer("root"), "The credentials cannot be read"),
-    (bearer("x" * 9000), "The credentials cannot be read"),
+    (None, "This broker requires credentials"), (simple("root", "wrong"), "The credentials are wrong"),
+    (simple("stranger", PASSWORD), "The credentials are wrong"), (bearer("stranger"), "The credentials are wrong"),
+    (simple("only-publish", "guess"), "The credentials are wrong"),
+    (raw.entry(AUTHENTICATION, b"\x80\x00\xff"), "The credentials are malformed"),
+    (bearer("x") + bearer("root"), "The credentials are malformed"),
+    (bearer("x" * 9000), "The credentials are malformed"),
 ])
 def test_setup_turns_away(start, tmp_path, hashed, entry, text):
     broker = start("-c", str(write(tmp_path, users(hashed))))

@@ -82,7 +82,7 @@ def test_a_wrong_password_is_told_and_a_right_one_works(broker, page):
     dialog(page)
     fill(page, "operator", "wrong")
     page.press("Enter")
-    page.until(lambda: "The credentials are not right" in page.text("#ask-words"), "a wrong password is told")
+    page.until(lambda: "The credentials are wrong" in page.text("#ask-words"), "a wrong password is told")
     assert page.text("#sign-in") == "Sign in"
     assert page.value("document.querySelector('#ask-fields input[type=password]').value") == ""
     shot(page, f"wrong-{broker.admin[1] in tls.secured}")
@@ -186,7 +186,7 @@ def test_who_is_no_more_is_told_so_and_asks_no_longer(changing):
     put("another")
     broker.process.send_signal(signal.SIGHUP)
     until(lambda: any(json.loads(line)["message"] == "reloaded" for line in list(broker.log)), "it is reloaded")
-    page.until(lambda: "The credentials are not right" in page.text("#health"), "it is told")
+    page.until(lambda: "The credentials are wrong" in page.text("#health"), "it is told")
     assert page.text("#sign-in") == "Sign in"
     # It has guessed once, and does not continue without credentials.
     refused = "performance.getEntriesByType('resource').filter((one) => one.responseStatus === 401).length"

@@ -70,7 +70,7 @@ def test_curl_trusts_the_authority_and_no_other(broker):
     code, _, words = curl(broker, "healthz", "--cacert", tls.stranger().file)
     assert code == 60 and "certificate" in words
     code, text, _ = curl(broker, "healthz", scheme="http")
-    assert code == 0 and text == "unsupported: This port speaks TLS: connect with https://.\n"
+    assert code == 0 and text == "unsupported: This port speaks TLS; connect with https://.\n"
 
 
 def test_a_listener_may_stay_in_the_clear(begin):

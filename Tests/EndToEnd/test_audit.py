@@ -127,7 +127,7 @@ def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_pa
     times = [datetime.datetime.fromisoformat(line["time"]) for line in lines]
     assert all((later - earlier).total_seconds() > 0.7 for earlier, later in zip(times, times[1:])), times
     assert all(line["level"] == "warn" and line["address"] == "127.0.0.1" for line in lines)
-    assert "credentials are not right" in lines[0]["cause"]
+    assert "credentials are wrong" in lines[0]["cause"]
     # The same over HTTP.
     curl = Curl(broker.http, VERSIONS["1.1"])
     assert curl(path("t"), "-I", "-H", "authorization: Bearer hunter4").status in (401, 429)

@@ -256,5 +256,5 @@ def test_the_log_tells_which_block_subscription_failed(begin):
     slow.joined("work", 1)
     slow.numbers("work", 1, 2)
     broker.peer().publish("work", b"3")
-    told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "blocked its topic" in line], bool)
+    told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "blocking subscription" in line], bool)
     assert [(line["level"], line["topic"]) for line in told] == [("warn", "work")] and "peer" in told[0]

@@ -82,7 +82,7 @@ def test_a_check_finds_what_a_start_would_refuse(start, file, listener):
     ("retain: none\n", ":1:9: retain: none is not a number from 1 to 2147483647"),
     ("retain: 5\n\tthreads: 2\n", ":2:1: this is not YAML: "),
     ("retain: &a 5\n", ":1:9: anchors"),
-    ("topics:\n  - match: a.>.b\n", ":2:12: topics.match: a.>.b is no pattern"),
+    ("topics:\n  - match: a.>.b\n", ":2:12: topics.match: a.>.b is not a topic pattern"),
     ("listen: off\nhttp: off\n", "listen: off ("),
 ])
 def test_a_fault_is_told_with_line_and_key(start, file, text, why):

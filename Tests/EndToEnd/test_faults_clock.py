@@ -116,7 +116,7 @@ def test_the_clock_is_set(broker, clock, step):
             lambda: [json.loads(line) for line in list(broker.log) if "system clock changed" in line], bool)
         assert len(jumps) == 1 and abs(jumps[0]["by-ms"] - 1000 * step) < 1000, jumps
         for line in (json.loads(line) for line in list(broker.log)):
-            assert line["message"] not in ("stood still", "thread does not respond"), line
+            assert line["message"] not in ("shard stalled", "thread does not respond"), line
         clock.step(0)
         peer.numbers(topic, 1, 1)
         assert [one.data for one in retained(peer, topic)] == [b"1"]

@@ -162,7 +162,7 @@ def test_a_broker_that_was_stopped_blames_nobody(begin):
         assert late.frame(0).data == b"late"
         full.request(10)
         assert full.data(3) == numbers(1, 3) and parked[0].sequence() == 3
-        told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "stood still" in line], bool)
+        told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "shard stalled" in line], bool)
         assert told[0]["level"] == "warn" and int(told[0]["milliseconds"]) >= limit * 1000
         # Longer than the cut for the earlier silence would take, with another keepalive in between.
         figures = watcher.subscribe("$SYS.stats", n=limit + 1)

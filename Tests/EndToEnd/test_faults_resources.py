@@ -53,7 +53,7 @@ def test_descriptors_run_out(begin):
             for _ in range(40):
                 waiting.append(socket.create_connection(address, timeout=DEADLINE))
         eventually(lambda: descriptors(broker.pid), lambda count: count >= most)
-        sentence = "no open file left for a connection"
+        sentence = "limit on open files"
 
         def is_refused() -> bool:
             """A connection that is accepted because another has just closed is kept."""
@@ -134,7 +134,7 @@ def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
     with socket.create_connection(broker.address, timeout=DEADLINE) as one:
         (told, *_) = eventually(lambda: logged(broker, "cannot accept connections"), bool)
         if failures == 1:
-            assert "no open file left for a connection" in one.recv(4096).decode(errors="replace")
+            assert "limit on open files" in one.recv(4096).decode(errors="replace")
     assert told["cause"].startswith("Too many open files in system; ") and "fs.file-max" in told["cause"]
     assert "ulimit" not in told["cause"]
     eventually(lambda: left.read_bytes(), lambda count: count == bytes(8))

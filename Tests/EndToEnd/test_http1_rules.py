@@ -82,7 +82,7 @@ def test_a_request_line_that_could_be_read_in_two_ways(http1, first):
     answer = this.answer()
     assert answer[0] in (400, 505)
     if first.startswith(b"GET  "):
-        assert b"blanks" in answer[1]
+        assert b"spaces" in answer[1]
 
 
 @pytest.mark.parametrize("first", [b"GET", b"GET\t/nothing\tHTTP/1.1"])

@@ -158,7 +158,7 @@ def test_connections_from_an_address(limited):
     this = limited("--max-connections-per-address", "3")
     peers = [this.peer() for _ in range(3)]
     for _ in range(3):
-        refused(this, "Your address has 3 connections, the most allowed; close some.")
+        refused(this, "Your address has 3 connections, the maximum; close some.")
     assert this.post("t", source="127.0.0.2")[0] == 200, "another address is not affected"
     assert this.reached() == {"connections-per-address": 3}
     peers[0].close()

@@ -126,7 +126,7 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.until(lambda: this.count(1) == 3)
     # It cannot get again what it has acknowledged.
     this.greet()
-    refused(this, "cannot continue from position 7, because what was sent from there on is no longer kept", server=7)
+    refused(this, "cannot continue from position 7, because the data from there on is no longer kept", server=7)
     this.resume()
     this.end()
 
@@ -230,7 +230,7 @@ def test_resuming_can_be_turned_off(begin):
     broker = begin("--resume-time", "off")
     with pytest.raises(Refused) as error:
         Resuming(broker.address).until(lambda: False)
-    assert error.value.code == raw.REJECTED_SETUP and "not offered" in error.value.text
+    assert error.value.code == raw.REJECTED_SETUP and "not enabled" in error.value.text
 
 
 # TLS

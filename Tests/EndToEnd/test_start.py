@@ -130,7 +130,7 @@ def test_an_end_tells_of_the_gap_that_no_message_told(a, b, topic, asked):
 
 @pytest.mark.parametrize("asked, told", [
     (f"from=3&epoch={UNLIKELY_EPOCH}", "(the topic restarted with epoch "),
-    ("from=100", "(the message that was asked for was not there yet)")])
+    ("from=100", "(the requested message did not exist yet)")])
 def test_a_failure_tells_of_the_gap_that_no_message_told(a, topic, asked, told):
     sub = a.subscribe(f"{topic}?{asked}", meta=True)
     a.joined(topic, 1)

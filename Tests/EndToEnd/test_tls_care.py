@@ -201,14 +201,14 @@ def test_files_that_cannot_be_used(start, tmp_path):
         assert words.startswith(f"--tls-{option} /") and words.endswith(" cannot be read: No such file or directory")
     words = refused(pair.cert, str(tmp_path))
     assert words.startswith("--tls-key /") and words.endswith(" is a folder: name a file")
-    assert refused(str(rubbish), pair.key) == f"{rubbish} has no certificate that can be used: it has none in PEM"
-    assert refused(pair.cert, str(rubbish)) == f"{rubbish} has no private key that can be used: it has none in PEM"
+    assert refused(str(rubbish), pair.key) == f"{rubbish} has no usable certificate: it has none in PEM"
+    assert refused(pair.cert, str(rubbish)) == f"{rubbish} has no usable private key: it has none in PEM"
     assert refused(pair.cert, other.key) == (
-        f"the key in {other.key} is not that of the certificate in {pair.cert}")
+        f"the key in {other.key} does not match the certificate in {pair.cert}")
     assert refused(pair.cert, phrase) == (
-        f"{phrase} has no private key that can be used: it is encrypted; give one without a pass phrase")
+        f"{phrase} has no usable private key: it is encrypted; use one without a passphrase")
     assert refused(pair.cert, pair.key, "--tls-client-ca", str(rubbish)) == (
-        f"{rubbish} has no certificate that can be used: it has none in PEM")
+        f"{rubbish} has no usable certificate: it has none in PEM")
 
 
 def test_a_listener_may_stay_in_the_clear(start, topic):

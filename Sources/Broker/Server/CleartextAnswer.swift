@@ -10,10 +10,10 @@ enum CleartextAnswer {
     /// - Parameter first: the first byte that it sent. In RSocket, it is part of a frame's length.
     static func needsTLS(_ wireProtocol: WireProtocol, _ first: UInt8) -> [UInt8] {
         switch (wireProtocol, first) {
-        case (.rsocket, 0): unsupportedSetup("This port speaks TLS: connect with rsockets://.")
-        case (.rsocket, _): badRequest("This port speaks RSocket over TLS: connect with rsockets://.")
-        case (.http, 0): unsupportedSetup("This port speaks HTTP over TLS: connect with https://.")
-        case (.http, _): badRequest("This port speaks TLS: connect with https://.")
+        case (.rsocket, 0): unsupportedSetup("This port speaks TLS; connect with rsockets://.")
+        case (.rsocket, _): badRequest("This port speaks RSocket over TLS; connect with rsockets://.")
+        case (.http, 0): unsupportedSetup("This port speaks HTTP over TLS; connect with https://.")
+        case (.http, _): badRequest("This port speaks TLS; connect with https://.")
         }
     }
 
@@ -25,16 +25,16 @@ enum CleartextAnswer {
     static func needsHTTP(_ first: UInt8, isAdmin: Bool) -> [UInt8]? {
         switch first {
         case 0: return isAdmin ? adminPort : httpPort
-        case 22: return badRequest("This port does not speak TLS: connect with http://.")
+        case 22: return badRequest("This port does not speak TLS; connect with http://.")
         default: return nil
         }
     }
 
     /// For a client that speaks RSocket on an HTTP listener.
     static let httpPort = unsupportedSetup(
-        "This port speaks HTTP: connect with http:// or https://, or to the broker's port for RSocket.")
+        "This port speaks HTTP; connect with http:// or https://, or to the broker's RSocket port.")
     private static let adminPort = unsupportedSetup(
-        "This is the admin port: connect to the broker's port for RSocket or HTTP.")
+        "This is the admin port; connect to the broker's RSocket or HTTP port.")
 
     /// An RSocket ERROR[REJECTED_SETUP] on stream 0.
     static func rejectedSetup(_ text: String) -> [UInt8] { error(3, text) }

@@ -54,7 +54,7 @@ final class Settlement: ShardPart {
         var rounds = 0
         while topics.hasDirty || views.hasDirty || connections.hasRoomy {
             rounds += 1
-            assert(rounds < Settlement.mostRounds, "topics and views touch each other for ever")
+            assert(rounds < Settlement.mostRounds, "topics and views keep changing each other")
             pool.look()
             while let connection = connections.nextRoomy() { feeding.feedRoomy(connection, now: now) }
             while let topic = topics.nextDirty() { topic.settle(now: now) }

@@ -130,7 +130,7 @@ final class Ticker: ShardPart {
         timers.noteStandstill(late, now: now.monotonic)
         effects.log.append(
             LogRecord(
-                level: .warning, message: "stood still",
+                level: .warning, message: "shard stalled",
                 fields: [("shard", index), ("milliseconds", late / 1_000_000)]))
     }
 }

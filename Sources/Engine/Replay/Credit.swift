@@ -55,7 +55,7 @@ public struct Credit: Sendable {
 
     /// `n` messages were delivered, at most `available`. Changes nothing if demand is unbounded.
     public mutating func spend(_ n: Int) {
-        precondition(n >= 0 && n <= available, "more was delivered than the subscriber asked for")
+        precondition(n >= 0 && n <= available, "more was delivered than the subscriber requested")
         if !isUnbounded { unspent -= UInt32(n) }
     }
 }

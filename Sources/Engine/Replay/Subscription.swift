@@ -199,7 +199,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// caller charges the credit.
     public mutating func handOver(_ count: Int, of range: SequenceRange) {
         assert(range == deliverable(range.count))
-        precondition(count >= 0 && count <= range.count, "only what is deliverable can be handed over")
+        precondition(count >= 0 && count <= range.count, "only deliverable messages can be taken")
         guard count > 0 else { return }
         let n = UInt64(count)
         let waited = waitingRanges.isEmpty ? 0 : min(n, waitingRanges.first.length)

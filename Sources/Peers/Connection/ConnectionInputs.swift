@@ -113,7 +113,7 @@ final class ConnectionInputs: ShardPart {
     }
 
     private func refuseTLS(_ connection: Connection, now: Instant) {
-        let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
+        let text = "This port does not speak TLS; connect with rsocket://, or start the broker with a certificate."
         connectionEnds.fatal(
             connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now)
     }
@@ -128,7 +128,7 @@ final class ConnectionInputs: ShardPart {
     }
 
     private func refuseHTTP(_ connection: Connection, now: Instant) {
-        let text = "This port speaks RSocket: connect with rsocket://, or to the broker's port for HTTP."
+        let text = "This port speaks RSocket; connect with rsocket://, or to the broker's HTTP port."
         connectionEnds.fatal(
             connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now
         ) {

@@ -84,12 +84,13 @@ final class ConnectionTicks: ShardPart {
             guard time - connection.liveness.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if let http = connection.http, http.session == nil {
-                return connectionEnds.close(connection, reason: "no request came to its end in time", now: now)
+                return connectionEnds.close(connection, reason: "no request was completed in time", now: now)
             }
-            let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
+            let due = connection.http == nil ? "SETUP" : "The HTTP/2 preface with SETTINGS"
             connectionEnds.fatal(
                 connection,
-                ConnectionFault(.invalidSetup, .timeout, "\(due) did not come in time; send it first and at once."),
+                ConnectionFault(
+                    .invalidSetup, .timeout, "\(due) did not arrive in time; send it immediately after connecting."),
                 now: now)
         case .open where connection.isDetached:
             resumption.tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
@@ -119,14 +120,14 @@ final class ConnectionTicks: ShardPart {
         let silent = now.monotonic - connection.liveness.lastHeard
         if silent >= connection.liveness.lifetime {
             let seconds = connection.liveness.lifetime / Limits.second
-            let remedy = connection.http == nil ? "send KEEPALIVE" : "send PING now and then"
+            let remedy = connection.http == nil ? "send KEEPALIVE" : "send PING regularly"
             reached(connection.http == nil ? .lifetime : .httpSilence)
             if connection.session != nil {
-                return resumption.unplug(connection, reason: "nothing was heard of it", now: now)
+                return resumption.unplug(connection, reason: "nothing was received in time", now: now)
             }
             connectionEnds.fatal(
                 connection,
-                ConnectionFault(.failed, .timeout, "Nothing was received for the lifetime of \(seconds) s; \(remedy)."),
+                ConnectionFault(.failed, .timeout, "Nothing was received for \(seconds) s; \(remedy)."),
                 now: now)
             return
         }
@@ -136,7 +137,7 @@ final class ConnectionTicks: ShardPart {
         }
         if let since = connection.liveness.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
-            resumption.unplug(connection, reason: "it left its answers unread", now: now)
+            resumption.unplug(connection, reason: "it did not read its responses", now: now)
             return
         }
         // Continue what a shortage of memory held back. Memory may be available now if it was not at the last write.
@@ -151,7 +152,7 @@ final class ConnectionTicks: ShardPart {
         if let http = connection.http, let session = http.session {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 reached(.reassemblyTime)
-                let reason = "A frame that had begun did not come to its end in time; send frames whole."
+                let reason = "A frame was not completed in time; send complete frames."
                 return connectionEnds.fatal(connection, ConnectionFault(.failed, .timeout, reason), now: now)
             }
             http.takeErrors(into: &counters)
@@ -205,6 +206,6 @@ final class ConnectionTicks: ShardPart {
         }
         guard now.monotonic - since >= limits.unreadTime else { return }
         reached(.unreadTime)
-        connectionEnds.close(connection, reason: "it left its answers unread", now: now)
+        connectionEnds.close(connection, reason: "it did not read its responses", now: now)
     }
 }

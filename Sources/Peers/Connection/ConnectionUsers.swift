@@ -32,7 +32,7 @@ final class ConnectionUsers: ShardPart {
         guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
             throw refusal(
                 at: .connectionsPerUser,
-                "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
+                "\(meter.account.titleHas) \(counted(limits.connectionsPerUser, "connection")), the maximum; "
                     + "close some.")
         }
         connection.login.meter = meter

@@ -35,7 +35,7 @@ final class MessageSender: ShardPart {
             subscriber.hasJoined, subscriber.credit.available == 0
         else { return }
         httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
-        subscriber.end = "its credit was spent, and no more could come"
+        subscriber.end = "its credit was spent, and it could not request more"
         ends.drop(subscriber)
     }
 }

@@ -268,7 +268,7 @@ struct Output: ~Copyable {
 
     /// The next `written` bytes bypass the store.
     private func pass(_ written: Int) {
-        guard let kept else { return assertionFailure("only a peer that can resume has frames pass") }
+        guard let kept else { return assertionFailure("frames bypass the store of a connection without one") }
         let beforeControl = Swift.min(written, queue.inFlight)
         let messages = written - Swift.min(written - beforeControl, control.count)
         queue.forEachNext(messages) { kept.pass($0, of: $1) }

@@ -74,8 +74,8 @@ final class Reading: ShardPart {
         reached(.memory)
         losses.refusedUnfinished(.memory)
         return .limit(
-            "The broker's memory is full, and it takes no more of unfinished messages than "
-                + "\(most) bytes of a connection: send it again later.")
+            "The broker's memory is full, and a connection may have at most \(most) bytes of "
+                + "unfinished messages; try again later.")
     }
 
     /// Counts bytes in flight to another shard. Above a limit, the connection is not read until they are processed.

@@ -195,7 +195,7 @@ final class HTTP1Inputs: ShardPart {
         let isWaiting = http1.isIdle || http1.isComplete
         if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {
             reached(.httpSilence)
-            let reason = http1.isIdle ? "no request came" : "it left its answer unread"
+            let reason = http1.isIdle ? "no request was received" : "it did not read its response"
             return connectionEnds.close(connection, reason: reason, now: now)
         }
         httpInputs.expire(http, now: now)

@@ -5,6 +5,7 @@
 // another client's request (request smuggling). So a request that can be read in two ways is refused, and the
 // connection ends after the refusal.
 
+import Bytes
 import HTTP2
 
 /// The head of a request.
@@ -44,11 +45,13 @@ public struct HTTP1Request {
         names += 1
         guard bytes <= most else {
             return fail(
-                Problem(.headersTooLarge, "The request's headers have more than \(most) bytes; send fewer or shorter."))
+                Problem(
+                    .headersTooLarge, "The request's headers have more than \(most) bytes; send fewer or shorter ones.")
+            )
         }
         guard HTTP1Request.isToken(name), HTTP1Request.isText(value) else {
             return fail(
-                Problem(.invalid, "A header has a name or a value that is none; see section 5 of RFC 9110."))
+                Problem(.invalid, "A header has an invalid name or value; see RFC 9110, section 5."))
         }
         switch name.count {
         case 4 where HTTP1Request.matches(name, "host"): hosts += 1
@@ -58,7 +61,7 @@ public struct HTTP1Request {
         case 17 where HTTP1Request.matches(name, "transfer-encoding"):
             codings += 1
             if !HTTP1Request.matches(value, "chunked") {
-                fail(Problem(.invalid, "A request's body comes as it is or chunked, in no other transfer coding."))
+                fail(Problem(.invalid, "The request's Transfer-Encoding is not supported; use only chunked."))
             }
         case 12 where HTTP1Request.matches(name, "content-type"):
             isGRPC = GRPCCall.isMeant([("content-type", String(decoding: value, as: UTF8.self))])
@@ -73,13 +76,13 @@ public struct HTTP1Request {
         fail(
             Problem(
                 .invalid,
-                "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line; or the first "
-                    + "one has other blanks than one on each side of the target."))
+                "The request head is malformed; end each line with CR LF, send no NUL and no folded lines, and put "
+                    + "single spaces around the target."))
     }
 
     /// A Content-Length is invalid or too large.
     public mutating func hasNoLength() {
-        fail(Problem(.invalid, "A Content-Length is a number of bytes, in digits and below 2^64; send such a one."))
+        fail(Problem(.invalid, "Content-Length is invalid; send a decimal number of bytes below 2^64."))
     }
 
     /// Whether a body follows, which may be empty.
@@ -89,16 +92,16 @@ public struct HTTP1Request {
     public var problem: Problem? {
         if let fault { return fault }
         if hosts > 1 || (hosts == 0 && !isHTTP10) {
-            return Problem(.invalid, "A request has one Host, this one has \(hosts); send one.")
+            return Problem(.invalid, "The request has \(counted(hosts, "Host header")); send exactly one.")
         }
         if hasTwoEnds {
             return Problem(
-                .invalid, "The end of the request's body is told in two ways; send Content-Length or Transfer-Encoding."
+                .invalid, "The request has both Content-Length and Transfer-Encoding; send only one of them."
             )
         }
         if isGRPC, !plain.isUnderRoot {
             return Problem(
-                .httpVersion, "gRPC needs HTTP/2; connect with prior knowledge of it, as gRPC's clients do.")
+                .httpVersion, "gRPC requires HTTP/2; connect with HTTP/2 prior knowledge, as gRPC clients do.")
         }
         return nil
     }

@@ -31,7 +31,7 @@ extension HTTP1Inputs {
         heard(count, on: connection)
         http1.surplus += count
         guard http1.surplus > Limits.http1Surplus else { return }
-        connectionEnds.close(connection, reason: "it sent too much behind its request for a stream", now: now)
+        connectionEnds.close(connection, reason: "it sent too much data after its request for a stream", now: now)
     }
 }
 

@@ -114,8 +114,8 @@ final class HTTPAdmin: ShardPart {
             guard http.reflections.count < limits.listingsPerConnection else {
                 throw GRPCError(
                     .resourceExhausted, word: .limit,
-                    "The connection has \(limits.listingsPerConnection) calls of reflection under way, the most "
-                        + "allowed; end one.")
+                    "The connection has \(limits.listingsPerConnection) reflection calls open, the maximum; "
+                        + "end one.")
             }
             http.reflections.open(exchange)
         }

@@ -94,7 +94,7 @@ final class HTTPCalls: ShardPart {
         do throws(GRPCError) {
             try exchange.request.deframer.finish()
             guard exchange.hasMessage else {
-                throw GRPCError(.invalidArgument, "The call has no message: send one.")
+                throw GRPCError(.invalidArgument, "The call has no message; send one.")
             }
             if exchange.request.awaitsEnd { try receiveOnly(for: exchange, now: now) }
         } catch {
@@ -146,11 +146,11 @@ final class HTTPCalls: ShardPart {
         switch try SubscribeAction.parse(message) {
         case .open(let open):
             guard isFirst else {
-                throw GRPCError(.invalidArgument, "The subscription is open already: send request_n from now on.")
+                throw GRPCError(.invalidArgument, "The subscription is already open; send only request_n now.")
             }
             do throws(Refusal) {
                 guard BrokerList(rawValue: open.topic) == nil else {
-                    throw .invalid("'\(open.topic)' is a list: call forebay.v1.Admin for it.")
+                    throw .invalid("'\(open.topic)' is a list; use forebay.v1.Admin to read it.")
                 }
                 try subscribing.subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
@@ -160,7 +160,7 @@ final class HTTPCalls: ShardPart {
             }
         case .request(let n):
             guard let bound = exchange.bound else {
-                throw GRPCError(.invalidArgument, "The first message of Subscribe is open: send that first.")
+                throw GRPCError(.invalidArgument, "The first message of Subscribe must be open; send it first.")
             }
             subscribing.request(n, of: bound.asSubscriber, now: now)
         }
@@ -171,7 +171,9 @@ final class HTTPCalls: ShardPart {
     ) throws(GRPCError) {
         let action = try PublishAction.parse(bytes, message: &peers.published)
         if case .open(let topic, let completesTopic) = action {
-            guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
+            guard isFirst else {
+                throw GRPCError(.invalidArgument, "The channel is already open; send only messages now.")
+            }
             do throws(Refusal) {
                 try publishing.openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
@@ -185,7 +187,7 @@ final class HTTPCalls: ShardPart {
             return
         }
         guard let bound = exchange.bound else {
-            throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
+            throw GRPCError(.invalidArgument, "The first message of Publish must be open; send it first.")
         }
         if case .failTopic(let reason) = action {
             try failTopic(exchange, reason, now: now)
@@ -203,7 +205,7 @@ final class HTTPCalls: ShardPart {
         guard exchange.role == .completesTopic else {
             throw GRPCError(
                 .invalidArgument,
-                "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")
+                "fail_topic requires a stream opened with complete_topic; call FailTopic instead.")
         }
         guard reason.utf8.count <= ControlRequest.longestReason else {
             throw GRPCError(

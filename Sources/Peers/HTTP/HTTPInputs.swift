@@ -141,7 +141,7 @@ final class HTTPInputs: ShardPart {
             httpResponses.finish(exchange, Refusal.draining)
         } else if call.timeout == 0 {
             httpCalls.refuse(
-                exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
+                exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0; use a longer one."), now: now)
         } else {
             exchange.request.isHalfClosed = complete
             httpLogins.begin(call, exchange, http, fields, now: now)
@@ -152,8 +152,8 @@ final class HTTPInputs: ShardPart {
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPConnection, _ connection: Connection) {
         reached(.memory)
         let refusal = Refusal.limit(
-            "The broker's memory is full, and the connection has \(http.requests) requests that are not "
-                + "done: make fewer at a time.")
+            "The broker's memory is full, and the connection has \(http.requests) unfinished "
+                + "requests; send fewer at a time.")
         count(refusal.word)
         if isCall {
             http.transport.answer(stream, GRPCHeads.trailersOnly(refusal.grpcError))
@@ -191,8 +191,8 @@ final class HTTPInputs: ShardPart {
                 reached(.reassemblyTime)
                 let reason =
                     exchange.request.awaitsEnd
-                    ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
-                    : "A message that had begun was not complete within \(seconds) s: send messages whole."
+                    ? "The call was not half-closed within \(seconds) s of its message; half-close it after that."
+                    : "A message was not completed within \(seconds) s; send complete messages."
                 httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
             } else if Swift.min(deadline, messageDue) < .max {
                 http.deadlines.note(Swift.min(deadline, messageDue))
@@ -211,7 +211,7 @@ final class HTTPInputs: ShardPart {
             connections.noteRoom(exchange.connection)
             connections.flush(exchange.connection)
         } else {
-            httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
+            httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout has expired."), now: now)
         }
     }
 }

@@ -76,7 +76,7 @@ final class HTTPLogins: ShardPart {
             let credentials = fields.filter { $0.name == "authorization" }
             do throws(Refusal) {
                 guard credentials.count < 2 else {
-                    throw .invalid("The header authorization is given twice; give it once.")
+                    throw .invalid("The header authorization was sent twice; send it once.")
                 }
                 guard try identify(exchange, credentials.first?.value, http) else { return }
             } catch {

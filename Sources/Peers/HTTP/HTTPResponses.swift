@@ -90,7 +90,7 @@ final class HTTPResponses: ShardPart {
     func tooLarge(_ count: Int) -> GRPCError {
         reached(.payload)
         return GRPCError(
-            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+            .resourceExhausted, "The payload has \(count) bytes; at most \(limits.payload) are allowed.")
     }
 
     /// An id for a stream that is known only to the client that receives it.

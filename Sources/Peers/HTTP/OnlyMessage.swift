@@ -26,7 +26,7 @@ extension HTTPCalls {
         }
         guard rest.isEmpty else {
             let path = exchange.method?.path ?? ""
-            throw GRPCError(.invalidArgument, "\(path) takes one message, and more came behind it.")
+            throw GRPCError(.invalidArgument, "\(path) takes one message, but more were sent.")
         }
     }
 

@@ -136,7 +136,7 @@ final class PlainRequests: ShardPart {
     ) throws(Refusal) {
         if draining { throw Refusal.draining }
         if BrokerList(rawValue: call.topic) != nil {
-            throw .invalid("'\(call.topic)' is a list, which HTTP does not have; ask for it over RSocket or gRPC.")
+            throw .invalid("'\(call.topic)' is a list, which HTTP does not offer; use RSocket or gRPC.")
         }
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
         // Credit over HTTP always accumulates, so there is no option for how it counts.
@@ -179,7 +179,7 @@ final class PlainRequests: ShardPart {
         guard peers.carriedMetadata.count <= limits.metadata else {
             throw Problem(
                 .headersTooLarge,
-                "The message's content type and headers take \(peers.carriedMetadata.count) bytes; at most "
+                "The message's content type and headers have \(peers.carriedMetadata.count) bytes; at most "
                     + "\(limits.metadata) are allowed.")
         }
     }
@@ -240,6 +240,6 @@ final class PlainRequests: ShardPart {
         let seconds = limits.reassemblyTime / Limits.second
         reached(.reassemblyTime)
         httpResponses.finish(
-            exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
+            exchange, Refusal(.timeout, "The message was not completed within \(seconds) s; send it faster."))
     }
 }

@@ -21,7 +21,7 @@ extension Credential {
             else { throw Credential.unreadable }
             self = try Credential.password(bytes[..<colon], bytes[(colon + 1)...])
         default:
-            throw Refusal(.unauthenticated, "Of 'authorization' Basic and Bearer are understood; send one of them.")
+            throw Refusal(.unauthenticated, "The authorization scheme is not supported; use Basic or Bearer.")
         }
     }
 
@@ -69,7 +69,7 @@ extension Credential {
     private static var unreadable: Refusal {
         Refusal(
             .unauthenticated,
-            "The credentials cannot be read: send a name and a password, or a token, of at most \(longest) bytes.")
+            "The credentials are malformed; send a name and a password, or a token, of at most \(longest) bytes.")
     }
 }
 

@@ -43,12 +43,12 @@ final class Resumption: ShardPart {
     func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
         guard let token else { return }
         guard limits.resumeTime > 0 else {
-            throw Refusal(.unsupported, "Resumption is not offered here: connect without a resume token.")
+            throw Refusal(.unsupported, "Resumption is not enabled; connect without a resume token.")
         }
         guard Limits.resumeToken.contains(token.count) else {
             throw .invalid(
-                "A resume token has \(Limits.resumeToken.lowerBound) to \(Limits.resumeToken.upperBound) bytes, not "
-                    + "\(token.count): use 16 random bytes or more.")
+                "The resume token has \(token.count) bytes; use \(Limits.resumeToken.lowerBound) to "
+                    + "\(Limits.resumeToken.upperBound), at least 16 of them random.")
         }
     }
 
@@ -59,8 +59,8 @@ final class Resumption: ShardPart {
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
             throw refusal(
                 at: .sessionsPerUser,
-                "\(account.title) has \(counted(limits.sessionsPerUser, "connection")) that can be resumed, the most "
-                    + "allowed; close some, or connect without a resume token.")
+                "\(account.titleHas) \(counted(limits.sessionsPerUser, "resumable connection")), the maximum; "
+                    + "close some, or connect without a resume token.")
         }
         let place = SessionPlace(shard: index, connection: connection.id)
         switch quotas.sessions.enter(token, place, limit: limits.sessions) {
@@ -69,13 +69,13 @@ final class Resumption: ShardPart {
             connection.output.keep(window: limits.resumeBuffer, answers: limits.controlOutput)
         case .taken:
             account?.sessions.give()
-            throw .invalid("The resume token is in use by another connection: make a new one of random bytes for each.")
+            throw .invalid("The resume token is in use by another connection; use a new random token for each.")
         case .full:
             account?.sessions.give()
             throw refusal(
                 at: .sessions,
-                "The broker has \(counted(limits.sessions, "connection")) that can be resumed, the most allowed; try "
-                    + "again later, or connect without a resume token.")
+                "The broker has \(counted(limits.sessions, "resumable connection")), the maximum; "
+                    + "try again later, or connect without a resume token.")
         }
     }
 
@@ -124,7 +124,7 @@ final class Resumption: ShardPart {
     /// Limits how long a connection may wait for a socket.
     func tickDetached(_ connection: Connection, since: UInt64, now: Instant) {
         if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
-            return connectionEnds.close(connection, reason: "the user is no longer let in", now: now)
+            return connectionEnds.close(connection, reason: "the user may no longer log in", now: now)
         }
         // A stream that has ended may have held an incomplete message.
         connections.charge(connection)
@@ -195,7 +195,7 @@ final class Resumption: ShardPart {
                 firstAvailableClientPosition: request.firstAvailableClientPosition,
                 rest: connection.rsocket.takeRest(), peer: connection.peer, certificate: connection.certificate,
                 isSecured: connection.remote.isSecured))
-        connection.lifecycle.close(reason: "its socket went to a session")
+        connection.lifecycle.close(reason: "a session took over its socket")
         connections.charge(connection)
         connections.remove(connection.handle)
         timers.connections.cancel(connection)
@@ -225,7 +225,7 @@ final class Resumption: ShardPart {
         else { throw Resumption.resumeRefusal(.notFound, "The session does not exist, or has ended") }
         let received = connection.rsocket.received
         guard handover.firstAvailableClientPosition <= received else {
-            throw Resumption.resumeRefusal(.gap, "The client no longer has what it sent from position \(received) on")
+            throw Resumption.resumeRefusal(.gap, "The client no longer has the data from position \(received) on")
         }
         let position = handover.lastReceivedServerPosition
         guard connection.output.rewind(to: position) else {
@@ -237,7 +237,7 @@ final class Resumption: ShardPart {
 
     private static func words(_ fault: ResumeStore.Fault) -> String {
         switch fault {
-        case .gone: "because what was sent from there on is no longer kept"
+        case .gone: "because the data from there on is no longer kept"
         case .ahead(let sent): "which is ahead of the \(sent) bytes that were sent"
         case .within: "which is not the beginning of a frame"
         }
@@ -298,6 +298,6 @@ final class Resumption: ShardPart {
 
     private static func resumeRefusal(_ word: ErrorWord, _ reason: String) -> RSocketError {
         RSocketError(
-            code: .rejectedResume, word: word, sentence: "\(reason): reconnect with SETUP.", scope: .connection)
+            code: .rejectedResume, word: word, sentence: "\(reason); reconnect with SETUP.", scope: .connection)
     }
 }

@@ -54,8 +54,8 @@ struct Route {
     func expect(_ known: [String], for use: String) throws(Refusal) {
         for option in options
         where !known.contains(option.name) && !BrokerProtocol.isIgnorable(option: option.name) {
-            let list = known.isEmpty ? "takes no options" : "knows \(known.joined(separator: ", "))"
-            throw .invalid("The option '\(option.name)' is unknown here: \(use) \(list).")
+            let list = known.isEmpty ? "takes no options" : "takes only \(known.joined(separator: ", "))"
+            throw .invalid("The option '\(option.name)' is unknown; \(use) \(list).")
         }
     }
 
@@ -64,7 +64,7 @@ struct Route {
         guard let text = self[option] else { return nil }
         for (name, value) in values where name == text { return value }
         let list = values.map(\.0).joined(separator: ", ")
-        throw .invalid("\(option)=\(text) is not known; use one of: \(list).")
+        throw .invalid("\(option)=\(text) is unknown; use one of: \(list).")
     }
 
     /// The option as a whole number in `range`.

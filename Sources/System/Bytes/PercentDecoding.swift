@@ -18,12 +18,12 @@ extension Substring {
                 continue
             }
             guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
-                throw PercentFault(description: "'\(self)' has a '%' that two hexadecimal digits do not follow.")
+                throw PercentFault(description: "'\(self)' has a '%' that is not followed by two hexadecimal digits.")
             }
             bytes.append(high << 4 | low)
         }
         guard let decoded = String(validating: bytes, as: UTF8.self) else {
-            throw PercentFault(description: "'\(self)' is not UTF-8 once its percent signs are decoded.")
+            throw PercentFault(description: "'\(self)' is not valid UTF-8 after percent-decoding.")
         }
         return decoded
     }

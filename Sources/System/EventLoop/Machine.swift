@@ -14,7 +14,7 @@ public enum Machine {
         var value: UInt64 = 0
         let count = fb_random(&value, MemoryLayout<UInt64>.size)
         if count < 0 { throw SystemError("cannot get random bits", code: -count) }
-        precondition(count == MemoryLayout<UInt64>.size, "the kernel gives up to 256 bytes whole")
+        precondition(count == MemoryLayout<UInt64>.size, "getrandom returned fewer bytes than requested")
         return value
     }
 

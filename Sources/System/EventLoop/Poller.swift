@@ -40,7 +40,7 @@ public struct Poller: ~Copyable {
 
     public init() throws(SystemError) {
         let descriptor = fb_poll_create()
-        if descriptor < 0 { throw SystemError("cannot make an epoll instance", code: -descriptor) }
+        if descriptor < 0 { throw SystemError("cannot create an epoll instance", code: -descriptor) }
         self.descriptor = descriptor
         self.events = .allocate(capacity: Poller.capacity)
     }

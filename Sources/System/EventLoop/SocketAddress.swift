@@ -15,7 +15,7 @@ public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
 
     /// Parses "HOST:PORT". The description of a thrown error says what to write instead.
     public init(parsing text: String) throws(SystemError) {
-        let attempt = "\"\(text)\" is no address"
+        let attempt = "\"\(text)\" is not an address"
         guard let colon = text.utf8.lastIndex(of: UInt8(ascii: ":")) else {
             throw SystemError(attempt, cause: "write HOST:PORT, for example 127.0.0.1:7690")
         }
@@ -26,16 +26,16 @@ public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
             throw SystemError(attempt, cause: "put an IPv6 address in brackets, for example [::1]:7690")
         }
         if host.isEmpty {
-            throw SystemError(attempt, cause: "a host is missing; 0.0.0.0 or [::] listens on every interface")
+            throw SystemError(attempt, cause: "the host is missing; 0.0.0.0 or [::] listens on every interface")
         }
         if host.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }) {
-            throw SystemError(attempt, cause: "a host has neither blanks nor control characters")
+            throw SystemError(attempt, cause: "the host must not have spaces or control characters")
         }
         let digits = text[text.utf8.index(after: colon)...]
         guard digits.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }),
             let port = UInt16(digits)
         else {
-            throw SystemError(attempt, cause: "the port is a number from 0 to 65535")
+            throw SystemError(attempt, cause: "the port must be a number from 0 to 65535")
         }
         self.init(host: host, port: port)
     }

@@ -10,7 +10,7 @@ public final class Wakeup: Sendable {
 
     public init() throws(SystemError) {
         descriptor = fb_wakeup_create()
-        if descriptor < 0 { throw SystemError("cannot make an eventfd", code: -descriptor) }
+        if descriptor < 0 { throw SystemError("cannot create an eventfd", code: -descriptor) }
     }
 
     deinit { close(descriptor) }

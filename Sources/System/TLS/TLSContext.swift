@@ -105,27 +105,27 @@ public final class TLSContext: @unchecked Sendable {
         ERR_clear_error()
         guard SSL_CTX_use_certificate_chain_file(handle, certificate) == 1 else {
             let why = TLSContext.why("it has none in PEM")
-            throw TLSError(.badCertificate, "\(certificate) has no certificate that can be used: \(why)")
+            throw TLSError(.badCertificate, "\(certificate) has no usable certificate: \(why)")
         }
         guard SSL_CTX_use_PrivateKey_file(handle, key, SSL_FILETYPE_PEM) == 1 else {
             if ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH { throw mismatch(certificate, key) }
             let why = TLSContext.why("it has none in PEM")
-            throw TLSError(.badKey, "\(key) has no private key that can be used: \(why)")
+            throw TLSError(.badKey, "\(key) has no usable private key: \(why)")
         }
         guard SSL_CTX_check_private_key(handle) == 1 else { throw mismatch(certificate, key) }
     }
 
     private func mismatch(_ certificate: String, _ key: String) -> TLSError {
         ERR_clear_error()
-        return TLSError(.mismatch, "the key in \(key) is not that of the certificate in \(certificate)")
+        return TLSError(.mismatch, "the key in \(key) does not match the certificate in \(certificate)")
     }
 
     private func trust(_ authority: String) throws(TLSError) {
-        try TLSError.check(authority, "certificates of authorities in")
+        try TLSError.check(authority, "certificate authorities in")
         ERR_clear_error()
         guard SSL_CTX_load_verify_locations(handle, authority, nil) == 1 else {
             let why = TLSContext.why("it has none in PEM")
-            throw TLSError(.badAuthority, "\(authority) has no certificate that can be used: \(why)")
+            throw TLSError(.badAuthority, "\(authority) has no usable certificate: \(why)")
         }
     }
 
@@ -134,12 +134,12 @@ public final class TLSContext: @unchecked Sendable {
         switch TLSError.reason() {
         case nil, "unsupported", "no start line", "no certificate or crl found": nothingFound
         // Only `fb_tls_no_phrase` causes these.
-        case "interrupted or cancelled", "bad password read": "it is encrypted; give one without a pass phrase"
+        case "interrupted or cancelled", "bad password read": "it is encrypted; use one without a passphrase"
         case let reason?: reason
         }
     }
 
     private static func failure() -> TLSError {
-        TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "it has no memory")")
+        TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "out of memory")")
     }
 }

@@ -81,12 +81,12 @@ public final class TLSStream {
     private init(_ context: TLSContext, _ fd: Int32) throws(TLSError) {
         ERR_clear_error()
         guard let method = socketMethod, let ssl = SSL_new(context.handle) else {
-            throw TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "it has no memory")")
+            throw TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "out of memory")")
         }
         self.ssl = ssl
         self.fd = fd
         guard fb_tls_attach(ssl, method, fd) == 1 else {
-            throw TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "it has no memory")")
+            throw TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "out of memory")")
         }
     }
 
@@ -119,7 +119,7 @@ public final class TLSStream {
             ERR_clear_error()
             SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
             guard SSL_set1_host(ssl, host) == 1, fb_tls_set_name(ssl, host) == 1 else {
-                throw TLSError(.system, "\(host) is no name that a certificate could have")
+                throw TLSError(.system, "\(host) is not a valid host name")
             }
         }
         if let list = protocols.list {
@@ -380,7 +380,7 @@ public final class TLSStream {
         if error == SSL_ERROR_SSL, code != 0 {
             failureCode = ERR_GET_REASON(code)
             if failureCode == SSL_R_UNEXPECTED_EOF_WHILE_READING {
-                failure = "the connection was cut off, without TLS's own end"
+                failure = "the connection was cut off without a TLS close_notify"
                 ERR_clear_error()
                 return ECONNRESET
             }

@@ -22,9 +22,9 @@ public enum TopicName {
 
     /// What is wrong with `name`, as a sentence; nil if it is a valid topic name.
     public static func fault(_ name: String) -> String? {
-        if name.isEmpty { return "The topic's name is empty; give one such as orders.eu." }
+        if name.isEmpty { return "The topic name is empty; use a name such as orders.eu." }
         if name.utf8.count > longest {
-            return "The topic's name has \(name.utf8.count) bytes; at most \(longest) are allowed."
+            return "The topic name has \(name.utf8.count) bytes; at most \(longest) are allowed."
         }
         var tokenIsEmpty = true
         for byte in name.utf8 {

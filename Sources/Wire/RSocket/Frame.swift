@@ -107,7 +107,7 @@ public struct Frame: Sendable, Equatable {
     public static func decode(_ bytes: RawSpan) throws(RSocketError) -> Frame {
         guard bytes.byteCount >= Wire.headerSize else {
             throw .connection(
-                .connectionError, "A frame of \(bytes.byteCount) bytes is shorter than the 6 bytes of a frame header.")
+                .connectionError, "A frame has \(bytes.byteCount) bytes, less than the 6 bytes of a frame header.")
         }
         let header = FrameHeader(unchecked: bytes)
         return Frame(header: header, body: try decodeBody(bytes, header))
@@ -215,8 +215,8 @@ public struct Frame: Sendable, Equatable {
         guard length <= end - start - 3 else {
             throw .connection(
                 .connectionError,
-                "A \(header.typeName) frame says that its metadata has \(length) bytes, "
-                    + "but only \(end - start - 3) bytes are left in the frame.")
+                "A \(header.typeName) frame declares \(length) bytes of metadata, "
+                    + "but only \(end - start - 3) bytes are left in it.")
         }
         return Content(metadata: start + 3..<start + 3 + length, data: start + 3 + length..<end)
     }
@@ -228,7 +228,7 @@ public struct Frame: Sendable, Equatable {
 
     fileprivate static func truncated(_ bytes: RawSpan, _ header: FrameHeader) -> RSocketError {
         .connection(
-            .connectionError, "A \(header.typeName) frame of \(bytes.byteCount) bytes ends before its fields do.")
+            .connectionError, "A \(header.typeName) frame of \(bytes.byteCount) bytes is too short for its fields.")
     }
 }
 

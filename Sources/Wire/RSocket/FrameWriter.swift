@@ -159,7 +159,7 @@ public enum FrameWriter {
         _ type: FrameType, _ flags: FrameFlags, stream: UInt32, body: Int, into out: inout ByteBuffer
     ) {
         let length = Wire.headerSize + body
-        precondition(length <= Wire.maxFrame, "a frame longer than 24 bits can tell was to be written")
+        precondition(length <= Wire.maxFrame, "a frame is too long for its 24-bit length")
         let target = out.reserve(Wire.lengthSize + Wire.headerSize)
         let word = UInt16(type.rawValue) << 10 | flags.rawValue
         target.storeBytes(of: UInt16(truncatingIfNeeded: length >> 8).bigEndian, as: UInt16.self)

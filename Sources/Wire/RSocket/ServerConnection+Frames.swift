@@ -65,12 +65,12 @@ extension ServerConnection {
         case .resume:
             return fatal(
                 .connectionError,
-                "RESUME came on a connection that is already set up; send it as the first frame of a new socket.")
+                "RESUME was sent after SETUP; send it as the first frame of a new connection.")
         case .ext, nil:
             if header.flags.contains(.ignore) { return nil }
             return fatal(
                 .connectionError,
-                "A \(header.typeName) frame is not understood here: set its I flag to have it ignored.")
+                "A \(header.typeName) frame is not supported; set its I flag to have it ignored.")
         }
     }
 
@@ -81,7 +81,7 @@ extension ServerConnection {
     ) -> Event? {
         guard header.stream == 0, header.type == .setup || header.type == .resume else {
             return fatal(
-                .invalidSetup, "The first frame must be SETUP on stream 0: connect with an RSocket 1.0 client.")
+                .invalidSetup, "The first frame must be SETUP on stream 0; connect with an RSocket 1.0 client.")
         }
         if header.type == .resume { return receiveResume(bytes, length: length) }
         guard bytes.count == length else {
@@ -97,10 +97,10 @@ extension ServerConnection {
         guard setup.major == 1 else {
             return fatal(
                 .unsupportedSetup,
-                "The client speaks RSocket \(setup.major).\(setup.minor), this server speaks 1.0.")
+                "RSocket \(setup.major).\(setup.minor) is not supported; use RSocket 1.0.")
         }
         guard !setup.lease else {
-            return fatal(.unsupportedSetup, "LEASE is not offered here: connect without the lease flag.")
+            return fatal(.unsupportedSetup, "LEASE is not supported; connect without the lease flag.")
         }
         let metadataMime = String(decoding: bytes[setup.metadataMime], as: UTF8.self)
         metadataForm = MetadataForm(mime: metadataMime)
@@ -116,7 +116,8 @@ extension ServerConnection {
     private mutating func receiveResume(_ bytes: UnsafeRawBufferPointer, length: Int) -> Event? {
         guard bytes.count == length else {
             return fatal(
-                .rejectedResume, "RESUME has a token of more than \(limits.maxResumeToken) bytes; there is none such.")
+                .rejectedResume,
+                "RESUME has a token of more than \(limits.maxResumeToken) bytes; send the one of SETUP.")
         }
         do {
             guard case .resume(let fields) = try Frame.decode(bytes.bytes).body else { return nil }
@@ -283,6 +284,6 @@ extension Content {
 
 extension RSocketError {
     static func zeroDemand(_ stream: UInt32) -> RSocketError {
-        .stream(stream, .invalid, "A demand of 0 was sent: request at least 1.")
+        .stream(stream, .invalid, "A demand of 0 was sent; request at least 1.")
     }
 }

@@ -11,7 +11,8 @@ extension ServerConnection {
         let stream = header.stream
         guard stream != 0 else {
             return fatal(
-                .connectionError, "A \(header.typeName) came on stream 0: requests need a stream of their own.")
+                .connectionError,
+                "A \(header.typeName) frame was sent on stream 0; use a separate stream for each request.")
         }
         guard bytes.count == length else { return refuseRequest(stream, kind, tooLong(header, length)) }
         var initialN: UInt32 = 1
@@ -50,10 +51,10 @@ extension ServerConnection {
         if streams.find(stream) != nil {
             return .stream(
                 stream, .rejected,
-                "A request came on stream \(stream), which is in use; give each request a new id.")
+                "A request was sent on stream \(stream), which is in use; use a new id for each request.")
         }
         if stream & 1 == 0 {
-            return .stream(stream, .invalid, "A request came on stream \(stream): a client's stream ids are odd.")
+            return .stream(stream, .invalid, "A request was sent on stream \(stream); use odd stream ids.")
         }
         if initialN == 0 { return .zeroDemand(stream) }
         if let error = tooLarge(stream, metadata: content.metadata?.count ?? 0, data: content.data.count) {
@@ -62,8 +63,8 @@ extension ServerConnection {
         if streams.count >= limits.maxStreams && kind != .fireAndForget {
             return .stream(
                 stream, .rejected,
-                "The connection has \(counted(limits.maxStreams, "stream")), the most allowed: end some, or connect "
-                    + "once more.",
+                "The connection has \(counted(limits.maxStreams, "stream")), the maximum; end some, or open "
+                    + "another connection.",
                 bound: .streams)
         }
         return nil
@@ -159,8 +160,8 @@ extension ServerConnection {
     private func outOfMemory(_ stream: UInt32) -> RSocketError {
         .stream(
             stream, .rejected,
-            "The broker's memory is full, and it takes no more of unfinished messages than "
-                + "\(shortReassembly ?? 0) bytes of a connection: send it again later.",
+            "The broker's memory is full, and a connection may have at most \(shortReassembly ?? 0) bytes of "
+                + "unfinished messages; try again later.",
             bound: .memory)
     }
 
@@ -193,7 +194,7 @@ extension ServerConnection {
         let metadata = content.metadata?.count ?? 0
         if metadata > 0 && partial.dataCount > 0 {
             return .stream(
-                partial.stream, .invalid, "A fragment brings metadata after data: all metadata must come first.")
+                partial.stream, .invalid, "A fragment has metadata after data; send all metadata first.")
         }
         if let error = tooLarge(
             partial.stream, metadata: (partial.metadataCount ?? 0) + metadata,
@@ -206,8 +207,8 @@ extension ServerConnection {
         if reassembly.cost + more > limits.maxReassembly || (isNew && reassembly.count >= limits.maxPartials) {
             return .stream(
                 partial.stream, .rejected,
-                "The connection's unfinished fragmented messages need more than \(limits.maxReassembly) bytes, or are "
-                    + "more than \(limits.maxPartials): send fewer of them at a time.",
+                "The connection has more than \(limits.maxReassembly) bytes of unfinished messages, or more than "
+                    + "\(limits.maxPartials) of them; send fewer at a time.",
                 bound: .reassembly)
         }
         return nil

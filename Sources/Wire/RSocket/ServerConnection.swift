@@ -130,7 +130,7 @@ public struct ServerConnection: ~Copyable {
         if phase == .deciding && aside.count > limits.maxHeld {
             return fatal(
                 .rejectedSetup,
-                "More than \(limits.maxHeld) bytes came before SETUP was accepted: wait with further requests.")
+                "More than \(limits.maxHeld) bytes were sent before SETUP was accepted; wait before sending more.")
         }
         return nil
     }
@@ -216,7 +216,7 @@ public struct ServerConnection: ~Copyable {
             return .some(
                 fatal(
                     .connectionError,
-                    "A frame of \(length) bytes is shorter than the 6 bytes of a frame header."))
+                    "A frame has \(length) bytes, less than the 6 bytes of a frame header."))
         }
         guard gather(Wire.lengthSize + Wire.headerSize) else { return nil }
         let header = FrameHeader(unchecked: front.slice(Wire.lengthSize..<front.count).bytes)
@@ -262,7 +262,7 @@ public struct ServerConnection: ~Copyable {
     private mutating func nextExpired() -> Event? {
         while phase == .open, let partial = reassembly.oldest, partial.since < expiry {
             let error = RSocketError.stream(
-                partial.stream, .rejected, "The fragments of a message took too long to come: send them together.",
+                partial.stream, .rejected, "The fragments of a message did not arrive in time; send them together.",
                 bound: .reassemblyTime)
             if let index = streams.find(partial.stream) { return refuse(at: index, error) }
             reassembly.remove(partial.stream)

@@ -62,7 +62,7 @@ import Testing
 
     @Test func whatMayBeDoneWithoutCredentialsIsToldToo() {
         let some = PermissionSettings(subscribe: ["public.>"])
-        let message = "permissions without credentials changed"
+        let message = "anonymous permissions changed"
         #expect(
             told(settings([user("a")]), settings([user("a")], anonymous: some)) == [
                 "\(message) subscribe-added=public.>"

@@ -65,7 +65,7 @@ import Testing
         ("users: [{name: a, password: secret}]", "users.password: not a yescrypt"),
         ("users: [{name: a, token: secret}]", "users.token: not a hash of a token"),
         ("users: [{name: \"a:b\"}]", "users.name: a name must have"),
-        ("users: [{name: a, publish: [a..b]}]", "users.publish: a..b is no pattern"),
+        ("users: [{name: a, publish: [a..b]}]", "users.publish: a..b is not a topic pattern"),
         ("users: [{name: a, pasword: secret}]", "users.pasword is not a known key; did you mean password?"),
         ("anonymous: [{}, {}]", "anonymous: the list has 2 elements"),
         ("jwt: {keys: [{id: a, algorithm: none, file: f}]}", "none is not one of HS256, RS256, ES256, EdDSA"),

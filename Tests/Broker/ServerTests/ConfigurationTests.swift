@@ -30,7 +30,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
 
     static let all: [Sample] = [
         Sample("listen", "[::1]:0", wrong: "7690", "is not an address: write HOST:PORT"),
-        Sample("http", "off", wrong: ":1", "is not an address: a host is missing"),
+        Sample("http", "off", wrong: ":1", "is not an address: the host is missing"),
         Sample(
             "allow-origin", "https://a.org, https://b.org", as: ["https://a.org", "https://b.org"], wrong: "a.org",
             "is not an origin: write it as browsers do"),
@@ -280,7 +280,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
 
     @Test(arguments: [
         ("topics: [{retain: 5}]", "1:10: topics: match is missing; every element needs one"),
-        ("topics: [{match: a.>.b}]", "1:18: topics.match: a.>.b is no pattern of topics: '>' is not its last token"),
+        ("topics: [{match: a.>.b}]", "1:18: topics.match: a.>.b is not a topic pattern: '>' is not the last token"),
         (
             "topics:\n- match: >\n  retain: 5",
             "2:10: > starts a block of text; write \">\" in quotes if it is"

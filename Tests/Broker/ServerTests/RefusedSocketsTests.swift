@@ -43,7 +43,7 @@ import Testing
         defer { close(client) }
         refused.refuse(connection, limits, now: 0, poller)
         let text = try #require(received(client))
-        #expect(text.hasSuffix("\u{3}limit: Your address has 3 connections, the most allowed; close some."))
+        #expect(text.hasSuffix("\u{3}limit: Your address has 3 connections, the maximum; close some."))
         #expect(received(client) == "" && refused.isLingering)
         refused.expire(now: limits.closeTime)
         #expect(refused.count == 0)
@@ -53,7 +53,7 @@ import Testing
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false, WireProtocol.http, "limit: Your address has 3 connections"),
         ("POST / HTTP/1.1\r\n\r\n", false, .http, "HTTP/1.1 503 Service Unavailable\r\n"),
         ("POST / HTTP/1.1\r\n\r\n", true, .http, "HTTP/1.1 400 Bad Request\r\n"),
-        ("\u{0}\u{0}\u{9}", true, .rsocket, "This port speaks TLS: connect with rsockets://."),
+        ("\u{0}\u{0}\u{9}", true, .rsocket, "This port speaks TLS; connect with rsockets://."),
         ("\u{16}\u{3}\u{1}", true, .rsocket, "\u{15}\u{3}\u{3}\u{0}\u{2}\u{2}P"),
     ])
     func othersAreAnsweredByTheirFirstBytes(

@@ -94,14 +94,14 @@ def test_who_shows_no_certificate_or_a_strangers(cli):
 
 def test_the_wrong_scheme(broker):
     code, words = refused(Commands(broker.address, "rsocket"), "ping", "--count", "1")
-    assert (code, words) == (3, "What answers says: This port speaks TLS: connect with rsockets://.")
+    assert (code, words) == (3, "What answers says: This port speaks TLS; connect with rsockets://.")
     code, words = refused(Commands(broker.address, "rsocket"), "ping", "--ca", "x")
     assert code == 2 and "--url rsockets://" in words
 
 
 def test_files_that_cannot_be_used(cli):
     assert refused(cli, "ping", "--ca", "/nowhere.pem") == (
-        2, "TLS: cannot read the certificates of authorities in /nowhere.pem: No such file or directory.")
+        2, "TLS: cannot read the certificate authorities in /nowhere.pem: No such file or directory.")
     assert refused(cli, "ping", "--key", "/nowhere.key") == (2, "--key needs its certificate: give --cert too.")
 
 

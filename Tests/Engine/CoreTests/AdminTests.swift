@@ -47,8 +47,8 @@ import Testing
             + ended.flatMap {
                 [
                     Case($0, field(1, "nothing.there"), "5", "not-found: There is no topic 'nothing.there'"),
-                    Case($0, field(1, "a b"), "3"), Case($0, [], "3", "invalid: The topic's name is empty"),
-                    Case($0, field(1, "$SYS.stats"), "7", "forbidden: '$SYS.stats' is the broker's own"),
+                    Case($0, field(1, "a b"), "3"), Case($0, [], "3", "invalid: The topic name is empty"),
+                    Case($0, field(1, "$SYS.stats"), "7", "forbidden: '$SYS.stats' belongs to the broker"),
                 ]
             }
     }
@@ -87,7 +87,7 @@ import Testing
         let silent = client.call(.info, nil)
         #expect(client.answer(silent).status == "none")
         client.halfClose(silent)
-        #expect(client.answer(silent) == ("3", "invalid: The call has no message: send one.", nil))
+        #expect(client.answer(silent) == ("3", "invalid: The call has no message; send one.", nil))
         let open = client.call(.listSubscriptions, [], end: false)
         #expect(client.answer(open).status == "none")
         client.halfClose(open)
@@ -218,7 +218,7 @@ import Testing
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<3).map { _ in client.call(.listTopics) }
         let refused = client.answer(client.call(.listConnections))
-        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 3 lists under way"))
+        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 3 lists open"))
         client.reset(streams[0])
         #expect(connection(client).streams.listings == 2)
         let last = client.call(.listConnections)
@@ -337,7 +337,7 @@ import Testing
         for stream in streams { client.send(client.data(stream, services)) }
         #expect(http(client).reflections.waiting.count == 2)
         let refused = client.answer(client.call(.reflection, services))
-        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 2 calls of reflection"))
+        #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 2 reflection calls"))
         for stream in streams { client.reset(stream) }
         let reflections = http(client).reflections
         #expect(reflections.count == 0 && http(client).held == HeldBytes() && reflections.waiting.isEmpty)

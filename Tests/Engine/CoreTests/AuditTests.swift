@@ -123,7 +123,7 @@ import Testing
         #expect(
             ended { broker, _ in
                 broker.reload(AccessTable.users(["alice": .all, "bob": .none]))
-            } == ["forbidden: User 'bob' may not subscribe to 't'; ask the broker's administrator for it."])
+            } == ["forbidden: User 'bob' may not subscribe to 't'; ask the broker's administrator for permission."])
         #expect(
             try ended { broker, client in
                 let part = broker.shards[0].answer(

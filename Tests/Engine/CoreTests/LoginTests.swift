@@ -17,7 +17,7 @@ import Testing
         let broker = TestBroker(access: table)
         let client = broker.greet()
         let lines = client.received()
-        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: This broker needs credentials"))
+        #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: This broker requires credentials"))
         #expect(client.isClosed && broker.logins.isEmpty)
     }
 
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (LoginOutcome.wrong, "0:! 3 unauthenticated: The credentials are not right"),
+        (LoginOutcome.wrong, "0:! 3 unauthenticated: The credentials are wrong"),
         (.expired(user: "x"), "0:! 3 unauthenticated: The token has expired"),
         (.notYetValid, "0:! 3 unauthenticated: The token is not valid yet"),
         (.slowed(seconds: 7), "0:! 3 limit: Too many logins failed"),
@@ -74,7 +74,7 @@ import Testing
             }
             let lines = client.received()
             #expect(
-                lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: The credentials cannot be read"),
+                lines.count == 1 && lines[0].hasPrefix("0:! 3 unauthenticated: The credentials are malformed"),
                 "\(bytes) \(lines)")
             #expect(broker.logins.isEmpty)
         }
@@ -101,7 +101,7 @@ import Testing
         let client = broker.greet(user: "alice")
         broker.reload(AccessTable.users(["bob": .all]))
         broker.answerLogin(.user("alice", of: table))
-        #expect(client.received().first?.hasPrefix("0:! 3 unauthenticated: The credentials are not right") == true)
+        #expect(client.received().first?.hasPrefix("0:! 3 unauthenticated: The credentials are wrong") == true)
     }
 
     @Test func aCertificateLetsItsUserIn() {
@@ -144,7 +144,7 @@ import Testing
         #expect(client.answer(other).status == "none" && broker.logins.count == 1)
         broker.answerLogin(.wrong)
         #expect(client.answer(other).status == "16")
-        #expect(client.answer(other).text.hasPrefix("unauthenticated: The credentials are not right"))
+        #expect(client.answer(other).text.hasPrefix("unauthenticated: The credentials are wrong"))
     }
 
     @Test func aCallThatWaitsHoldsUpNoOther() {
@@ -258,8 +258,8 @@ import Testing
         let lines = refusals(broker)
         // An existing user is named; any other name may be a password.
         let ends = [
-            ("are not right", " unknown-user=yes protocol=rsocket"), ("are not right", " user=bob protocol=rsocket"),
-            ("cannot be read", " protocol=http"), ("has expired", " user=carol protocol=http"),
+            ("are wrong", " unknown-user=yes protocol=rsocket"), ("are wrong", " user=bob protocol=rsocket"),
+            ("are malformed", " protocol=http"), ("has expired", " user=carol protocol=http"),
             ("Too many logins", " protocol=http"),
         ]
         #expect(lines.count == ends.count)
@@ -281,7 +281,7 @@ import Testing
         let broker = TestBroker(limits: limits, access: table)
         _ = broker.logIn("alice", of: table)
         let second = broker.logIn("alice", of: table)
-        #expect(second.received().first?.contains("the most allowed") == true)
+        #expect(second.received().first?.contains("the maximum") == true)
         let counters = broker.shards[0].counters
         #expect(counters.loginsAccepted == 2 && counters.loginsRefused == 0 && refusals(broker).isEmpty)
     }

@@ -236,13 +236,13 @@ import Testing
     }
 
     @Test(arguments: [
-        ("$SYS.connection.close", "needs an id"), ("$SYS.connection.close?id=1", "is no connection's id"),
-        ("$SYS.connection.close?id=1-2", "is no connection's id"),
-        ("$SYS.connection.close?id=9999999999-1-1", "is no connection's id"),
+        ("$SYS.connection.close", "needs an id"), ("$SYS.connection.close?id=1", "is not a connection id"),
+        ("$SYS.connection.close?id=1-2", "is not a connection id"),
+        ("$SYS.connection.close?id=9999999999-1-1", "is not a connection id"),
         ("$SYS.connection.close?id=7-1-1", "not-found: There is no connection 7-1-1"),
         ("$SYS.connection.close?id=0-77-1", "not-found: There is no connection 0-77-1"),
-        ("$SYS.subscription.close?id=-1", "is no subscription's id"),
-        ("$SYS.subscription.close?id=18446744073709551616", "is no subscription's id"),
+        ("$SYS.subscription.close?id=-1", "is not a subscription id"),
+        ("$SYS.subscription.close?id=18446744073709551616", "is not a subscription id"),
         ("$SYS.subscription.close?id=18446744073709551615", "not-found: There is no subscription 18446744073709551615"),
         ("$SYS.subscription.close?id=1&name=x", "unknown"),
     ])

@@ -87,7 +87,7 @@ import Testing
         limits.topics = 2
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
-        let full = "! 202 limit: The broker has 2 topics, its limit; delete some or try again later."
+        let full = "! 202 limit: The broker has 2 topics, the maximum; delete some, or try again later."
         #expect(answers(client, "a") == ["1|", "2|"])
         #expect(answers(client, "b") == [full, full])
         let dropped = broker.shards[0].counters.fireDropped
@@ -120,7 +120,7 @@ import Testing
             }
             return client.received().first ?? "nothing"
         }
-        let unknown = "3:! 204 invalid: The option 'x' is unknown here: an acknowledged publish takes no options."
+        let unknown = "3:! 204 invalid: The option 'x' is unknown; an acknowledged publish takes no options."
         for round in 0..<3 {
             #expect(try publish(["t"]) == "3:\(2 * round + 1)|")
             #expect(try publish(["t", "x=1"]) == unknown)
@@ -137,7 +137,7 @@ import Testing
         ("a?x", "! 204 invalid: The option 'x' has no value"), ("a%2", "! 204 invalid: 'a%2' has a '%'"),
         ("?x=1", "! 204 invalid: The option 'x' is unknown here"),
         ("%20", "! 204 invalid: The topic ' ' has a character"),
-        (String(repeating: "a", count: 256), "! 204 invalid: The topic's name has 256 bytes"),
+        (String(repeating: "a", count: 256), "! 204 invalid: The topic name has 256 bytes"),
         ("$SYS.events", "! 204 "), ("%24SYS.events", "! 204 "),
     ])
     func refusalsAreTheSameEachTime(_ route: String, _ text: String) {
@@ -163,7 +163,8 @@ import Testing
         client.publish(topic, String(repeating: "x", count: 10_000), stream: 9)
         #expect(
             client.received() == [
-                "9:! 202 too-large: The message takes 10064 bytes of the topic's log, which holds 10000; send less."
+                "9:! 202 too-large: The message takes 10064 bytes of the topic's log, which holds 10000; "
+                    + "send a smaller one."
             ])
         client.publish("$SYS.topic.complete?name=\(topic)", "", stream: 7)
         _ = client.received()
@@ -269,7 +270,7 @@ import Testing
         client.publish("free", "x", stream: 9)
         #expect(
             client.received() == [
-                "9:! 202 limit: This connection has 2 publishes waiting for an acknowledgement already; "
+                "9:! 202 limit: The connection already has 2 publishes waiting for acknowledgements; "
                     + "wait for some before sending more."
             ])
         client.cancel(stream: 5)

@@ -53,7 +53,7 @@ import Testing
         let client = broker.connect(lifetime: 2000)
         for _ in 0..<2 { standStill(broker, seconds: 1.2) }
         #expect(client.isClosed)
-        #expect(!broker.log.contains { $0.message == "stood still" })
+        #expect(!broker.log.contains { $0.message == "shard stalled" })
     }
 
     @Test func setupMayComeLate() {
@@ -103,7 +103,7 @@ import Testing
     @Test func itIsTold() {
         let broker = TestBroker(shards: 2)
         standStill(broker, seconds: 5)
-        let told = broker.log.filter { $0.message == "stood still" }
+        let told = broker.log.filter { $0.message == "shard stalled" }
         #expect(told.map { $0.fields.map { "\($0.value)" } } == [["0", "4750"], ["1", "4750"]])
     }
 

@@ -66,8 +66,8 @@ import Testing
         publisher.publish("$SYS.topic.fail?name=t&message=no", "")
         #expect(
             subscriber.received().sorted() == [
-                "1:! 201 topic failed: no (the topic restarted with epoch \(epoch), so what was asked for is gone)",
-                "3:! 201 topic failed: no (the message that was asked for was not there yet)",
+                "1:! 201 topic failed: no (the topic restarted with epoch \(epoch) and lost the requested messages)",
+                "3:! 201 topic failed: no (the requested message did not exist yet)",
             ])
     }
 }

@@ -13,13 +13,13 @@ import Testing
 
     @Test(arguments: ["%", "%2", "a%", "%zz", "%-0", "%+1", "% 1", "%2g"])
     func digitsMustFollow(text: String) {
-        let fault = PercentFault(description: "'\(text)' has a '%' that two hexadecimal digits do not follow.")
+        let fault = PercentFault(description: "'\(text)' has a '%' that is not followed by two hexadecimal digits.")
         #expect(throws: fault) { try text[...].percentDecoded() }
     }
 
     @Test(arguments: ["%ff", "%C3", "%C3x"])
     func itMustBeUTF8(text: String) {
-        let fault = PercentFault(description: "'\(text)' is not UTF-8 once its percent signs are decoded.")
+        let fault = PercentFault(description: "'\(text)' is not valid UTF-8 after percent-decoding.")
         #expect(throws: fault) { try text[...].percentDecoded() }
     }
 

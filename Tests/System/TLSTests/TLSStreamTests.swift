@@ -135,7 +135,7 @@ private final class Ends {
         #expect(ends.shakeHands() == (.done, .done))
         Socket.shutdownWrite(ends.serverSocket)
         #expect(ends.read().last == .failed(ECONNRESET))
-        #expect(ends.client.failure == "the connection was cut off, without TLS's own end")
+        #expect(ends.client.failure == "the connection was cut off without a TLS close_notify")
     }
 
     /// However many there are, one read ends after some.

@@ -159,8 +159,8 @@ extension AdminCall {
     private static func unknown(_ path: String) -> Problem {
         Problem(
             .notFound,
-            "There is nothing at \(path); there are /, /healthz, /readyz, /metrics, and under /api/v1/ info, stats, "
-                + "overview, topics, subscriptions and connections.")
+            "There is no resource \(path); use /, /healthz, /readyz, /metrics, and under /api/v1/ info, stats, "
+                + "overview, topics, subscriptions or connections.")
     }
 }
 

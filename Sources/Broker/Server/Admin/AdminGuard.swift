@@ -24,10 +24,10 @@ struct AdminGuard: Sendable {
     func check(_ head: AdminHead, for call: AdminCall) throws(Problem) {
         try hosts.check(head.plain.authority)
         if let origin = head.plain.origin, !CORSPolicy().allows(origin: origin, authority: head.plain.authority) {
-            throw Problem(.foreignOrigin, "Pages of \(origin) may not use the admin listener.")
+            throw Problem(.foreignOrigin, "Pages from \(origin) may not use the admin listener.")
         }
         if let site = head.fetchSite, !["same-origin", "none"].contains(site), !call.isReading {
-            throw Problem(.foreignOrigin, "Pages of other sites may not use the admin listener.")
+            throw Problem(.foreignOrigin, "Pages from other sites may not use the admin listener.")
         }
         if !call.isReading, head.plain.method == "POST", !AdminGuard.isJSON(head.plain.contentType) {
             throw Problem(

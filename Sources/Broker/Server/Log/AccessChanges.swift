@@ -35,7 +35,7 @@ enum AccessChanges {
 
     private static func anonymous(_ old: AccessSettings, _ new: AccessSettings) -> [Line] {
         let fields = changes(unasked(old), unasked(new))
-        return fields.isEmpty ? [] : [("permissions without credentials changed", fields)]
+        return fields.isEmpty ? [] : [("anonymous permissions changed", fields)]
     }
 
     /// What clients without credentials may do: everything if no credentials are configured.

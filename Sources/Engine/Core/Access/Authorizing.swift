@@ -34,7 +34,7 @@ final class Authorization: ShardPart {
             case .control: "control '\(topic)'"
             case .block: "subscribe to '\(topic)' with overflow=block"
             }
-        return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for it.")
+        return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for permission.")
     }
 
     /// A single publish. Peers usually publish to the same topics again, so allowed topics are remembered.
@@ -64,8 +64,8 @@ final class Authorization: ShardPart {
             // A refusal that named only `control` would make users ask for it, and it allows much more.
             throw Refusal(
                 .forbidden,
-                "\(principal.title) may not publish to, subscribe to or control '\(name)', one of which it takes; "
-                    + "ask the broker's administrator for it.")
+                "\(principal.title) may not publish to, subscribe to or control '\(name)'; "
+                    + "ask the broker's administrator for one of these permissions.")
         }
         try expect(.control, call.permitted, of: principal, at: peer)
     }
@@ -106,7 +106,7 @@ final class Authorization: ShardPart {
     /// Refuses names that clients cannot publish to.
     func checkPublish(to name: String) throws(Refusal) {
         if TopicName.isSystem(name) {
-            throw Refusal(.forbidden, "'\(name)' is the broker's own; clients cannot publish there.")
+            throw Refusal(.forbidden, "'\(name)' belongs to the broker; clients cannot publish to it.")
         }
         if let fault = TopicName.fault(name) { throw .invalid(fault) }
     }

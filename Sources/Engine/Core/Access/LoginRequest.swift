@@ -84,9 +84,9 @@ extension LoginOutcome {
         case .accepted(let principal): .success(principal)
         case .wrong:
             .failure(
-                Refusal(.unauthenticated, "The credentials are not right; check the name and password, or the token."))
+                Refusal(.unauthenticated, "The credentials are wrong; check the name and password, or the token."))
         case .expired: .failure(LoginOutcome.expiredRefusal)
-        case .notYetValid: .failure(Refusal(.unauthenticated, "The token is not valid yet; use it later."))
+        case .notYetValid: .failure(Refusal(.unauthenticated, "The token is not valid yet; try again later."))
         case .slowed(let seconds):
             .failure(
                 Refusal(
@@ -99,6 +99,6 @@ extension LoginOutcome {
 
     static var expiredRefusal: Refusal { Refusal(.unauthenticated, "The token has expired; get a new one.") }
     static var neededRefusal: Refusal {
-        Refusal(.unauthenticated, "This broker needs credentials; send a user's name and password, or a token.")
+        Refusal(.unauthenticated, "This broker requires credentials; send a user name and password, or a token.")
     }
 }

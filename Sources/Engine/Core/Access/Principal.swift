@@ -38,7 +38,7 @@ public final class Principal: Sendable {
     static let `operator` = Principal(user: nil, permissions: .all, proof: .none)
 
     /// For example "User 'alice'", to begin a sentence.
-    public var title: String { user.map { "User '\($0)'" } ?? "Without credentials one" }
+    public var title: String { user.map { "User '\($0)'" } ?? "Anonymous clients" }
 }
 
 /// Credentials. They are secret: the description hides them, and they are never written anywhere.

@@ -36,10 +36,10 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
     var sentence: String {
         switch self {
         case .connections(let limit):
-            "The broker has \(counted(limit, "connection")), its limit; connect again later."
+            "The broker has \(counted(limit, "connection")), the maximum; try again later."
         case .connectionsPerAddress(let limit):
-            "Your address has \(counted(limit, "connection")), the most allowed; close some."
-        case .files: "The broker has no open file left for a connection; connect again later."
+            "Your address has \(counted(limit, "connection")), the maximum; close some."
+        case .files: "The broker has reached its limit on open files; try again later."
         case .draining: Refusal.draining.sentence
         }
     }

@@ -31,6 +31,6 @@ public struct Refusal: Error, Sendable {
 
     /// Refuses a message because the connection's incomplete messages together need more than `limit` bytes.
     static func unfinished(limit bytes: Int) -> Refusal {
-        .limit("The connection's unfinished messages need more than \(bytes) bytes: send fewer at a time.")
+        .limit("The connection's unfinished messages need more than \(bytes) bytes; send fewer at a time.")
     }
 }

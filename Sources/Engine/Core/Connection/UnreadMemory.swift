@@ -110,7 +110,7 @@ final class UnreadRelief: ShardPart {
         guard unread.cutOff > 0 else { return }
         effects.log.append(
             LogRecord(
-                level: .warning, message: "connections cut off that kept memory which others needed",
+                level: .warning, message: "slow connections cut off to free memory",
                 fields: [("shard", index), ("connections", unread.cutOff)]))
     }
 
@@ -158,6 +158,6 @@ final class UnreadRelief: ShardPart {
         }
         self.unread?.cutOff += 1
         // A session with a gap cannot be resumed, so it is closed too.
-        connectionEnds.close(connection, reason: "it kept memory that others needed", now: now)
+        connectionEnds.close(connection, reason: "it held memory that other clients needed", now: now)
     }
 }

@@ -57,7 +57,7 @@ final class AuditLog: ShardPart {
     func warn(ofBlocking subscriber: Subscriber) {
         effects.log.append(
             LogRecord(
-                level: .warning, message: "subscription ended that blocked its topic", fields: fields(of: subscriber),
+                level: .warning, message: "blocking subscription ended", fields: fields(of: subscriber),
                 isFrequent: true))
     }
 

@@ -36,7 +36,7 @@ public struct ControlRequest: Sendable {
     init(closeConnection id: String) throws(Refusal) {
         let parts = id.split(separator: "-", omittingEmptySubsequences: false).map { UInt32($0) }
         guard parts.count == 3, let shard = parts[0], let index = parts[1], let generation = parts[2] else {
-            throw .invalid("'\(id)' is no connection's id; $SYS.connections lists those that there are.")
+            throw .invalid("'\(id)' is not a connection id; $SYS.connections lists the ids.")
         }
         subject = .connection(shard: Int(shard), ConnectionID(index: index, generation: generation))
     }
@@ -44,7 +44,7 @@ public struct ControlRequest: Sendable {
     /// Ends the subscription with that id, in the form that lists use.
     init(closeSubscription id: String) throws(Refusal) {
         guard id.utf8.allSatisfy({ (48...57).contains($0) }), let number = UInt64(id) else {
-            throw .invalid("'\(id)' is no subscription's id; $SYS.subscriptions lists those that there are.")
+            throw .invalid("'\(id)' is not a subscription id; $SYS.subscriptions lists the ids.")
         }
         self.init(closeSubscription: number)
     }
@@ -58,7 +58,7 @@ public struct ControlRequest: Sendable {
         subject = .topic(topic, action)
         if case .info = action { return }
         guard !TopicName.isSystem(topic) else {
-            throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
+            throw Refusal(.forbidden, "'\(topic)' belongs to the broker; it cannot be ended or deleted.")
         }
         if case .fail(let message) = action, message.utf8.count > ControlRequest.longestReason {
             throw .invalid("The message has more than \(ControlRequest.longestReason) bytes; shorten it.")
@@ -107,7 +107,7 @@ public struct ControlRequest: Sendable {
     static func read(_ route: Route) throws(Refusal) -> ControlRequest? {
         guard let name = ControlCall.Name(rawValue: route.name) else {
             let names = ControlCall.Name.allCases.map(\.rawValue).joined(separator: ", ")
-            throw .invalid("'\(route.name)' is not a control call; there are \(names).")
+            throw .invalid("'\(route.name)' is not a control call; use one of \(names).")
         }
         switch name {
         case .info:
@@ -130,7 +130,7 @@ public struct ControlRequest: Sendable {
     private static func id(_ route: Route) throws(Refusal) -> String {
         try route.expect(["id"], for: route.name)
         guard let id = route["id"] else {
-            throw .invalid("\(route.name) needs an id, as the lists tell it: \(route.name)?id=….")
+            throw .invalid("\(route.name) needs an id; write \(route.name)?id=….")
         }
         return id
     }
@@ -139,7 +139,7 @@ public struct ControlRequest: Sendable {
     private static func topic(_ route: Route, _ options: [String] = []) throws(Refusal) -> String {
         try route.expect(["name"] + options, for: route.name)
         guard let topic = route["name"] else {
-            throw .invalid("\(route.name) needs the topic's name: \(route.name)?name=orders.")
+            throw .invalid("\(route.name) needs the topic's name; write \(route.name)?name=orders.")
         }
         return topic
     }

@@ -94,7 +94,7 @@ final class Listings: ShardPart {
         guard connection.streams.listings < limits.listingsPerConnection else {
             reached(.listingsPerConnection)
             throw .limit(
-                "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
+                "The connection has \(limits.listingsPerConnection) lists open, the maximum; "
                     + "read one to its end.")
         }
         connection.streams.listings += 1
@@ -109,7 +109,7 @@ final class Listings: ShardPart {
 
     func request(_ n: UInt32, of listing: Listing, now: Instant) {
         guard listing.credit.add(n) else {
-            ends.fail(listing, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            ends.fail(listing, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
             return
         }
         proceed(listing, now: now)

@@ -14,11 +14,11 @@ enum SystemTopic {
         guard TopicName.isSystem(name) else { return }
         guard all.contains(name) else {
             throw .invalid(
-                "'\(name)' cannot be subscribed to; under $SYS. there are \(events), \(stats), "
+                "'\(name)' cannot be subscribed to; under $SYS., use \(events), \(stats), "
                     + BrokerList.allCases.map(\.rawValue).joined(separator: ", ") + ".")
         }
         guard options.overflow != .block else {
-            throw Refusal(.forbidden, "'\(name)' takes no overflow=block: no subscriber may hold up the broker itself.")
+            throw Refusal(.forbidden, "'\(name)' does not allow overflow=block; subscribers may not block the broker.")
         }
     }
 }

@@ -132,8 +132,8 @@ final class Publishing: ShardPart {
         else {
             reached(.parked)
             throw .limit(
-                "This connection has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for an "
-                    + "acknowledgement already; wait for some before sending more.")
+                "The connection already has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting "
+                    + "for acknowledgements; wait for some before sending more.")
         }
     }
 
@@ -233,7 +233,7 @@ final class Publishing: ShardPart {
     /// The peer requests more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
-            return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."), now: moment)
+            return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."), now: moment)
         }
         notices.tellUntold(publisher)
     }

@@ -25,7 +25,7 @@ extension Publishing: RateLimitedPublishers {
             return ends.revoke(publisher, error, now: now)
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
-            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending more."
             return ends.revoke(publisher, Refusal(.credit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)

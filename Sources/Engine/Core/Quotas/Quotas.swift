@@ -36,7 +36,10 @@ final class Account: Sendable {
     init(user: String?) { self.user = user }
 
     /// For example "User 'alice'", to begin a sentence.
-    var title: String { user.map { "User '\($0)'" } ?? "Who has no credentials" }
+    var title: String { user.map { "User '\($0)'" } ?? "Anonymous clients" }
+
+    /// For example "User 'alice' has", to begin a sentence.
+    var titleHas: String { user == nil ? "\(title) have" : "\(title) has" }
 
     /// Whether the account's buckets hold no more than those of a new one would.
     func isForgettable(at now: UInt64) -> Bool { messages.bucket.fullAt <= now && bytes.bucket.fullAt <= now }

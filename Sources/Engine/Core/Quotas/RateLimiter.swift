@@ -217,7 +217,7 @@ final class RateLimiter {
                 ? counted(context.limits.publishRate, "message") : counted(context.limits.publishBytes, "byte")
             meter.parked.removeFirst()
             let refusal = Refusal(
-                .limit, "\(meter.account.title) may publish \(most) a second, and has more waiting; send slower.",
+                .limit, "\(meter.account.title) may publish \(most) per second; publish more slowly.",
                 retryAfter: 1)
             publishers.refuse(waiting.key, refusal, .rate, now: now)
         }

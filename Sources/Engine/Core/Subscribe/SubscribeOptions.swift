@@ -35,7 +35,7 @@ struct SubscribeOptions: Sendable {
         if route["from"] != nil, !meta {
             // Without metadata a gap could not be reported.
             guard gap != false else {
-                throw .invalid("gap=tell with from needs meta=on: without metadata the gap could not be told.")
+                throw .invalid("gap=tell with from requires meta=on, because gaps are reported in metadata.")
             }
             gapFails = true
         } else {
@@ -47,12 +47,12 @@ struct SubscribeOptions: Sendable {
         epoch = try route.number("epoch", 1...UInt64.max)
         if let sequence = try route.number("from", 1...UInt64.max) {
             guard route["replay"] == nil else {
-                throw .invalid("replay and from contradict each other; give one of them.")
+                throw .invalid("replay and from exclude each other; give only one of them.")
             }
             start = .from(SequenceNumber(sequence))
             return
         }
-        guard epoch == nil else { throw .invalid("epoch goes together with from; give from as well.") }
+        guard epoch == nil else { throw .invalid("epoch requires from; give both.") }
         guard let replay = route["replay"] else { return }
         if replay == "all" {
             start = .all

@@ -51,7 +51,7 @@ final class Subscribing: ShardPart {
             to: name, options, of: users.principal(of: connection, stream), at: connection.peer)
         var credit = Credit(mode: options.demand)
         guard credit.add(initialN) else {
-            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
+            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
         let meter = users.meter(connection, stream)
         try subscriptions.take(for: meter?.account)
@@ -78,7 +78,7 @@ final class Subscribing: ShardPart {
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
         subscriber.askedAt = now.monotonic
         guard subscriber.request(n) else {
-            ends.fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            ends.fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
             return
         }
         if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
@@ -112,20 +112,20 @@ final class Subscribing: ShardPart {
         isOtherEpoch: Bool
     ) -> String {
         if isOtherEpoch {
-            return "The topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
-                + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
+            return "The topic '\(view.name)' restarted with epoch \(view.epoch) and lost the requested "
+                + "messages; it retains \(window.lower) to \(window.upper) (exclusive)."
         }
         guard case .from(let sequence) = options.start else { return "Messages are missing." }
         return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
-            + "(exclusive), and \(sequence) was asked for."
+            + "(exclusive), but \(sequence) was requested."
     }
 
     /// The gap, for the text of a failure.
     private static func gap(_ subscriber: Subscriber) -> String {
         if subscriber.isOfOtherEpoch {
-            return " (the topic restarted with epoch \(subscriber.view.epoch), so what was asked for is gone)"
+            return " (the topic restarted with epoch \(subscriber.view.epoch) and lost the requested messages)"
         }
-        return " (the message that was asked for was not there yet)"
+        return " (the requested message did not exist yet)"
     }
 
     /// The messages available for replay to a new member.
@@ -269,7 +269,7 @@ final class Subscribing: ShardPart {
         guard subscriber.principal.user == user else {
             counters.denied += 1
             return .failure(
-                Refusal(.forbidden, "The subscription is another user's; ask with the credentials that opened it."))
+                Refusal(.forbidden, "The subscription belongs to another user; use the credentials that opened it."))
         }
         request(n, of: subscriber, now: now)
         return .success(nil)

@@ -53,13 +53,13 @@ final class SubscriptionTable {
         guard quota.take(limit: limits.subscriptions) else {
             let subscriptions = counted(limits.subscriptions, "subscription")
             throw context.refusal(
-                at: .subscriptions, "The broker has \(subscriptions), its limit; try again later.")
+                at: .subscriptions, "The broker has \(subscriptions), the maximum; try again later.")
         }
         guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
         quota.give()
         throw context.refusal(
             at: .subscriptionsPerUser,
-            "\(account.title) has \(counted(limits.subscriptionsPerUser, "subscription")), the most allowed; end some.")
+            "\(account.titleHas) \(counted(limits.subscriptionsPerUser, "subscription")), the maximum; end some.")
     }
 
     func giveBack(for account: Account?) {

@@ -54,8 +54,8 @@ final class MemoryRelief {
     func fullRefusal(of topic: String) -> Refusal {
         context.reached(.memory)
         var refusal = Refusal.limit(
-            "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' can have no more of it; "
-                + "publish later, or give the broker more with --memory.")
+            "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' cannot have more of it; "
+                + "try again later, or start the broker with a larger --memory.")
         refusal.limit = .memory
         return refusal
     }

@@ -56,7 +56,7 @@ final class TopicOwnership: ShardPart {
         if SystemTopic.all.contains(name) { return try topic(named: name, for: nil, now: now) }
         guard let topic = topics[name] else {
             throw Refusal(
-                .notFound, "There is no topic '\(name)'; it exists from its first publish or subscription on.")
+                .notFound, "There is no topic '\(name)'; the first publish or subscription creates it.")
         }
         return topic
     }

@@ -80,7 +80,8 @@ final class Topic: Timed {
         let limit = window.retention.bytes
         if charge > limit {
             return Refusal(
-                .tooLarge, "The message takes \(charge) bytes of the topic's log, which holds \(limit); send less.")
+                .tooLarge,
+                "The message takes \(charge) bytes of the topic's log, which holds \(limit); send a smaller one.")
         }
         return ownership.relief.refusal(for: self)
     }

@@ -10,7 +10,7 @@ import ForebayWire
 /// A text that is not a valid pattern. `description` is a sentence that says what to write instead.
 public struct TopicPatternError: Error, Equatable, CustomStringConvertible, Sendable {
     public var text: String
-    /// The part of the sentence after the text: "is no pattern of topics: …".
+    /// The part of the sentence after the text: "is not a topic pattern: …".
     public var words: String
 
     public var description: String { "'\(text.prefix(TopicName.longest))' \(words)" }
@@ -25,7 +25,7 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
     public init(parsing text: String) throws(TopicPatternError) {
         if let fault = TopicPattern.fault(Array(text.utf8)) {
             throw TopicPatternError(
-                text: text, words: "is no pattern of topics: \(fault), for example orders.eu, orders.* or orders.>")
+                text: text, words: "is not a topic pattern: \(fault), for example orders.eu, orders.* or orders.>")
         }
         bytes = Array(text.utf8)
     }
@@ -73,17 +73,17 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         }
         let tokens = text.split(separator: dot, omittingEmptySubsequences: false)
         for (index, token) in tokens.enumerated() {
-            if token.isEmpty { return "it has an empty token; write single dots between tokens, and none at the ends" }
+            if token.isEmpty { return "it has an empty token; write single dots between tokens and none at the ends" }
             if token == [rest], index < tokens.count - 1 {
-                return "'>' is not its last token; write * for one token in the middle"
+                return "'>' is not the last token; write * for one token in the middle"
             }
             if index == 0, tokens.count > 1, Array(token) == Array("$SYS".utf8) { continue }
             if token.count == 1, token.first == one || token.first == rest { continue }
             if token.contains(where: { $0 == one || $0 == rest }) {
-                return "'*' and '>' stand for whole tokens; write nothing beside them between the dots"
+                return "'*' and '>' must be whole tokens; write nothing else between the dots"
             }
             if !token.allSatisfy(TopicName.allows) {
-                return "it has a character that no topic has; write tokens of A-Z a-z 0-9 _ - joined by dots"
+                return "it has a character that is not allowed; write tokens of A-Z a-z 0-9 _ - joined by dots"
             }
         }
         return nil

@@ -167,8 +167,8 @@ final class TopicPublishers {
             refuseFirstParked(
                 Refusal(
                     .blocked,
-                    "The topic '\(topic.name)' had no room for \(seconds) s: a blocking subscription is full. "
-                        + "Try again later."))
+                    "The topic '\(topic.name)' had no room for \(seconds) s because a blocking subscription is full; "
+                        + "try again later."))
         }
         return count
     }
@@ -201,7 +201,7 @@ final class TopicPublishers {
             return first(channel, metadata: metadata, payload: payload, charge: charge, now: now)
         }
         if channel.outstanding == 0 {
-            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending more."
             return reject(channel, Refusal(.credit, sent))
         }
         if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
@@ -209,7 +209,7 @@ final class TopicPublishers {
             return reject(
                 channel,
                 .limit(
-                    "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; "
+                    "The channel filled the topic to more than twice its limit of \(room.byteLimit) bytes; "
                         + "send smaller messages."))
         }
         credits.spend(1, of: channel, in: &room)

@@ -72,14 +72,15 @@ final class TopicTable {
         let limits = context.limits
         guard context.quotas.topics.take(limit: limits.topics) else {
             let topics = counted(limits.topics, "topic")
-            throw context.refusal(at: .topics, "The broker has \(topics), its limit; delete some or try again later.")
+            throw context.refusal(
+                at: .topics, "The broker has \(topics), the maximum; delete some, or try again later.")
         }
         guard let account, !account.topics.take(limit: limits.topicsPerUser) else { return }
         context.quotas.topics.give()
         throw context.refusal(
             at: .topicsPerUser,
-            "\(account.title) was the first to use \(counted(limits.topicsPerUser, "topic")), the most allowed; "
-                + "delete some, or use others' topics.")
+            "\(account.titleHas) created \(counted(limits.topicsPerUser, "topic")), the maximum; "
+                + "delete some, or use topics of other users.")
     }
 
     /// Frees the topic's name for a new topic.

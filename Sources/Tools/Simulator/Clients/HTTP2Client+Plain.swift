@@ -126,7 +126,7 @@ extension HTTP2Client {
         // The text of the problem.
         var error = isDone ? nil : answer?["detail"] ?? text
         // Responses without a body, as when memory is full.
-        if error == "" { error = call.status == "429" ? "limit: requests that are not done" : "not-found: " }
+        if error == "" { error = call.status == "429" ? "limit: unfinished requests" : "not-found: " }
         noteLimit(error, call.ledger)
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:

@@ -3,7 +3,7 @@
 /// Excerpts of the broker's reasons for refusing a message.
 private let refusals = [
     "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
-    "The channel drove the topic past", "waiting for an acknowledgement already",
+    "The channel filled the topic", "waiting for acknowledgements",
 ]
 
 /// An acknowledged publish.

@@ -241,7 +241,7 @@ final class SessionLedger {
             "\(name) was refused as unknown, and lives")
         // The text continues with the reason after the position.
         referee.expect(
-            text.hasPrefix(wire.refusal ?? "not-found: ") && text.hasSuffix(": reconnect with SETUP."),
+            text.hasPrefix(wire.refusal ?? "not-found: ") && text.hasSuffix("; reconnect with SETUP."),
             "\(name) was refused with '\(text)'")
     }
 
@@ -257,7 +257,7 @@ final class SessionLedger {
             guard state == .live else { return }
             wire.refusal =
                 claim.first > dealt
-                ? "gap: The client no longer has what it sent from position \(dealt) on"
+                ? "gap: The client no longer has the data from position \(dealt) on"
                 : "gap: The session cannot continue from position \(claim.last)"
             return
         }

@@ -52,11 +52,11 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
             let known = allCases.filter { $0.service == parts[1] }.map { $0.path.split(separator: "/")[1] }
             throw GRPCError(
                 .unimplemented,
-                "'\(shown(parts[2]))' is not a method of \(parts[1]), which has \(known.joined(separator: ", ")).")
+                "'\(shown(parts[2]))' is not a method of \(parts[1]); it has \(known.joined(separator: ", ")).")
         }
         throw GRPCError(
             .unimplemented,
-            "'\(shown(path[...]))' names no service here; there are \(services.joined(separator: ", ")).")
+            "'\(shown(path[...]))' is not a service of this broker; use one of \(services.joined(separator: ", ")).")
     }
 
     /// The client's text, shortened for use in a message.
@@ -127,9 +127,7 @@ public struct GRPCCall: Equatable, Sendable {
             guard encoding == "identity" else {
                 throw GRPCError(
                     .unimplemented,
-                    "The grpc-encoding '\(GRPCMethod.shown(encoding[...]))' is not supported: send messages with "
-                        + "identity."
-                )
+                    "The grpc-encoding '\(GRPCMethod.shown(encoding[...]))' is not supported; use identity.")
             }
             if let timeout { call.timeout = try nanoseconds(timeout) }
             return call
@@ -153,7 +151,7 @@ public struct GRPCCall: Equatable, Sendable {
             let value = UInt64(String(decoding: digits, as: UTF8.self))
         else {
             throw .invalid(
-                "The grpc-timeout cannot be read: give 1 to 8 digits and a unit of H, M, S, m, u and n, as in 100m.")
+                "The grpc-timeout is invalid; use 1 to 8 digits and a unit (H, M, S, m, u or n), for example 100m.")
         }
         let (product, overflow) = value.multipliedReportingOverflow(by: unit)
         return overflow ? longest : Swift.min(product, longest)

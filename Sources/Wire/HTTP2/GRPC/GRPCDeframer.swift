@@ -60,7 +60,7 @@ public struct GRPCDeframer: ~Copyable {
         isBroken = true
         throw GRPCError(
             .internal,
-            "The stream ended within a message, \(held.count) bytes of it are there: send messages whole.")
+            "The stream ended within a message, after \(held.count) bytes of it; send complete messages.")
     }
 
     private mutating func release() {
@@ -119,7 +119,7 @@ public struct GRPCDeframer: ~Copyable {
         guard length <= limit else {
             isBroken = true
             throw GRPCError(
-                .resourceExhausted, "A message of \(length) bytes is too long; at most \(limit) are allowed.")
+                .resourceExhausted, "A message has \(length) bytes; at most \(limit) are allowed.")
         }
         return length
     }
@@ -128,9 +128,9 @@ public struct GRPCDeframer: ~Copyable {
         guard flag != 0 else { return }
         isBroken = true
         if flag == 1 {
-            throw GRPCError(.unimplemented, "Compressed messages are not supported: send them with identity.")
+            throw GRPCError(.unimplemented, "Compressed messages are not supported; use the encoding identity.")
         }
         throw GRPCError(
-            .internal, "A message begins with byte \(flag), where 0 (or 1, compressed) has to stand: framing is lost.")
+            .internal, "A message begins with byte \(flag) instead of 0 (or 1, compressed); its framing is broken.")
     }
 }

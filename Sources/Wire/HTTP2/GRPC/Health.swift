@@ -38,8 +38,8 @@ public enum Health {
         guard status != .serviceUnknown else {
             throw GRPCError(
                 .notFound,
-                "There is no such service here; ask for one of \(GRPCMethod.services.joined(separator: ", ")), or for "
-                    + "none to ask for the broker.")
+                "This broker has no such service; use one of \(GRPCMethod.services.joined(separator: ", ")), or "
+                    + "no name for the broker itself.")
         }
         return status
     }

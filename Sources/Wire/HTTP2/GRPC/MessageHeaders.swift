@@ -14,20 +14,20 @@ public enum MessageHeaders {
     public static func metadataCount(of message: PublishedMessage, limit: Int) throws(GRPCError) -> Int {
         guard CarriedMetadata.isContentType(message.contentType) else {
             throw .invalid(
-                "A content_type is a MIME type of at most \(CarriedMetadata.longestContentType) bytes in printable "
-                    + "ASCII, such as application/json.")
+                "A content_type must be a MIME type of at most \(CarriedMetadata.longestContentType) bytes of "
+                    + "printable ASCII, such as application/json.")
         }
         guard message.headers.allSatisfy({ $0.name.count <= CarriedMetadata.longestName }) else {
             throw GRPCError(
                 .resourceExhausted,
-                "A header's name has at most \(CarriedMetadata.longestName) bytes: shorten it.")
+                "A header name has more than \(CarriedMetadata.longestName) bytes; shorten it.")
         }
         let count =
             CarriedMetadata.size(contentType: message.contentType) + CarriedMetadata.size(headers: rows(of: message))
         guard count <= Swift.min(limit, Wire.maxFrame) else {
             throw GRPCError(
                 .resourceExhausted,
-                "The message's headers take \(count) bytes; at most \(limit) are allowed: put more into the payload.")
+                "The message's headers have \(count) bytes; send at most \(limit), and the rest in the payload.")
         }
         return count
     }

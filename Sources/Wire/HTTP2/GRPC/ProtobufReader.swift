@@ -20,10 +20,10 @@ public enum ProtobufError: Error, Equatable, Sendable {
     public var sentence: String {
         switch self {
         case .truncated: "ends within a field"
-        case .overlongNumber: "has a number of more than 64 bits"
-        case .badTag: "has a tag that cannot be: its field number or its wire type does not exist"
+        case .overlongNumber: "has an integer of more than 64 bits"
+        case .badTag: "has a tag with an invalid field number or wire type"
         case .strayGroupEnd: "ends a group that it did not begin"
-        case .tooDeep: "has groups within groups more than \(ProtobufReader.deepestGroup) deep"
+        case .tooDeep: "nests groups more than \(ProtobufReader.deepestGroup) deep"
         }
     }
 }

@@ -28,7 +28,7 @@ public struct Reflection {
         _ request: UnsafeRawBufferPointer, to out: inout ByteBuffer
     ) throws(GRPCError) {
         guard request.count <= longestRequest else {
-            throw GRPCError(.resourceExhausted, "A request for reflection has at most \(longestRequest) bytes.")
+            throw GRPCError(.resourceExhausted, "A reflection request may have at most \(longestRequest) bytes.")
         }
         let parsed = try Reflection(request)
         GRPCFraming.append(to: &out) { response in
@@ -79,10 +79,10 @@ public struct Reflection {
         case .fileContainingSymbol(let symbol):
             append(file: DescriptorFile.all.first { $0.symbols.contains(symbol) }, symbol, into: &response)
         case .fileContainingExtension(let type, _):
-            append(error: .notFound, "'\(type)' has no extensions here.", into: &response)
+            append(error: .notFound, "'\(type)' has no extensions.", into: &response)
         case .allExtensionNumbers(let type):
             guard DescriptorFile.all.contains(where: { $0.messages.contains(type) }) else {
-                append(error: .notFound, "There is no message '\(type)' here.", into: &response)
+                append(error: .notFound, "There is no message type '\(type)'.", into: &response)
                 return
             }
             response.append(field: 5) { $0.append(field: 1, type) }
@@ -91,13 +91,13 @@ public struct Reflection {
                 for service in GRPCMethod.services { list.append(field: 1) { $0.append(field: 1, service) } }
             }
         case nil:
-            append(error: .invalidArgument, "The request asks for nothing: set one of its fields.", into: &response)
+            append(error: .invalidArgument, "The request is empty; set one of its fields.", into: &response)
         }
     }
 
     private func append(file: DescriptorFile?, _ name: String, into response: inout ByteBuffer) {
         guard let file else {
-            append(error: .notFound, "There is no '\(name)' here.", into: &response)
+            append(error: .notFound, "There is no file or symbol '\(name)'.", into: &response)
             return
         }
         response.append(field: 4) { answer in

@@ -51,9 +51,9 @@ public enum SubscribeAction: Equatable, Sendable {
         }
         if let open { return .open(try open.checked()) }
         guard let requested else {
-            throw .invalid("A SubscribeRequest has neither open nor request_n: set one of them.")
+            throw .invalid("A SubscribeRequest has neither open nor request_n; set one of them.")
         }
-        guard requested > 0 else { throw .invalid("A demand of 0 was sent: request at least 1.") }
+        guard requested > 0 else { throw .invalid("request_n is 0; request at least 1 message.") }
         return .request(requested)
     }
 }
@@ -91,14 +91,14 @@ private struct OpenFields {
     }
 
     func checked() throws(GRPCError) -> SubscribeOpen {
-        guard requestN > 0 else { throw .invalid("Open.request_n is 0: request at least 1 message.") }
+        guard requestN > 0 else { throw .invalid("Open.request_n is 0; request at least 1 message.") }
         guard buffer <= SubscribeOpen.largestBuffer else {
             throw .invalid(
-                "Open.buffer is \(buffer), and \(SubscribeOpen.largestBuffer) is the most; 0 is the default.")
+                "Open.buffer is \(buffer); use at most \(SubscribeOpen.largestBuffer), or 0 for the default.")
         }
         guard let overflow = UInt8(exactly: overflow).flatMap(Overflow.init(rawValue:)) else {
             throw .invalid(
-                "Open.overflow is \(overflow), which is not known; use one of 0 to \(Overflow.allCases.count - 1).")
+                "Open.overflow is \(overflow), which is unknown; use 0 to \(Overflow.allCases.count - 1).")
         }
         var open = SubscribeOpen()
         open.topic = topic
@@ -113,11 +113,11 @@ private struct OpenFields {
 
     private func start() throws(GRPCError) -> SubscribeOptions.Start {
         guard (replayLast > 0 ? 1 : 0) + (replayAll ? 1 : 0) + (fromSequence > 0 ? 1 : 0) <= 1 else {
-            throw .invalid("replay_last, replay_all and from_sequence contradict each other: give one of them.")
+            throw .invalid("replay_last, replay_all and from_sequence exclude each other; set only one of them.")
         }
         if fromSequence > 0 { return .from(fromSequence, epoch: epoch == 0 ? nil : epoch) }
         guard epoch == 0 else {
-            throw .invalid("Open.epoch goes together with from_sequence: give from_sequence as well.")
+            throw .invalid("Open.epoch requires from_sequence; set both.")
         }
         return replayAll ? .all : replayLast > 0 ? .last(replayLast) : .next
     }
@@ -159,7 +159,7 @@ public struct PublishedMessage {
     private mutating func add(_ entry: UnsafeRawBufferPointer) throws(GRPCError) {
         guard headers.count < CarriedMetadata.mostHeaders else {
             throw GRPCError(
-                .resourceExhausted, "A message has more than \(CarriedMetadata.mostHeaders) headers: join some of them."
+                .resourceExhausted, "A message has more than \(CarriedMetadata.mostHeaders) headers; send fewer."
             )
         }
         var header = HeaderView(name: .nothing, value: .nothing)
@@ -208,7 +208,7 @@ public enum PublishAction: Equatable, Sendable {
             }
         }
         guard let request else {
-            throw .invalid("A PublishRequest has none of open, message and fail_topic: set one of them.")
+            throw .invalid("A PublishRequest has none of open, message and fail_topic; set one of them.")
         }
         return request
     }
@@ -260,7 +260,7 @@ func nextField(
     do throws(ProtobufError) {
         return try reader.next()
     } catch {
-        throw .invalid("The \(name) \(error.sentence): send it as forebay.proto has it.")
+        throw .invalid("The \(name) \(error.sentence); encode it as forebay.proto defines it.")
     }
 }
 
@@ -268,6 +268,8 @@ func nextField(
 func checkedText(
     _ bytes: UnsafeRawBufferPointer, _ field: StaticString
 ) throws(GRPCError) -> UnsafeRawBufferPointer {
-    guard bytes.isUTF8 else { throw .invalid("The text of \(field) is not UTF-8: send bytes in the payload.") }
+    guard bytes.isUTF8 else {
+        throw .invalid("The text of \(field) is not valid UTF-8; send other bytes in the payload.")
+    }
     return bytes
 }

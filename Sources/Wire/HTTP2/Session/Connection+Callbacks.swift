@@ -35,7 +35,7 @@ extension Connection {
         nghttp2_option_del(option)
         nghttp2_session_callbacks_del(callbacks)
         // It fails only when memory runs out, and then Swift's own allocations end the process too.
-        precondition(result == 0 && made != nil, "nghttp2 could not make a session")
+        precondition(result == 0 && made != nil, "nghttp2 could not create a session")
         submitSettings(made!)
         return made!
     }
@@ -56,10 +56,10 @@ extension Connection {
                 ? entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1) : entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0),
         ]
         var result = nghttp2_submit_settings(session, 0, settings, settings.count)
-        precondition(result == 0, "our SETTINGS are not valid: \(String(cString: nghttp2_strerror(result)))")
+        precondition(result == 0, "invalid SETTINGS: \(String(cString: nghttp2_strerror(result)))")
         let window = Int32(clamping: max(limits.connectionWindow, 65_535))
         result = nghttp2_session_set_local_window_size(session, 0, 0, window)
-        precondition(result == 0, "our window is not valid: \(String(cString: nghttp2_strerror(result)))")
+        precondition(result == 0, "invalid window: \(String(cString: nghttp2_strerror(result)))")
     }
 
     // MARK: Header sections
@@ -88,8 +88,8 @@ extension Connection {
         if trip == nil {
             trip = .limit(
                 .headerBomb,
-                "A header section has more than \(HTTP2Limits.headerBombFactor) times the \(limits.maxHeaderList) "
-                    + "bytes that are allowed: send fewer or shorter fields.")
+                "A header section has more than \(HTTP2Limits.headerBombFactor) times the allowed "
+                    + "\(limits.maxHeaderList) bytes; send fewer or shorter fields.")
         }
         // Skip the rest of the section.
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue

@@ -184,23 +184,23 @@ final class Connection {
     /// pushes before the server knows that we accept none (8.4).
     private func misplaced(_ head: FrameHead) -> HTTP2Error? {
         if head.type == FrameHead.Kind.pushPromise && role == .client {
-            return .violation("A PUSH_PROMISE came, and pushes are not taken: send none.")
+            return .violation("A PUSH_PROMISE was received; pushes are not accepted.")
         }
         guard head.type == FrameHead.Kind.priority && head.stream == 0 else { return nil }
-        return .violation("A PRIORITY frame came on stream 0: name the stream that it is for.")
+        return .violation("A PRIORITY frame was sent on stream 0; send it on the stream that it is for.")
     }
 
     private static func error(reading result: Int) -> HTTP2Error {
         switch Int32(truncatingIfNeeded: result) {
         case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue:
-            return .violation("The connection does not begin with HTTP/2's preface: speak HTTP/2.")
+            return .violation("The connection does not begin with the HTTP/2 preface; use HTTP/2.")
         case NGHTTP2_ERR_FLOODED.rawValue:
-            return .limit(.waitingAnswers, "Too many answers to PING and SETTINGS wait to be read: read them.")
+            return .limit(.waitingAnswers, "Too many acknowledgements of PING and SETTINGS are unread; read them.")
         case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS.rawValue:
-            return .limit(.continuations, "A header section has too many CONTINUATION frames: send fewer.")
+            return .limit(.continuations, "A header section has too many CONTINUATION frames; send fewer.")
         default:
             let cause = String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: result)))
-            return HTTP2Error(.internalError, ErrorWord.unavailable.text("HTTP/2 failed here: \(cause)."))
+            return HTTP2Error(.internalError, ErrorWord.unavailable.text("HTTP/2 failed in the broker: \(cause)."))
         }
     }
 

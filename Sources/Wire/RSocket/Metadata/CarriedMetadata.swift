@@ -58,7 +58,7 @@ public enum CarriedMetadata {
         if let id = WellKnownMime.id(contentType) {
             out.append(bigEndian: 0x80 | id)
         } else {
-            precondition(contentType.count <= longestContentType, "a content type is checked before it is carried")
+            precondition(contentType.count <= longestContentType, "a content type is too long; check it first")
             out.append(bigEndian: UInt8(contentType.count - 1))
             out.append(contentType)
         }
@@ -76,7 +76,7 @@ public enum CarriedMetadata {
     }
 
     public static func append(_ header: HeaderView, into out: inout ByteBuffer) {
-        precondition(header.name.count <= longestName, "a header's name is checked before it is carried")
+        precondition(header.name.count <= longestName, "a header name is too long; check it first")
         out.append(bigEndian: UInt16(header.name.count))
         out.append(header.name)
         out.append(bigEndian: UInt32(header.value.count))

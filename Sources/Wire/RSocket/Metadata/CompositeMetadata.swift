@@ -55,7 +55,7 @@ public enum CompositeMetadata {
             let end = nameEnd + 3 + length
             guard end <= metadata.count else {
                 throw malformed(
-                    start, "says it holds \(length) bytes where \(metadata.count - nameEnd - 3) are left")
+                    start, "declares \(length) bytes, but only \(metadata.count - nameEnd - 3) are left")
             }
             offset = end
             return Entry(
@@ -88,7 +88,7 @@ public enum CompositeMetadata {
             guard number <= most else {
                 throw .stream(
                     stream, .invalid,
-                    "A message has more than \(most) entries of metadata beside its route; send fewer, or larger ones.",
+                    "A message has more than \(most) metadata entries besides its route; send fewer, or larger ones.",
                     bound: .metadata)
             }
         }
@@ -157,8 +157,8 @@ public enum CompositeMetadata {
         for tag in tags where tag.utf8.count > 255 {
             throw .stream(
                 0, .invalid,
-                "A route tag holds at most 255 bytes, and one has \(tag.utf8.count): shorten it, or "
-                    + "give its options as tags of their own.")
+                "A route tag has \(tag.utf8.count) bytes, more than 255; shorten it, or "
+                    + "send its options as separate tags.")
         }
         guard !tags.isEmpty else { throw .stream(0, .invalid, "A route needs at least one tag.") }
         appendHead(id: MimeType.routingID, count: tags.reduce(0) { $0 + 1 + $1.utf8.count }, into: &out)

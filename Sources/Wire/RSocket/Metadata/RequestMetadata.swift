@@ -60,7 +60,7 @@ public struct RouteTags {
     ) throws(RSocketError) {
         guard let metadata else {
             throw .stream(
-                stream, .invalid, "The request has no metadata, so no route: name a topic as the route.")
+                stream, .invalid, "The request has no metadata and so no route; name a topic as the route.")
         }
         switch form {
         case .plain:
@@ -76,7 +76,7 @@ public struct RouteTags {
             isAlone = entry.range.count == metadata.count
         }
         guard !route.isEmpty else {
-            throw .stream(stream, .invalid, "The request's route is empty: name a topic as the route.")
+            throw .stream(stream, .invalid, "The request's route is empty; name a topic as the route.")
         }
     }
 
@@ -97,14 +97,14 @@ public struct RouteTags {
         while let entry = try entries.next() {
             guard entry.isRouting else { continue }
             guard found == nil else {
-                throw .stream(stream, .invalid, "The composite metadata holds more than one routing entry.")
+                throw .stream(stream, .invalid, "The composite metadata has more than one routing entry.")
             }
             found = entry
         }
         guard let found else {
             throw .stream(
                 stream, .invalid,
-                "The composite metadata holds no routing entry (0x7E): name a topic as the route.")
+                "The composite metadata has no routing entry (0x7E); name a topic as the route.")
         }
         return found
     }
@@ -114,7 +114,7 @@ public struct RouteTags {
         _ tags: UnsafeRawBufferPointer, _ stream: UInt32
     ) throws(RSocketError) -> (UnsafeRawBufferPointer, UnsafeRawBufferPointer) {
         guard let first = tags.first else {
-            throw .stream(stream, .invalid, "The routing metadata holds no tag: name a topic as the route.")
+            throw .stream(stream, .invalid, "The routing metadata has no tag; name a topic as the route.")
         }
         var offset = 0
         while offset < tags.count {
@@ -122,8 +122,8 @@ public struct RouteTags {
             guard end <= tags.count else {
                 throw .stream(
                     stream, .invalid,
-                    "The routing metadata is malformed: the tag at byte \(offset) says it has \(tags[offset]) bytes "
-                        + "where \(tags.count - offset - 1) are left.")
+                    "The routing metadata is malformed: the tag at byte \(offset) declares \(tags[offset]) bytes, "
+                        + "but only \(tags.count - offset - 1) are left.")
             }
             offset = end
         }

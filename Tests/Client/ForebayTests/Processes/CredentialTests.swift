@@ -36,8 +36,8 @@ import Testing
         defer { broker.kill() }
         try await within {
             for (token, words) in [
-                ("another", "unauthenticated: The credentials are not right"),
-                (nil, "unauthenticated: This broker needs credentials"),
+                ("another", "unauthenticated: The credentials are wrong"),
+                (nil, "unauthenticated: This broker requires credentials"),
             ] {
                 let failure = await error { _ = try await ForebayClient.connect(broker.url(wire), Self.options(token)) }
                 #expect(failure?.code == .refused && failure?.message.contains(words) == true, "\(failure as Any)")
@@ -67,7 +67,7 @@ import Testing
                 Issue.record("\(client.state)")
                 return
             }
-            #expect(why.message.contains("unauthenticated: The credentials are not right"))
+            #expect(why.message.contains("unauthenticated: The credentials are wrong"))
             await client.close()
         }
     }

@@ -65,9 +65,10 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         ("1000", "demand of 0"), ("108080808010", "demand of 0"),
         ("0a00", "request_n is 0"), ("0a030a0174", "request_n is 0"),
         // Contradictions: replay_last and replay_all, replay_all and from_sequence, replay_last and from_sequence.
-        ("0a06100118012001", "contradict"), ("0a06100120012801", "contradict"), ("0a06100118012801", "contradict"),
+        ("0a06100118012001", "exclude each"), ("0a06100120012801", "exclude each"),
+        ("0a06100118012801", "exclude each"),
         // Epoch only; buffer too large; overflow unknown, negative.
-        ("0a0410013001", "together with from_sequence"), ("0a0810013880808080 08", "Open.buffer"),
+        ("0a0410013001", "requires from_sequence"), ("0a0810013880808080 08", "Open.buffer"),
         ("0a0410014006", "Open.overflow is 6"), ("0a0d100140ffffffffffffffffff01", "Open.overflow is -1"),
         ("0a0510010a01ff", "not UTF-8"), ("0a021001 10", "ends within"), ("0a0310010a", "Open ends within"),
         ("0b0d", "ends within"),

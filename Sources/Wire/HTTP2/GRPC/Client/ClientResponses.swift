@@ -122,7 +122,7 @@ public enum AdminAnswer {
     public static func json(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> UnsafeRawBufferPointer {
         var json = UnsafeRawBufferPointer.nothing
         var reader = ProtobufReader(bytes)
-        while let (number, value) = try nextField(of: "answer of Admin", &reader) {
+        while let (number, value) = try nextField(of: "response of Admin", &reader) {
             if number == 1, case .bytes(let text) = value { json = try checkedText(text, "json") }
         }
         return json

@@ -23,7 +23,7 @@ public struct HostPolicy: Equatable, Sendable {
         else { return }
         throw Problem(
             .foreignHost,
-            "This broker is not known as '\(host)': ask for it by its address, or have it started with "
+            "This broker does not accept the host name '\(host)'; use its address, or start it with "
                 + "--host-name \(host).")
     }
 

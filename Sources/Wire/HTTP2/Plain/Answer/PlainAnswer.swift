@@ -53,7 +53,7 @@ public final class PlainProtocol: Sendable {
         {
             throw Problem(
                 .foreignOrigin,
-                "Pages of \(origin) may not use this broker, unless it is started with --allow-origin \(origin).")
+                "Pages from \(origin) may not use this broker; start it with --allow-origin \(origin) to allow them.")
         }
         return call
     }

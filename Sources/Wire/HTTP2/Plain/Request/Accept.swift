@@ -35,7 +35,7 @@ public enum StreamFormat: Sendable, CaseIterable {
         guard let best else {
             throw Problem(
                 .notAcceptable,
-                "Messages come as text/event-stream or as application/x-ndjson; accept one of them.")
+                "Messages are sent as text/event-stream or application/x-ndjson; accept one of them.")
         }
         self = best.format
     }

@@ -28,8 +28,8 @@ public struct EventID: Equatable, Sendable {
         else {
             throw Problem(
                 .invalid,
-                "Last-Event-ID: \(text) is not the id of an event; send back the id as it came (EPOCH-SEQUENCE), "
-                    + "or leave the header out.")
+                "Last-Event-ID: \(text) is not an event id; send the id as received (EPOCH-SEQUENCE), "
+                    + "or omit the header.")
         }
         self.init(epoch: epoch, sequence: sequence, isEnd: parts.count == 3)
     }

@@ -69,7 +69,7 @@ private enum Resource {
     private static func unknown(_ target: Target) -> Problem {
         Problem(
             .notFound,
-            "There is nothing at \(target.path); there are /v1/topics/{topic}/messages and "
+            "There is no resource \(target.path); use /v1/topics/{topic}/messages or "
                 + "/v1/subscriptions/{id}/request.")
     }
 }
@@ -93,10 +93,10 @@ extension PlainCall {
             self = try PlainCall.publish(topic, try target.options(), request, limits)
         case (.credit(let id), "POST"): self = try PlainCall.credit(id, try target.options())
         case (.everything, _):
-            throw Problem(.invalid, "The target * goes with OPTIONS alone; give a path.")
+            throw Problem(.invalid, "The target * is only valid with OPTIONS; use a path.")
         default:
             throw Problem(
-                .methodNotAllowed, "\(request.method) is not for \(target.path); use one of \(resource.allow).",
+                .methodNotAllowed, "\(request.method) is not allowed for \(target.path); use one of \(resource.allow).",
                 allow: resource.allow)
         }
     }
@@ -113,8 +113,8 @@ extension PlainCall {
                 guard option.value == "on" else {
                     throw Problem(
                         .invalid,
-                        "meta=\(option.value) is not for HTTP, where messages always come with their "
-                            + "metadata; leave it out.")
+                        "meta=\(option.value) is not supported over HTTP, which always sends "
+                            + "metadata; omit the option.")
                 }
             default: options.append(option)
             }
@@ -140,14 +140,14 @@ extension PlainCall {
     ) throws(Problem) -> PlainCall {
         if let option = query.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) {
             throw Problem(
-                .invalid, "The option '\(option.name)' is unknown here: a publish over HTTP takes no options.")
+                .invalid, "The option '\(option.name)' is unknown; a publish over HTTP takes no options.")
         }
         if let length = request.contentLength { try PlainBody.check(length, limits) }
         let type = request.contentType.flatMap { $0.isEmpty ? nil : $0 }
         if let type, !CarriedMetadata.isContentType(type.utf8) {
             throw Problem(
                 .invalid,
-                "The content type has to be ASCII of at most \(CarriedMetadata.longestContentType) bytes.")
+                "The content type must be ASCII of at most \(CarriedMetadata.longestContentType) bytes.")
         }
         var headers = request.messageHeaders
         // The payload is carried unchanged, so its encoding must be carried too.
@@ -161,16 +161,16 @@ extension PlainCall {
 
     private static func credit(_ text: String, _ query: [QueryOption]) throws(Problem) -> PlainCall {
         if let option = query.first(where: { $0.name != "n" && !BrokerProtocol.isIgnorable(option: $0.name) }) {
-            throw Problem(.invalid, "The option '\(option.name)' is unknown here: a request for messages knows n.")
+            throw Problem(.invalid, "The option '\(option.name)' is unknown; a request for messages takes only n.")
         }
         guard let option = query.first(where: { $0.name == "n" }) else {
-            throw Problem(.invalid, "How many messages are requested is missing; write ?n=10.")
+            throw Problem(.invalid, "The number of messages is missing; add it, for example ?n=10.")
         }
         let n = try number(option)
         guard let id = SubscriptionID(text) else {
             throw Problem(
                 .notFound,
-                "'\(text)' is not the id of a subscription; take it from the stream's header "
+                "'\(text)' is not a subscription id; use the one in the stream's header "
                     + "\(PlainHeader.subscription).")
         }
         return .request(id, UInt32(n))
@@ -195,7 +195,7 @@ public enum PlainBody {
     public static func check(_ count: UInt64, _ limits: PlainLimits) throws(Problem) {
         guard count <= UInt64(limits.body) else {
             throw Problem(
-                .tooLarge, "The message has more than the \(limits.body) bytes that are allowed; send a smaller one.")
+                .tooLarge, "The message has more than \(limits.body) bytes; send a smaller one.")
         }
     }
 }

@@ -95,20 +95,20 @@ public struct PlainRequest: Sendable {
             if value.lowercased() == "100-continue" {
                 expectsContinue = true
             } else {
-                fail(Problem(.expectationFailed, "Expect: \(value) is not known; 100-continue is."))
+                fail(Problem(.expectationFailed, "Expect: \(value) is not supported; use only 100-continue."))
             }
         case .message(let name): take(messageHeader: name, value)
         }
     }
 
     private mutating func once(_ field: String?, _ name: String, _ value: String) -> String {
-        if field != nil { fail(Problem(.invalid, "The header \(name) is given twice; give it once.")) }
+        if field != nil { fail(Problem(.invalid, "The header \(name) was sent twice; send it once.")) }
         return value
     }
 
     private mutating func take(contentLength value: String) {
         guard let length = Decimal.parse(value), contentLength == nil || contentLength == length else {
-            fail(Problem(.invalid, "Content-Length: \(value) is not the body's length in bytes."))
+            fail(Problem(.invalid, "Content-Length: \(value) is invalid; send the body's length in bytes."))
             return
         }
         contentLength = length
@@ -117,11 +117,11 @@ public struct PlainRequest: Sendable {
     private mutating func take(messageHeader name: String, _ value: String) {
         let prefix = PlainRequest.messageHeaderPrefix
         if name.isEmpty {
-            fail(Problem(.invalid, "The header \(prefix) needs a name behind its last hyphen."))
+            fail(Problem(.invalid, "The header \(prefix) needs a name after its last hyphen."))
         } else if messageHeaders.contains(where: { $0.name == name }) {
-            fail(Problem(.invalid, "The header \(prefix)\(name) is given twice; give it once."))
+            fail(Problem(.invalid, "The header \(prefix)\(name) was sent twice; send it once."))
         } else if messageHeaders.count >= limits.messageHeaders {
-            fail(Problem(.headersTooLarge, "A message carries at most \(limits.messageHeaders) headers."))
+            fail(Problem(.headersTooLarge, "A message has more than \(limits.messageHeaders) headers; send fewer."))
         } else {
             messageHeaders.append(PlainHeader(name, value))
         }

@@ -26,13 +26,13 @@ public struct Target {
         guard text.utf8.count <= limit else {
             throw Problem(
                 .targetTooLong,
-                "The request's target has \(text.utf8.count) bytes; at most \(limit) are allowed.")
+                "The request target has \(text.utf8.count) bytes; at most \(limit) are allowed.")
         }
         var bytes = text
         guard bytes.withUTF8({ $0.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") } }) else {
             throw Problem(
                 .invalid,
-                "The request's target has a blank, a '#' or a byte outside ASCII; percent-encode it.")
+                "The request target has a space, a '#' or a non-ASCII byte; percent-encode it.")
         }
         let relative = Target.withoutAuthority(text[...])
         // Here and below, bytes are compared: searching by character takes several times as long.
@@ -44,7 +44,7 @@ public struct Target {
             query = nil
         }
         guard path == "*" || path.utf8.first == UInt8(ascii: "/") else {
-            throw Problem(.invalid, "The request's target is not a path; it begins with '/'.")
+            throw Problem(.invalid, "The request target is not a path; begin it with '/'.")
         }
     }
 

@@ -75,7 +75,7 @@ public struct StreamRecord {
         case .event(let lines): writeEvent(lines: lines, to: &out)
         case .json(let escapes, let contentType): writeJSON(escapes: escapes, contentType, to: &out)
         }
-        assert(out.end == target + size, "a record is written as it was measured")
+        assert(out.end == target + size, "a record does not have its measured size")
     }
 
     public func append(into out: inout ByteBuffer) {

@@ -15,7 +15,7 @@ struct ContinuationLimit {
         inRow += 1
         guard inRow > limit else { return nil }
         return .limit(
-            .continuations, "A header section has more than \(limit) CONTINUATION frames: send fewer or shorter fields."
+            .continuations, "A header section has more than \(limit) CONTINUATION frames; send fewer or shorter fields."
         )
     }
 }

@@ -61,6 +61,6 @@ struct ControlLimits {
     private func flood(_ limit: HTTP2Limit, _ name: String, _ most: Int) -> HTTP2Error {
         .limit(
             limit,
-            "More than \(most) \(name) frames came in \(limits.window / 1_000_000_000) s without need: send fewer.")
+            "More than \(most) \(name) frames were sent within \(limits.window / 1_000_000_000) s; send fewer.")
     }
 }

@@ -15,6 +15,6 @@ struct EmptyDataLimit {
         guard inRow > limit else { return nil }
         return .limit(
             .emptyData,
-            "More than \(limit) DATA frames in a row were empty and ended no stream: leave such frames out.")
+            "More than \(limit) consecutive DATA frames were empty and ended no stream; do not send them.")
     }
 }

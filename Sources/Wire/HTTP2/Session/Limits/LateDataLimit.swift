@@ -23,7 +23,7 @@ struct LateDataLimit {
         return HTTP2Error(
             .streamClosed,
             ErrorWord.protocol.text(
-                "More DATA came on ended streams than was in flight: stop sending after RST_STREAM."),
+                "More DATA was sent on ended streams than was in flight; stop sending after RST_STREAM."),
             limit: .lateData)
     }
 }

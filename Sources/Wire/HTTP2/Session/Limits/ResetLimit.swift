@@ -10,8 +10,8 @@ struct ResetLimit {
         meter = RateMeter(limit: limits.maxResets, window: limits.window)
         error = .limit(
             .resets,
-            "More than \(limits.maxResets) streams were refused, or reset before they had a response, in "
-                + "\(limits.window / 1_000_000_000) s: await responses, or open fewer.")
+            "More than \(limits.maxResets) streams were refused, or reset before they had a response, within "
+                + "\(limits.window / 1_000_000_000) s; wait for responses, or open fewer.")
     }
 
     mutating func count(now: UInt64) -> HTTP2Error? {
