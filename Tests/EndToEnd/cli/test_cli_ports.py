@@ -13,10 +13,10 @@ PORTS = {
     "rsocket to admin": ("rsocket", "admin", "This is the admin port"),
     "http to RSocket": ("http", "rsocket", "This port speaks RSocket"),
     "http to admin": ("http", "admin", "speaks HTTP/1.1, not HTTP/2 with gRPC"),
-    "rsockets to RSocket": ("rsockets", "rsocket", "does not speak TLS: connect with rsocket://"),
+    "rsockets to RSocket": ("rsockets", "rsocket", "does not speak TLS; connect with rsocket://"),
     "rsockets to HTTP": ("rsockets", "http", "does not speak TLS"),
-    "https to RSocket": ("https", "rsocket", "does not speak TLS: connect with http://"),
-    "https to HTTP": ("https", "http", "does not speak TLS: connect with http://"),
+    "https to RSocket": ("https", "rsocket", "does not speak TLS; connect with http://"),
+    "https to HTTP": ("https", "http", "does not speak TLS; connect with http://"),
     "https to admin": ("https", "admin", "does not speak TLS"),
 }
 PORTS_OF_TLS = {

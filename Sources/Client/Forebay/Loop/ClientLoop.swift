@@ -378,7 +378,8 @@ final class ClientLoop {
         case .pausing(let until):
             if now >= until { dial() }
         case .checking(let until) where now >= until:
-            lose(ClientError(.silent, "What listens at \(core.address) did not answer: is it a broker's port?"))
+            lose(
+                ClientError(.silent, "The server at \(core.address) did not answer; check that it is a broker's port."))
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }

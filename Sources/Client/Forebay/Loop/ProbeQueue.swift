@@ -50,8 +50,8 @@ extension ClientLoop {
     var noRoom: ForebayError {
         ForebayError(
             .busy,
-            "The connection carries no more than the \(streams.count) subscriptions and publishes that are under way on"
-                + " this client: wait until some of them have ended, or connect another client.")
+            "The connection supports no more than the \(streams.count) subscriptions and publishes in progress on"
+                + " this client; wait until some of them have ended, or connect another client.")
     }
 
     /// Sends a probe when there is a stream for it.
