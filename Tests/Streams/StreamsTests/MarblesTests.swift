@@ -96,7 +96,7 @@ struct MarblesTests {
         let text = recorder.difference(from: [.subscription, .value(1), .value(5)])
         #expect(
             text == """
-                They differ at the 3. event:
+                The histories differ at event 3:
                   received: subscription 1 ▶2 3 finished
                   expected: subscription 1 ▶5
                 """)

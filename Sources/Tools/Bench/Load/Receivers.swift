@@ -156,7 +156,7 @@ final class Receivers {
                 continue
             }
             guard bytes[offset] == expected[position] else {
-                complaint = "a subscriber received what is no message: " + Connector.printable(Array(bytes[offset...]))
+                complaint = "a subscriber received something other than a message: " + Connector.printable(Array(bytes[offset...]))
                 return
             }
             position = (position + 1) % frame.size
