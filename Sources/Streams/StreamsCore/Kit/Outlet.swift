@@ -26,7 +26,9 @@ public class Outlet<Output, Failure: Error> {
     public func send(_ value: Output) { preconditionFailure("A subclass must override this.") }
 
     /// Ends the stream. Upstream is cancelled if it has not ended, and nothing more is received from it.
-    public func send(completion: Subscribers.Completion<Failure>) { preconditionFailure("A subclass must override this.") }
+    public func send(completion: Subscribers.Completion<Failure>) {
+        preconditionFailure("A subclass must override this.")
+    }
 
     /// Requests values from upstream after this call. For operators with a single upstream.
     public final func requestUpstream(_ demand: Subscribers.Demand) { wanted += demand }

@@ -52,7 +52,7 @@ enum Connector {
                 } catch {
                     throw BenchError("\(error); received so far: \(Connector.printable(answer))")
                 }
-            case .end: throw BenchError("the broker closed the connection after sending: \(Connector.printable(answer))")
+            case .end: throw BenchError("the broker closed the connection after: \(Connector.printable(answer))")
             case .failed(let error): throw BenchError("a connection broke: \(SystemError.text(of: error))")
             }
         }
