@@ -117,7 +117,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {
         guard !isCancelled.load(ordering: .relaxed), let downstream = lock.with({ downstream }) else { return }
         guard let info = message.info else {
-            return fail(ForebayError(.protocolViolation, "The broker did not tell a message's sequence."), loop)
+            return fail(ForebayError(.protocolViolation, "The broker sent a message without its sequence."), loop)
         }
         settled(nil)
         loop.mark(self)

@@ -160,7 +160,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
             subscribe(subscriber)
         } else {
             subscriber.receive(
-                completion: .failure(ForebayError(.invalid, "A window is 1 to 2³¹−2 messages, not \(window).")))
+                completion: .failure(ForebayError(.invalid, "The window must be 1 to 2³¹−2 messages, not \(window).")))
         }
         return WindowHandle(subscriber)
     }

@@ -131,7 +131,8 @@ let commandTable: [CommandSpec] = [
     CommandSpec(
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
         details: [
-            "Each is a KEEPALIVE frame, which the broker answers ahead of all data; over http://, a gRPC health check."
+            "Each round trip is a KEEPALIVE frame, which the broker answers ahead of all data; over http://, it is a "
+                + "gRPC health check."
         ],
         options: [
             OptionSpec(

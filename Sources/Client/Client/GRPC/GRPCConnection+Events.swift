@@ -98,7 +98,7 @@ extension GRPCConnection {
 
     private func deliver(_ message: ReceivedMessage, _ call: ClientCall) throws(GRPCError) -> ClientEvent {
         guard call.demand.take() else {
-            return fail(call, .overdelivered, "The broker sent more messages than were asked for.")
+            return fail(call, .overdelivered, "The broker sent more messages than were requested.")
         }
         guard message.payload.count <= limits.message else { return tooLarge(call) }
         let info = MessageInfo(
@@ -182,11 +182,11 @@ extension GRPCConnection {
             guard session.isOpened else {
                 throw die(
                     ClientError(
-                        .protocolViolation, "What answers does not speak HTTP/2 with gRPC: is it the right port?"))
+                        .protocolViolation, "The server does not speak HTTP/2 with gRPC; check the port."))
             }
             throw refuse(error.message)
         case .closedByPeer(let error):
-            let text = error.message.isEmpty ? "HTTP/2's error \(error.code.rawValue)." : error.message
+            let text = error.message.isEmpty ? "HTTP/2 error \(error.code.rawValue)." : error.message
             throw die(ClientError(.connectionError, text))
         case .request, .closed, .writable, .pong, .worked: return nil
         }
@@ -196,7 +196,7 @@ extension GRPCConnection {
     private func check(_ head: ResponseHead) throws(ClientError) {
         let type = head.fields.first("content-type") ?? UnsafeRawBufferPointer(start: nil, count: 0)
         guard head.status != 200 || !type.starts(with: "application/grpc".utf8) else { return }
-        throw refuse("it answered a call of gRPC with HTTP's status \(head.status).")
+        throw refuse("A gRPC call was answered with HTTP status \(head.status).")
     }
 
     /// The broker has ended a call.
@@ -211,7 +211,7 @@ extension GRPCConnection {
         }
         guard outcome.status == .ok else { return failed(call, ClientError(outcome)) }
         guard !isCut else {
-            return failed(call, ClientError(.badAnswer, "The broker ended the call within a message."))
+            return failed(call, ClientError(.badAnswer, "The broker ended the call in the middle of a message."))
         }
         if case .ping(let data) = call.kind { return pong(data) }
         let dropped = call.dropped.addingClamped(outcome.dropped)

@@ -66,7 +66,8 @@ struct RSocketRequester: ~Copyable {
         if isReading, now >= lastHeard, now - lastHeard >= limits.lifetime {
             let seconds = limits.lifetime / 1_000_000_000
             throw die(
-                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+                ClientError(
+                    .silent, "Nothing was received from the broker for \(seconds) s; the connection was closed."))
         }
         guard now >= nextKeepalive else { return }
         nextKeepalive = now + limits.keepaliveInterval
@@ -143,7 +144,8 @@ struct RSocketRequester: ~Copyable {
         case .dead(let error): throw error
         }
         guard streams.count < limits.streams else {
-            throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
+            throw ClientError(
+                .rejected, "\(limits.streams) streams are open on this connection, which is its limit; end one first.")
         }
         return freshID()
     }

@@ -103,24 +103,6 @@ final class ClientLoop {
         if !held.contains(where: { $0 === activity }) { held.append(activity) }
     }
 
-    /// Streams of a connection that subscriptions and channels leave for single publishes, at most.
-    static let reservedStreams = 16
-
-    /// The connection can carry another subscription or channel.
-    var hasRoom: Bool {
-        guard let connection else { return false }
-        let limit = connection.streamLimit
-        return streams.count < max(limit - min(Self.reservedStreams, max(limit / 4, 1)), 1)
-    }
-
-    /// The error for one that it cannot carry.
-    var noRoom: ForebayError {
-        ForebayError(
-            .busy,
-            "The connection already carries \(streams.count) subscriptions and publishes, the most it can: wait until "
-                + "some of them have ended, or connect another client.")
-    }
-
     /// Gives the activity this stream.
     func bind(_ id: StreamID, _ activity: Activity) {
         unbind(activity)
@@ -389,7 +371,8 @@ final class ClientLoop {
         case .pausing(let until):
             if now >= until { dial() }
         case .checking(let until) where now >= until:
-            lose(ClientError(.silent, "What listens at \(core.address) did not answer: is it a broker's port?"))
+            lose(
+                ClientError(.silent, "The server at \(core.address) did not answer; check that it is a broker's port."))
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }
