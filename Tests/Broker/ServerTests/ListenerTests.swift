@@ -92,7 +92,7 @@ struct ListenerTests {
         var options = Options()
         options.listen = try free("127.77.0.2")
         options.http = Endpoint(host: "127.0.0.1", port: server.addresses(.http)[0].port)
-        #expect(try refusal(of: options).hasPrefix("port \(options.http!.port) for HTTP is taken"))
+        #expect(try refusal(of: options).hasPrefix("port \(options.http!.port) for HTTP is in use"))
         options.http = nil
         #expect(try refusal(of: options) == "it started")
         server.stop()
