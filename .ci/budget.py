@@ -5,7 +5,7 @@ program itself counts allocations. The same build always gives the same counts: 
 similar functions do not use features that only some processors have (nor `rep movsb`, of which callgrind counts every
 byte as an instruction). So any difference comes from the code, the compiler or glibc.
 
-The cost of operations with crowds of all kinds is measured as well: see costs.py.
+The cost of operations with many objects of each kind is measured as well: see costs.py.
 
 Fails if a figure exceeds the record by more than a tolerance, and also if it is far below, so that improvements are
 recorded. Skipped, with a message, only if counting is not possible.
@@ -113,7 +113,7 @@ def measure(pool: ThreadPoolExecutor, program: Path):
 
 
 def measure_costs(pool: ThreadPoolExecutor, program: Path, names: costs.Names):
-    """Like `measure`, for the cost of operations with crowds. The result also lists what could not be counted."""
+    """Like `measure`, for the cost of operations with many objects. The result also lists what could not be counted."""
     counts = {cell: pool.submit(costs.count, run, program, FOLDER, *cell) for cell in names.cells()}
 
     def result():
@@ -249,7 +249,7 @@ def main() -> int:
     faults["costs"] = " ".join(growing) or None
     report(options.junit, faults, "failure")
     wrong = [text for name, text in faults.items() if text and name != "costs"] + growing
-    print(f"budget: {len(beside)} operations with crowds, {len(growing)} problems")
+    print(f"budget: {len(beside)} operations with many objects, {len(growing)} problems")
     if wrong and recorded_tools() not in ("", tools()):
         wrong.append(f"the figures were recorded with {recorded_tools()}; this is {tools()}.")
     for text in wrong:

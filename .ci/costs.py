@@ -107,7 +107,7 @@ def read() -> Costs:
 
 def write(names: Names, costs: Costs, shared, record: str, tools: str) -> None:
     lines = [
-        "# The cost of operations with crowds of 1,000, 10,000 and 100,000, in instructions.",
+        "# The cost of operations with 1,000, 10,000 and 100,000 objects of one kind, in instructions.",
         f"# Written by `{record}` (.ci/costs.py); checked by `make test`.",
         f"# Recorded with {tools}",
         "#",
@@ -131,13 +131,13 @@ def thousands(cost: float | None) -> str:
 def document(names: Names, costs: Costs, shared, record: str) -> str:
     heads = [names.operations[operation] for operation in names.operations]
     lines = [
-        "# The cost of an operation in a crowd",
+        "# The cost of operations with many objects",
         "",
         f"Written by `{record}`: thousands of instructions of the engine, without the kernel. Each operation is",
         "measured with 1,000, 10,000 and 100,000 objects of one kind. `make test` fails if the cost with a larger",
         "number exceeds the cost with 1,000 by more than a quarter.",
         "",
-        "The cost of a message that all of them receive, or that each of them must count, is given for each of them",
+        "The cost of a message that all objects receive, or that each of them must count, is given per object",
         "(*each*). A tick is the mean of the four ticks in a second in which nothing is due. A dash means that the",
         "operation could not be measured in time.",
         "",

@@ -1,6 +1,7 @@
 // Description: what control calls and lists return about the broker, a topic, a subscription or a connection, for all
 // protocols. It is made on the shard that owns the object and sent between shards unchanged.
 
+import ForebayWire
 import HTTP2
 import Replay
 
@@ -36,6 +37,9 @@ final class Descriptions: ShardPart {
         var object = JSONObject()
         object.add("name", "forebay")
         object.add("version", Shard.version)
+        let features = BrokerProtocol.features(resumes: limits.resumeTime > 0)
+        object.add("protocol", BrokerProtocol.number)
+        object.add("features", json: "[\(features.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("shards", shards)
         object.add("uptime_ms", (now.monotonic - context.started) / 1_000_000)
         object.add("memory", memory.used)
@@ -46,7 +50,10 @@ final class Descriptions: ShardPart {
         if let user = principal.user { object.add("user", user) }
         let lists = authorization.listsOpen(to: principal).map { "\"\($0.rawValue)\"" }
         object.add("sees", json: "[\(lists.joined(separator: ","))]")
-        return .broker(InfoResponse(json: object.finished(), version: Shard.version))
+        return .broker(
+            InfoResponse(
+                json: object.finished(), version: Shard.version, number: UInt64(BrokerProtocol.number),
+                features: features))
     }
 
     func describe(_ topic: Topic, now: Instant) -> Description {

@@ -5,6 +5,7 @@
 // rows already handed over for it.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Replay
 import RSocket
@@ -142,13 +143,29 @@ final class Responses: ShardPart {
 
     /// The subscription is in effect. RSocket has no frame for that.
     func sayJoined(to subscriber: Subscriber) {
-        guard let exchange = subscriber.exchange else { return }
+        guard let exchange = subscriber.exchange else {
+            if subscriber.options.opening { sendOpening(to: subscriber) }
+            return
+        }
         if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscriber) }
         let credit = subscriber.credit
         let tail = SubscribeTail(
             outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
-            epoch: subscriber.view.epoch, dropped: 0)
+            epoch: subscriber.view.epoch, dropped: 0,
+            nextSequence: subscriber.options.opening ? subscriber.opening.next : 0)
         httpResponses.say(exchange) { tail.append(to: &$0) }
+    }
+
+    /// A PAYLOAD with the position as metadata and without data.
+    private func sendOpening(to subscriber: Subscriber) {
+        subscriber.payForOpening()
+        var metadata = ByteBuffer()
+        subscriber.opening.appendMetadata(into: &metadata)
+        queue(on: subscriber.connection) {
+            FrameWriter.payload(
+                stream: subscriber.stream, next: true, complete: false, metadata: metadata.readable,
+                data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
+        }
     }
 
     /// The subscription completed; `lost` messages were dropped since the last one delivered.

@@ -30,7 +30,7 @@ public struct BrokerAddress: Equatable, Sendable {
         self.port = port ?? transport.defaultPort
     }
 
-    private static let example = "give one like rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
+    private static let example = "use a URL such as rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
 
     /// Parses `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` means the former. `rsockets`
     /// and `https` use TLS with the system's trusted certificates. IPv6 addresses are in brackets. A percent-encoded
@@ -48,9 +48,9 @@ public struct BrokerAddress: Equatable, Sendable {
                 transport = .http
                 tls = TLSClientSettings()
             case "ws", "wss":
-                throw ClientError(.badURL, "This version does not speak \(scheme)://: \(Self.example)")
+                throw ClientError(.badURL, "This version does not support \(scheme)://; \(Self.example)")
             default:
-                throw ClientError(.badURL, "The URL has an unknown scheme, '\(scheme)': \(Self.example)")
+                throw ClientError(.badURL, "The URL has an unknown scheme, '\(scheme)'; \(Self.example)")
             }
             rest = rest.dropFirst(scheme.count + 3)
         }
@@ -61,7 +61,7 @@ public struct BrokerAddress: Equatable, Sendable {
         }
         // Do not show a password.
         let shown = credentials == nil ? Substring(url) : rest
-        let bad = ClientError(.badURL, "The URL '\(shown)' does not name a host and port: \(Self.example)")
+        let bad = ClientError(.badURL, "The URL '\(shown)' does not have a host and port; \(Self.example)")
         var host = rest
         var portText: Substring?
         if rest.first == "[" {
@@ -94,7 +94,7 @@ public struct BrokerAddress: Equatable, Sendable {
             let password = try? parts[1].percentDecoded()
         else {
             throw ClientError(
-                .badURL, "What stands before the '@' of the URL is no USER:PASSWORD; write a '@' in it as %40.")
+                .badURL, "The part of the URL before the '@' is not USER:PASSWORD; write an '@' in it as %40.")
         }
         return .password(user: user, password: password)
     }

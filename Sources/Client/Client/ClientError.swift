@@ -138,11 +138,11 @@ extension ClientError {
     /// The peer speaks HTTP/1.1 where another protocol was expected. Brokers then say what to do, in one line.
     init(http1 answer: UnsafeRawBufferPointer, insteadOf expected: String) {
         let text = String(decoding: answer.prefix(1024), as: UTF8.self)
-        var message = "What answers speaks HTTP/1.1, not \(expected): is it the right port?"
+        var message = "The server speaks HTTP/1.1, not \(expected); check the port."
         if let end = text.firstRange(of: "\r\n\r\n") {
             let line = text[end.upperBound...].prefix { $0 != "\n" }
             let isSentence = line.allSatisfy { $0.isASCII && !$0.isNewline && $0 >= " " } && line.hasSuffix(".")
-            if isSentence { message = "What answers says: \(line)" }
+            if isSentence { message = "The server answered: \(line)" }
         }
         self.init(.protocolViolation, message)
     }

@@ -1,5 +1,7 @@
 // ClientEvent: what a connection reports to its user, one event at a time.
 
+import ForebayWire
+
 /// Identifies a stream, or a call, of one connection. Ids are odd and grow; a stale one is harmless.
 public struct StreamID: Hashable, Sendable {
     public let value: UInt32
@@ -11,6 +13,8 @@ public struct StreamID: Hashable, Sendable {
 public enum ClientEvent {
     /// A message, which used one credit.
     case message(StreamID, Message)
+    /// A subscription with `opening` has begun at this position. It precedes the first message and used no credit.
+    case opened(StreamID, OpeningPosition)
     /// The broker has accepted published messages: one message, or those of a channel so far.
     case acknowledged(StreamID, Acknowledgement)
     /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription

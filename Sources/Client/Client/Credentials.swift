@@ -25,17 +25,17 @@ public enum Credentials: Equatable, Sendable, CustomStringConvertible, CustomDeb
                 user.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
             else {
                 throw ClientError(
-                    .badCredentials, "A user's name has 1 to 128 bytes, and no colon or control character among them.")
+                    .badCredentials, "A user name must have 1 to 128 bytes, without colons or control characters.")
             }
             guard (1...511).contains(password.utf8.count), !password.utf8.contains(0) else {
-                throw ClientError(.badCredentials, "A password has 1 to 511 bytes, none of them 0.")
+                throw ClientError(.badCredentials, "A password must have 1 to 511 bytes, without NUL bytes.")
             }
         case .token(let token):
             guard (1...Self.longestToken).contains(token.utf8.count),
                 token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
             else {
                 throw ClientError(
-                    .badCredentials, "A token is ASCII without spaces, of 1 to \(Self.longestToken) bytes.")
+                    .badCredentials, "A token must have 1 to \(Self.longestToken) ASCII characters, without spaces.")
             }
         }
     }

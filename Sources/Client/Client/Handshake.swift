@@ -44,7 +44,8 @@ enum Handshake {
     ) throws(ClientError) {
         let now = Clock.monotonic()
         guard now < deadline else {
-            throw ClientError(.notConnected, "\(address) did not answer TLS's handshake in time: does it speak TLS?")
+            throw ClientError(
+                .notConnected, "\(address) did not answer the TLS handshake in time; check that it speaks TLS.")
         }
         var request = pollfd(fd: socket, events: Int16(events), revents: 0)
         // The result is not needed: the handshake finds errors, and the loop checks the time.
@@ -52,7 +53,8 @@ enum Handshake {
     }
 
     private static func notHTTP2(_ address: BrokerAddress) -> ClientError {
-        ClientError(.protocolViolation, "What listens at \(address) does not speak HTTP/2: is it a broker's port?")
+        ClientError(
+            .protocolViolation, "The server at \(address) does not speak HTTP/2; check that it is a broker's port.")
     }
 
     /// The error for a TLS failure, during the handshake or later.
@@ -63,27 +65,27 @@ enum Handshake {
         case .outdated(let why):
             return ClientError(
                 .outdated,
-                "The certificate of \(address.host) is not valid now: \(why). The broker's has to be renewed, or this "
-                    + "machine's clock set.")
+                "The certificate of \(address.host) is not valid now: \(why). Renew the broker's certificate, or "
+                    + "correct this machine's clock.")
         case .wrongName:
             return ClientError(
-                .wrongHost, "The certificate of \(address) is for another host: connect by a name that it has.")
+                .wrongHost, "The certificate of \(address) is for another host; connect by a name in the certificate.")
         case .notTLS where !hasBegun:
             let scheme = address.transport == .http ? "http" : "rsocket"
             return ClientError(
-                .notConnected, "What listens at \(address) does not speak TLS: connect with \(scheme)://.")
+                .notConnected, "The server at \(address) does not speak TLS; connect with \(scheme)://.")
         case .otherProtocol: return notHTTP2(address)
         case .certificateWanted:
-            return ClientError(.setupRejected, "it wants a certificate of its clients, and was shown none.")
+            return ClientError(.setupRejected, "It requires a client certificate, and none was sent.")
         case .certificateRefused:
-            return ClientError(.setupRejected, "it does not trust the certificate that it was shown.")
+            return ClientError(.setupRejected, "It does not trust the client certificate.")
         case .turnedAway where !hasBegun:
             return ClientError(
                 .notConnected,
-                "\(address) broke off TLS's handshake, as a broker does that has all the connections it may have or is "
-                    + "shutting down: try again later.")
+                "\(address) aborted the TLS handshake; the broker may have reached its connection limit or be shutting "
+                    + "down. Try again later.")
         case .notTLS, .turnedAway, .other:
-            let why = stream.failure ?? "the connection was cut off"
+            let why = stream.failure ?? "the connection was closed"
             return hasBegun
                 ? ClientError(.lost, "The connection to \(address) was lost: \(why).")
                 : ClientError(.notConnected, "Could not connect to \(address): \(why).")

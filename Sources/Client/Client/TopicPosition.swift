@@ -36,6 +36,11 @@ public struct TopicPosition: Sendable {
         place.map { .from($0.next, epoch: $0.epoch) } ?? asked
     }
 
+    /// The subscription has begun, before its first message.
+    public mutating func opened(_ opening: OpeningPosition) {
+        if place == nil { place = (opening.epoch, opening.next) }
+    }
+
     /// A message was received.
     /// - Parameter dropped: how many messages the broker reports as lost before it.
     public mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Arrival {

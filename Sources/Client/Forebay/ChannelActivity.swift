@@ -86,7 +86,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         lock.with {
             guard mailbox.end == nil, mailbox.breach == nil, !mailbox.isClosed else { return }
             guard mailbox.room > 0 else {
-                mailbox.breach = ForebayError(.upstreamFailed, "The publisher sent more than it was asked for.")
+                mailbox.breach = ForebayError(.upstreamFailed, "The publisher sent more values than were requested.")
                 return
             }
             mailbox.room -= 1
@@ -241,7 +241,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         loop.unbind(self)
         switch phase {
         case .publishing:
-            fail(ForebayError(.rejected, "The broker ended the channel before the publisher did."), loop)
+            fail(ForebayError(.rejected, "The broker ended the channel before the publisher finished."), loop)
         case .ending:
             state.acknowledgeAll()
             progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
@@ -252,7 +252,9 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     override func declined(_ loop: ClientLoop) {
         if case .publishing = phase {
-            fail(ForebayError(.rejected, "The broker wants no more of the channel: has the topic ended?"), loop)
+            fail(
+                ForebayError(
+                    .rejected, "The broker accepts no more messages on the channel; the topic may have ended."), loop)
         }
     }
 

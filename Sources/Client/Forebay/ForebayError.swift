@@ -118,5 +118,5 @@ extension ForebayError {
     }
 
     static let closedByUser = ForebayError(.closed, "The client was closed.")
-    static let cancelledByUser = ForebayError(.cancelled, "It was cancelled by this program.")
+    static let cancelledByUser = ForebayError(.cancelled, "The operation was cancelled by this program.")
 }

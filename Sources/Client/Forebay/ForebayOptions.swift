@@ -91,7 +91,7 @@ extension ClientLimits {
         // Responses to publishes are messages too.
         message = min(max(options.limits.message, 1 << 10), 1 << 30)
         reassembly = max(reassembly, message)
-        streams += ProbeQueue.mostStreams
+        streams += ClientLoop.reservedStreams
         // At most what RSocket's SETUP can express: 2³¹−1 milliseconds.
         lifetime = min(max(options.silence.nanoseconds, 3_000_000), 0x7fff_ffff * 1_000_000)
         keepaliveInterval = lifetime / 3

@@ -106,7 +106,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
 
     override func completed(dropped: UInt64, _ loop: ClientLoop) {
         loop.unbind(self)
-        end(.failure(ForebayError(.protocolViolation, "The broker did not tell the message's sequence.")), loop)
+        end(.failure(ForebayError(.protocolViolation, "The broker did not send the message's sequence.")), loop)
     }
 
     override func failed(_ error: ClientError, _ loop: ClientLoop) {
@@ -137,12 +137,13 @@ private final class SinglePublish: Activity, @unchecked Sendable {
 extension ForebayError {
     static let badProperties = ForebayError(
         .invalid,
-        "A content type is at most 128 characters of ASCII, a message has at most \(MessageProperties.mostHeaders) "
-            + "headers, and a header's name has at most \(CarriedMetadata.longestName) bytes.")
+        "A content type has at most 128 ASCII characters, a message has at most \(MessageProperties.mostHeaders) "
+            + "headers, and a header name has at most \(CarriedMetadata.longestName) bytes.")
 
     /// The error that an awaited call throws: `CancellationError` if its task was cancelled.
     var asThrown: any Error { self == .cancelledByUser ? CancellationError() : self }
 
     static let unknownOutcome = ForebayError(
-        .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")
+        .outcomeUnknown,
+        "The connection was lost before the broker answered; the message may or may not have been published.")
 }

@@ -4,6 +4,7 @@
 // broker, in the order in which the program requested this and other things.
 
 import Client
+import ForebayWire
 import RSocket
 import StreamsCore
 import Synchronization
@@ -93,7 +94,6 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
             guard loop.hasRoom else { return fail(loop.noRoom, loop) }
             do throws(ClientError) {
                 loop.bind(try connection.subscribe(topic.name, options, n: n), self)
-                if whenTaken != nil, !isSettled { loop.probe(SubscriptionProbe(self)) }
             } catch {
                 state.lost()
                 // A lost connection is reported separately.
@@ -102,20 +102,22 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         }
     }
 
-    /// Those who wait for the broker to accept the subscription have not been notified yet.
-    fileprivate var isUnsettled: Bool { !isSettled && !isOver && !isCancelled.load(ordering: .relaxed) }
-
     /// The broker has accepted or refused the subscription.
-    fileprivate func settled(_ error: ForebayError?) {
+    private func settled(_ error: ForebayError?) {
         guard !isSettled, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isSettled = true
         whenTaken?(error)
     }
 
+    override func opened(_ position: OpeningPosition, _ loop: ClientLoop) {
+        state.opened(position)
+        settled(nil)
+    }
+
     override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {
         guard !isCancelled.load(ordering: .relaxed), let downstream = lock.with({ downstream }) else { return }
         guard let info = message.info else {
-            return fail(ForebayError(.protocolViolation, "The broker did not tell a message's sequence."), loop)
+            return fail(ForebayError(.protocolViolation, "The broker sent a message without its sequence."), loop)
         }
         settled(nil)
         loop.mark(self)
@@ -152,41 +154,4 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         if case .failure(let error) = completion { settled(error) }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
     }
-}
-
-/// Asks the broker whether a topic exists, after subscribing to it. The shard that owns the topic answers, which proves
-/// that the subscription is in effect there. A probe has a stream, but does not count among the client's activities: if
-/// the connection is lost, it is discarded and the subscription asks again on the next one.
-final class SubscriptionProbe: Activity, @unchecked Sendable {
-    private let topic: String
-    private let settled: (ForebayError?) -> Void
-    private let isUnsettled: () -> Bool
-
-    init<Downstream>(_ subscription: RemoteSubscription<Downstream>) {
-        topic = subscription.topic.name
-        settled = { [weak subscription] in subscription?.settled($0) }
-        isUnsettled = { [weak subscription] in subscription?.isUnsettled ?? false }
-        super.init(subscription.core)
-    }
-
-    override var isProbe: Bool { true }
-
-    /// Someone still waits for the answer.
-    var isWanted: Bool { isUnsettled() }
-
-    func ask(_ connection: any ClientConnection) throws(ClientError) -> StreamID {
-        try connection.call(.topicInfo(topic))
-    }
-
-    override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) { settled(nil) }
-
-    override func completed(dropped: UInt64, _ loop: ClientLoop) {
-        loop.unbind(self)
-        settled(nil)
-    }
-
-    /// An error is an answer too. If the subscription was also refused, that has been reported before.
-    override func failed(_ error: ClientError, _ loop: ClientLoop) { settled(nil) }
-
-    override func turnedAway(_ loop: ClientLoop) {}
 }

@@ -56,6 +56,8 @@ extension Topic {
     ) -> TopicMessages {
         var options = SubscribeOptions()
         options.meta = true
+        // A connection lost before the first message then loses none.
+        options.opening = true
         options.buffer = buffer
         options.start =
             switch replay {
@@ -158,7 +160,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
             subscribe(subscriber)
         } else {
             subscriber.receive(
-                completion: .failure(ForebayError(.invalid, "A window is 1 to 2³¹−2 messages, not \(window).")))
+                completion: .failure(ForebayError(.invalid, "The window must be 1 to 2³¹−2 messages, not \(window).")))
         }
         return WindowHandle(subscriber)
     }

@@ -78,8 +78,8 @@ struct ChannelPublisher: ~Copyable {
     private var account: String {
         guard messages.taken > 0 else { return "" }
         let sent = counted(messages.taken, "message was", "messages were")
-        let told = lastSequence.map { "\(messages.acknowledged) acknowledged, the last as sequence \($0)" }
-        return " (\(sent) sent, \(told ?? "none of them acknowledged").)"
+        let told = lastSequence.map { "\(messages.acknowledged) acknowledged, last sequence \($0)" }
+        return " (\(sent) sent, \(told ?? "none acknowledged").)"
     }
 
     /// Reconnects and sends unacknowledged messages again. Returns an exit code if it does not get that far.
@@ -110,7 +110,7 @@ struct ChannelPublisher: ~Copyable {
         reconnection.answered(by: session.address)
         guard repeated > 0 else { return }
         let what = counted(repeated, "message is", "messages are")
-        tell("\(what) sent again, for want of an acknowledgement: subscribers may get them twice.")
+        tell("\(what) sent again because no acknowledgement arrived; subscribers may receive them twice.")
         repeated = 0
     }
 
@@ -175,7 +175,8 @@ struct ChannelPublisher: ~Copyable {
             case .tooLong:
                 let limit = Units.bytes(UInt64(PublishSettings.lineLimit))
                 mistake = UsageError(
-                    "Line \(messages.taken + 1) is longer than \(limit): it and what follows was not published.")
+                    "Line \(messages.taken + 1) is longer than \(limit); it and the lines after it were not published."
+                )
                 stop()
             }
         }
@@ -227,7 +228,7 @@ struct ChannelPublisher: ~Copyable {
             if settings.complete, messages.taken > 0 {
                 throw ClientError(
                     .rejected,
-                    "The connection was lost before the topic was complete: 'forebay topic complete' does that.")
+                    "The connection was lost before the topic was completed; use 'forebay topic complete'.")
             }
             return
         }
@@ -263,7 +264,7 @@ struct ChannelPublisher: ~Copyable {
         } else if count == 0 {
             lines.end()
         } else if errno != EAGAIN, errno != EINTR {
-            mistake = UsageError("The standard input cannot be read: \(SystemError.text(of: errno)).")
+            mistake = UsageError("Standard input cannot be read: \(SystemError.text(of: errno)).")
             lines.end()
         }
     }
@@ -284,11 +285,11 @@ struct ChannelPublisher: ~Copyable {
             hasEnded = true
         case .failed(_, let error): throw error
         case .declined:
-            if !isEnding { throw ClientError(.rejected, "The broker takes no more messages on this channel.") }
+            if !isEnding { throw ClientError(.rejected, "The broker accepts no more messages on this channel.") }
         case .granted: works()
         case .pong: answered()
         // If this ends the connection, that is reported separately.
-        case .closing, .message: break
+        case .opened, .closing, .message: break
         }
     }
 
@@ -309,7 +310,7 @@ struct ChannelPublisher: ~Copyable {
     private mutating func interrupted() -> Int32 {
         let missing = messages.unacknowledged
         let acknowledged = counted(messages.acknowledged, "message is", "messages are")
-        let rest = missing == 0 ? "" : ", and of \(missing) more it is not known"
+        let rest = missing == 0 ? "" : "; the outcome of \(missing) more is unknown"
         let topic = settings.complete && messages.taken > 0 ? " The topic stays live." : ""
         tell(
             "Interrupted: \(acknowledged) acknowledged\(rest).\(topic)",
@@ -332,7 +333,7 @@ struct ChannelPublisher: ~Copyable {
             let sequence = lastSequence.map { ",\"sequence\":\($0)" } ?? ""
             output.buffer.append("{\"acknowledged\":\(count)\(sequence)}\n")
         } else {
-            let last = lastSequence.map { count > 0 ? ", the last as sequence \($0)" : "" } ?? ""
+            let last = lastSequence.map { count > 0 ? ", last sequence \($0)" : "" } ?? ""
             output.buffer.append("\(counted(count, "message")) acknowledged\(last)\n")
         }
         return output.finish()

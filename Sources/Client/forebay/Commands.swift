@@ -131,7 +131,8 @@ let commandTable: [CommandSpec] = [
     CommandSpec(
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
         details: [
-            "Each is a KEEPALIVE frame, which the broker answers ahead of all data; over http://, a gRPC health check."
+            "Each round trip is a KEEPALIVE frame, which the broker answers ahead of all data; over http://, it is a "
+                + "gRPC health check."
         ],
         options: [
             OptionSpec(
@@ -221,6 +222,9 @@ private let subSpec = CommandSpec(
         OptionSpec(
             name: "meta", kind: .flag,
             help: "show sequence, timestamp and drops of each message"),
+        OptionSpec(
+            name: "opening", kind: .flag,
+            help: "show the epoch and the sequence at which the subscription begins, before any message"),
         OptionSpec(
             name: "interactive", short: "i", kind: .flag,
             help: "full-screen view: grant credit with keys, watch waiting and dropped messages"),

@@ -28,13 +28,14 @@ struct Context {
         for index in values.indices where Self.files.contains(values[index].option) {
             values[index].value = Self.absolute(values[index].value)
         }
-        guard let url = arguments.text("url") else { throw UsageError("Say which broker it is: --url URL.") }
+        guard let url = arguments.text("url") else { throw UsageError("The broker's URL is missing; give --url URL.") }
         // An '@' occurs only after a password.
         if url.contains("@") {
-            throw UsageError("No password is saved: leave it out of --url, and give --user and --password-file.")
+            throw UsageError(
+                "Passwords are not saved; remove the password from --url, and give --user and --password-file.")
         }
         for file in values where Self.files.contains(file.option) && access(file.value, F_OK) != 0 {
-            throw UsageError("The file '\(file.value)' of --\(file.option) cannot be found.")
+            throw UsageError("The file '\(file.value)' given with --\(file.option) cannot be found.")
         }
     }
 
@@ -61,7 +62,7 @@ struct Context {
             (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || [45, 46, 95].contains($0)
         }
         guard isValid, !name.isEmpty, name.utf8.count <= 100, !name.hasPrefix(".") else {
-            throw UsageError("A context's name is made of letters, digits, '-', '_' and '.': '\(name)' is none.")
+            throw UsageError("'\(name)' is not a valid context name; use letters, digits, '-', '_' and '.'.")
         }
     }
 }
@@ -77,7 +78,7 @@ struct ContextStore {
         } else if let home = environment("HOME") {
             folder = home + "/.config/forebay"
         } else {
-            throw UsageError("Contexts are kept in the home folder, and HOME is not set.")
+            throw UsageError("Contexts are stored in the home folder, but HOME is not set.")
         }
     }
 
@@ -106,11 +107,12 @@ struct ContextStore {
     func read(_ name: String) throws(UsageError) -> Context {
         try Context.check(name)
         guard let text = Machine.text(ofFile: path(name)) else {
-            let known = names.isEmpty ? "There are none yet" : "There are \(Arguments.list(names, "and"))"
-            throw UsageError("There is no context '\(name)'. \(known): 'forebay context add NAME --url URL' makes one.")
+            let known = names.isEmpty ? "There are no contexts yet" : "The contexts are \(Arguments.list(names, "and"))"
+            throw UsageError("There is no context '\(name)'. \(known); 'forebay context add NAME --url URL' adds one.")
         }
         guard let context = Context(name, text) else {
-            throw UsageError("'\(path(name))' holds no context: create it again with 'forebay context add \(name)'.")
+            throw UsageError(
+                "'\(path(name))' is not a valid context; create it again with 'forebay context add \(name)'.")
         }
         return context
     }
@@ -181,18 +183,18 @@ struct ContextCommand {
             _ = try Program.reachable(arguments)
             try store.write(try Context(name, arguments))
             if isFirst { try store.use(name) }
-            return told(name, isFirst ? "saved, and used from now on" : isNew ? "saved" : "saved, in place of another")
+            return told(name, isFirst ? "saved, and is now the default" : isNew ? "saved" : "replaced")
         case .contextUse:
             let name = arguments.operands[0]
             _ = try store.read(name)
             try store.use(name)
-            if environment("FOREBAY_URL") != nil { tell("FOREBAY_URL is set, and comes before any context.") }
-            return told(name, "used from now on")
+            if environment("FOREBAY_URL") != nil { tell("FOREBAY_URL is set and overrides every context.") }
+            return told(name, "now the default")
         case .contextRemove:
             let name = arguments.operands[0]
             let wasUsed = store.current == name
             try store.remove(name)
-            return told(name, wasUsed ? "removed, and none is used now" : "removed")
+            return told(name, wasUsed ? "removed; there is no default now" : "removed")
         default: return list()
         }
     }
@@ -212,7 +214,7 @@ struct ContextCommand {
             }
         }
         if arguments.has("json") { return rows.map { $0.encoded + "\n" }.joined() }
-        if rows.isEmpty { return "There are no contexts: 'forebay context add NAME --url URL' makes one.\n" }
+        if rows.isEmpty { return "There are no contexts; 'forebay context add NAME --url URL' adds one.\n" }
         return Table.render(Table.contexts, rows)
     }
 

@@ -32,19 +32,20 @@ struct Control {
         case .closeConnection:
             let parts = name.split(separator: "-", omittingEmptySubsequences: false)
             if parts.count != 3 || parts.contains(where: { UInt32($0) == nil }) {
-                throw UsageError("'\(name)' is no connection's id: 'forebay conns' lists those that there are.")
+                throw UsageError("'\(name)' is not a connection id; 'forebay conns' lists the connections.")
             }
         case .closeSubscription: break
         default: try SubscribeSettings.check(topic: name)
         }
         if transport == .rsocket, call.route.tags == nil {
-            throw UsageError("The name and the message must each fit into \(Route.tagLimit) bytes, percent-encoded.")
+            throw UsageError(
+                "The name and the message may each have at most \(Route.tagLimit) bytes when percent-encoded.")
         }
     }
 
     private static func number(_ text: String) throws(UsageError) -> UInt64 {
         guard let number = UInt64(text) else {
-            throw UsageError("'\(text)' is no subscription's id: 'forebay subs' lists those that there are.")
+            throw UsageError("'\(text)' is not a subscription id; 'forebay subs' lists the subscriptions.")
         }
         return number
     }

@@ -12,16 +12,16 @@ enum CredentialSettings {
         let password = try secret("password", arguments)
         if let token = try secret("token", arguments) {
             guard user == nil, password == nil else {
-                throw UsageError("A token says who you are: leave --user and its password out.")
+                throw UsageError("A token cannot be combined with --user or a password; remove them.")
             }
             return .token(token)
         }
         guard user != nil || password != nil else { return nil }
         guard let user = user ?? environment("FOREBAY_USER") else {
-            throw UsageError("A password needs a name: give --user NAME.")
+            throw UsageError("A password needs a user name; give --user NAME.")
         }
         guard let password = password ?? environment("FOREBAY_PASSWORD") else {
-            throw UsageError("--user needs a password: give --password-file FILE, or set FOREBAY_PASSWORD.")
+            throw UsageError("--user needs a password; give --password-file FILE, or set FOREBAY_PASSWORD.")
         }
         return .password(user: user, password: password)
     }
@@ -32,7 +32,7 @@ enum CredentialSettings {
         if let token = environment("FOREBAY_TOKEN") { return .token(token) }
         guard let user = environment("FOREBAY_USER") else { return nil }
         guard let password = environment("FOREBAY_PASSWORD") else {
-            throw UsageError("FOREBAY_USER is set, and FOREBAY_PASSWORD is not: set it, or give --password-file FILE.")
+            throw UsageError("FOREBAY_USER is set, but FOREBAY_PASSWORD is not; set it, or give --password-file FILE.")
         }
         return .password(user: user, password: password)
     }
@@ -45,7 +45,7 @@ enum CredentialSettings {
         let file = arguments.text("\(what)-file")
         let command = arguments.text("\(what)-command")
         if let file {
-            if command != nil { throw UsageError("--\(what)-file and --\(what)-command exclude each other.") }
+            if command != nil { throw UsageError("--\(what)-file and --\(what)-command are mutually exclusive.") }
             guard let text = Machine.text(ofFile: file, limit: longest) else {
                 throw UsageError("The file '\(file)' cannot be read.")
             }

@@ -46,7 +46,9 @@ struct Interactive: ~Copyable {
     ) throws(ClientError) {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
-        let stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
+        var options = settings.options
+        if reconnection.isOn { options.opening = true }
+        let stream = try session.connection.subscribe(settings.topic, options, n: first)
         try reconnection.greet(session)
         self.stream = stream
         self.reconnection = reconnection
@@ -56,7 +58,7 @@ struct Interactive: ~Copyable {
         self.settings = settings
         output = Output()
         state.granted = UInt64(first)
-        state.note = "Begun with credit for \(first). Keys grant more."
+        state.note = "Started with a credit of \(first). Keys grant more."
         rateSince = (Clock.monotonic(), 0)
     }
 
@@ -147,6 +149,7 @@ struct Interactive: ~Copyable {
         isBack = true
         var options = settings.options
         options.start = position.start
+        options.opening = true
         // The next message then reports what is missing.
         options.gap = .tell
         // A subscription cannot begin without credit.
@@ -171,6 +174,7 @@ struct Interactive: ~Copyable {
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .message(listing, let message): readRow(message.data)
+        case .opened(stream, let opening): position.opened(opening)
         case .message(stream, let message):
             reconnection.works()
             taken += 1
@@ -187,14 +191,14 @@ struct Interactive: ~Copyable {
             droppedTold += dropped
             state.status = .completed
             state.isFlowing = false
-            state.note = "The topic is complete: nothing more will come."
+            state.note = "The topic has completed; there are no more messages."
         case .failed(stream, let error) where reconnection.isLoss(error): throw error
         case .failed(stream, let error):
             failure = error
             state.status = .failed(error.message)
             state.isFlowing = false
             state.note = SafeText.line(Program.sentence(error))
-        case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
+        case .closing(let why): state.note = "The broker is closing the connection: \(SafeText.line(why))"
         default: return
         }
         picture.isDirty = true
@@ -302,14 +306,14 @@ struct Interactive: ~Copyable {
         case UInt8(ascii: "c"): grantByKey(100)
         case UInt8(ascii: "a"):
             state.isFlowing = true
-            state.note = "All: credit is granted again as it is used, only a little ahead, so that p can stop it."
+            state.note = "All: credit is renewed in small amounts as it is used, so that p can stop it."
         case UInt8(ascii: "p"):
             state.isFlowing = false
             let left = session.connection.outstanding(on: stream)
             state.note =
                 left == 0
                 ? "Paused. No credit is left, so the broker sends nothing."
-                : "Paused. Granted credit cannot be revoked: \(left) more may still come."
+                : "Paused. Granted credit cannot be revoked; \(left) more may still arrive."
         default: break
         }
         return true

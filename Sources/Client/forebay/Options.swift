@@ -95,7 +95,7 @@ struct Arguments {
         guard !wantsHelp, !wantsVersion else { return }
         guard let command else {
             throw UsageError(
-                "Say what to do: \(Self.list(Self.firstWords(commands))). 'forebay -h' explains them.")
+                "The command is missing; use \(Self.list(Self.firstWords(commands))). 'forebay -h' explains them.")
         }
         try checkOperands(of: command)
     }
@@ -118,7 +118,7 @@ struct Arguments {
         if same.isEmpty {
             let names = firstWords(commands)
             throw UsageError(
-                "There is no command '\(first)'\(guess(first, among: names)). There are \(list(names, "and")).")
+                "There is no command '\(first)'\(guess(first, among: names)). The commands are \(list(names, "and")).")
         }
         if let single = same.first(where: { $0.path.count == 1 }) { return (single, words.dropFirst()) }
         let seconds = same.map { $0.path[1] }
@@ -128,9 +128,12 @@ struct Arguments {
             helpTopic = first
             return (nil, ["-h"])
         }
-        guard let second else { throw UsageError("Say what to do with it: 'forebay \(first) \(list(seconds)) NAME'.") }
+        guard let second else {
+            throw UsageError("The subcommand is missing; use 'forebay \(first) \(list(seconds))'.")
+        }
         let near = guess(second, among: seconds)
-        throw UsageError("There is no command '\(first) \(second)'\(near). There are \(list(seconds, "and")).")
+        throw UsageError(
+            "There is no command '\(first) \(second)'\(near). The subcommands are \(list(seconds, "and")).")
     }
 
     private static func find(_ word: String, in specs: [OptionSpec]) -> OptionSpec? {
@@ -165,8 +168,9 @@ struct Arguments {
                 // It may be an operand that begins with a dash, such as a negative temperature.
                 let dash =
                     operands.count > 0 && operands.count < mostOperands && near.isEmpty
-                    ? " Write -- before a text that begins with a dash." : ""
-                throw UsageError("There is no option '\(name)'\(near).\(dash) Known are \(Self.list(names, "and")).")
+                    ? " Write -- before an operand that begins with a dash." : ""
+                throw UsageError(
+                    "There is no option '\(name)'\(near).\(dash) The options are \(Self.list(names, "and")).")
             }
             let equals = word.hasPrefix("--") ? word.firstIndex(of: "=") : nil
             let inline = equals.map { String(word[word.index(after: $0)...]) }
@@ -184,7 +188,7 @@ struct Arguments {
                 value = words[index]
                 index += 1
             }
-            guard let value else { throw UsageError("--\(spec.name) takes a value: \(Self.expected(spec)).") }
+            guard let value else { throw UsageError("--\(spec.name) needs a value: \(Self.expected(spec)).") }
             guard Self.accepts(spec.kind, value) else {
                 throw UsageError("--\(spec.name) takes \(Self.expected(spec)), not '\(value)'.")
             }
@@ -203,12 +207,12 @@ struct Arguments {
         let name = command.path.joined(separator: " ")
         if operands.count < command.requiredOperands {
             let missing = command.operands[operands.count]
-            throw UsageError("'forebay \(name)' needs \(missing): 'forebay \(name) -h' explains it.")
+            throw UsageError("'forebay \(name)' needs \(missing); see 'forebay \(name) -h'.")
         }
         if operands.count > command.operands.count {
             let extra = operands[command.operands.count]
             throw UsageError(
-                "'forebay \(name)' does not know what to do with '\(extra)': quote what belongs together.")
+                "'forebay \(name)' takes no further operand '\(extra)'; quote an operand that contains spaces.")
         }
     }
 

@@ -9,7 +9,7 @@ enum OwnManual {
         case .completion:
             guard let shell = Shell(rawValue: arguments.operands[0]) else {
                 throw UsageError(
-                    "There is no completion for '\(arguments.operands[0])': the shells are "
+                    "There is no completion for '\(arguments.operands[0])'; the shells are "
                         + "\(Arguments.list(Shell.allCases.map(\.rawValue), "and")).")
             }
             return manual().completion(for: shell)
@@ -22,21 +22,21 @@ enum OwnManual {
         Manual(
             "forebay", section: 1, version: version, title: Help.title, synopsis: ["forebay COMMAND [OPTION]…"],
             description: [
-                "A client of the Forebay broker, in which every subscriber says how many messages it can take and "
-                    + "never gets more. It subscribes, publishes, shows what the broker sees, and measures.",
-                "Options may stand before or after operands, and common ones before the command. A long option may be "
-                    + "written --option=value. What follows -- is no option.",
+                "A client of the Forebay broker, in which every subscriber requests as many messages as it can process "
+                    + "and never receives more. It subscribes, publishes, shows the broker's state, and measures.",
+                "Options may precede or follow operands, and common ones may precede the command. A long option may be "
+                    + "written --option=value. Arguments after -- are operands.",
             ],
             commands: commands.map(ManualCommand.init), options: commonOptions.map(ManualOption.init),
             sections: [
                 ManualSection(
                     "ENVIRONMENT",
                     items: [
-                        ("FOREBAY_URL", "the broker, or several with commas between, where --url is not given"),
-                        ("FOREBAY_CONTEXT", "the saved broker, where neither --context nor --url is given"),
-                        ("FOREBAY_USER", "the user to connect as, where --user is not given"),
-                        ("FOREBAY_PASSWORD", "the user's password, where --password-file is not given"),
-                        ("FOREBAY_TOKEN", "a token to connect with, where neither a user nor --token-file is given"),
+                        ("FOREBAY_URL", "the broker's URL, or several separated by commas, if --url is not given"),
+                        ("FOREBAY_CONTEXT", "the saved broker, if neither --context nor --url is given"),
+                        ("FOREBAY_USER", "the user to connect as, if --user is not given"),
+                        ("FOREBAY_PASSWORD", "the user's password, if --password-file is not given"),
+                        ("FOREBAY_TOKEN", "a token to connect with, if neither a user nor --token-file is given"),
                     ]),
                 ManualSection(
                     "EXIT STATUS", items: Help.exitCodes.map { (String($0.code), $0.says) }),

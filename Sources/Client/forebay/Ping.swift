@@ -77,6 +77,6 @@ struct Ping {
             return "{\"count\":\(times.count),\"min_ms\":\(least),\"avg_ms\":\(mean),\"max_ms\":\(most)}\n"
         }
         let trips = counted(times.count, "round trip")
-        return "\(trips): \(least) ms at least, \(mean) ms on average, \(most) ms at most\n"
+        return "\(trips): minimum \(least) ms, average \(mean) ms, maximum \(most) ms\n"
     }
 }

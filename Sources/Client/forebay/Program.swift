@@ -46,7 +46,7 @@ enum Program {
         tellsJSON.store(words?.contains("--json") == true, ordering: .relaxed)
         do {
             guard let words else {
-                throw UsageError("The command line is not UTF-8: give binary messages by --stdin.")
+                throw UsageError("The command line is not valid UTF-8; publish binary messages with --file or --stdin.")
             }
             var arguments = try Arguments(words, commands: commandTable, common: commonOptions)
             if let help = help(arguments) {
@@ -92,7 +92,7 @@ enum Program {
     private static func context(_ arguments: Arguments) throws -> Context? {
         if let name = arguments.text("context") ?? environment("FOREBAY_CONTEXT") {
             if arguments.has("context"), arguments.has("url") {
-                throw UsageError("--context and --url exclude each other: both say which broker.")
+                throw UsageError("--context and --url are mutually exclusive; both select the broker.")
             }
             if !arguments.has("url") { return try ContextStore().read(name) }
         }
@@ -120,7 +120,7 @@ enum Program {
         let addresses = try urls(arguments)
         let first = addresses[0]
         for other in addresses where other.transport != first.transport || (other.tls == nil) != (first.tls == nil) {
-            throw UsageError("The brokers of --url are to be spoken to alike: give all of them the same scheme.")
+            throw UsageError("The URLs of --url have different schemes; use the same scheme for all of them.")
         }
         let tls = try tlsSettings(arguments, first)
         return addresses.map { address in
@@ -135,15 +135,15 @@ enum Program {
         guard let first = given.first else { return address.tls }
         guard var tls = address.tls else {
             let scheme = address.transport == .http ? "https" : "rsockets"
-            throw UsageError("--\(first) is about TLS: give the broker as --url \(scheme)://\(address).")
+            throw UsageError("--\(first) requires TLS; give the broker as --url \(scheme)://\(address).")
         }
         tls.authority = arguments.text("ca")
         tls.certificate = arguments.text("cert")
         tls.key = arguments.text("key")
         tls.verifies = !arguments.has("insecure")
-        if tls.key != nil, tls.certificate == nil { throw UsageError("--key needs its certificate: give --cert too.") }
+        if tls.key != nil, tls.certificate == nil { throw UsageError("--key needs its certificate; give --cert too.") }
         if tls.authority != nil, !tls.verifies {
-            throw UsageError("--insecure trusts whoever answers: leave --ca out, or --insecure.")
+            throw UsageError("--insecure and --ca are mutually exclusive; --insecure accepts any certificate.")
         }
         return tls
     }
@@ -199,7 +199,7 @@ enum Program {
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
             return try Control(command, arguments, over: addresses[0].transport).run(addresses)
         case .completion, .manual, .contextAdd, .contextUse, .contextRemove, .contextList:
-            preconditionFailure("they need no broker")
+            preconditionFailure("These commands need no broker.")
         }
     }
 
@@ -208,7 +208,7 @@ enum Program {
         let text = error.message.isEmpty ? "no reason was given" : error.message
         return switch error.code {
         case .canceled: "canceled: \(text)"
-        case .untrusted: "\(text) Name the authority that signed it with --ca FILE."
+        case .untrusted: "\(text) Give the authority that signed it with --ca FILE."
         case .setupRejected: "The broker refused the connection: \(text)"
         case .connectionError: "The broker ended the connection: \(text)"
         case .otherStatus(let name): "\(name): \(text)"

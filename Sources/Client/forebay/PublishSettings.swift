@@ -42,12 +42,12 @@ struct PublishSettings {
             arguments.has("size") ? "--size" : nil, arguments.has("file") ? "--file" : nil,
         ].compactMap { $0 }
         if sources.count > 1 {
-            throw UsageError("\(sources[0]) and \(sources[1]) exclude each other: both say what to publish.")
+            throw UsageError("\(sources[0]) and \(sources[1]) are mutually exclusive; both specify what to publish.")
         }
         if arguments.has("forever") {
-            if arguments.has("count") { throw UsageError("--forever and --count exclude each other.") }
+            if arguments.has("count") { throw UsageError("--forever and --count are mutually exclusive.") }
             if arguments.has("stdin") {
-                throw UsageError("--forever has no meaning with --stdin, which ends by itself.")
+                throw UsageError("--forever cannot be used with --stdin, which ends by itself.")
             }
         }
         if arguments.operands.count > 1 {
@@ -63,11 +63,13 @@ struct PublishSettings {
             source = .size(Int(size))
             count = arguments.number("count") ?? (arguments.has("forever") ? nil : 1)
         } else {
-            throw UsageError("Say what to publish: a MESSAGE, --file, --stdin or --size.")
+            throw UsageError("There is nothing to publish; give a MESSAGE, --file, --stdin or --size.")
         }
         properties = try Self.properties(arguments)
         try SubscribeSettings.check(topic: topic)
-        if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
+        if topic.hasPrefix("$SYS.") {
+            throw UsageError("'\(topic)' is the broker's own; clients cannot publish there.")
+        }
     }
 
     /// The payload of a single message; empty for other sources.
@@ -84,7 +86,8 @@ struct PublishSettings {
             throw UsageError("The file '\(file)' cannot be read.")
         }
         guard bytes.count <= fileLimit else {
-            throw UsageError("The file '\(file)' is longer than the \(Units.bytes(UInt64(fileLimit))) of a message.")
+            throw UsageError(
+                "The file '\(file)' is larger than \(Units.bytes(UInt64(fileLimit))), the limit for a message.")
         }
         return bytes
     }
@@ -103,7 +106,7 @@ struct PublishSettings {
         guard properties.isValid else {
             throw UsageError(
                 "A content type has at most 128 ASCII characters, and a message at most "
-                    + "\(MessageProperties.mostHeaders) headers with names that are short.")
+                    + "\(MessageProperties.mostHeaders) headers with short names.")
         }
         return properties
     }

@@ -41,16 +41,16 @@ struct Reconnection {
 
     static let options: [OptionSpec] = [
         OptionSpec(
-            name: "no-reconnect", kind: .flag, help: "end when the connection is lost, instead of connecting again"),
+            name: "no-reconnect", kind: .flag, help: "exit when the connection is lost, instead of reconnecting"),
         OptionSpec(
             name: "reconnect-time", value: "SECONDS", kind: .decimal(0...31_536_000),
-            help: "end after SECONDS without a connection; default: never"),
+            help: "exit after SECONDS without a connection; default: never"),
     ]
 
     /// - Parameter hasPicture: reports go to `note` instead of stderr.
     init(_ arguments: Arguments, _ addresses: [BrokerAddress], hasPicture: Bool = false) throws(UsageError) {
         if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
-            throw UsageError("--no-reconnect and --reconnect-time exclude each other.")
+            throw UsageError("--no-reconnect and --reconnect-time are mutually exclusive.")
         }
         self.addresses = addresses
         note = hasPicture ? "" : nil
@@ -66,7 +66,7 @@ struct Reconnection {
     /// The broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
-        if lostAt != nil { say("Connected again to \(address).") }
+        if lostAt != nil { say("Reconnected to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
@@ -143,7 +143,7 @@ struct Reconnection {
     private mutating func tellLoss(_ error: ClientError) {
         let sentence = Program.sentence(error)
         guard sentence != told else { return }
-        say(sentence + (told == nil ? " Connecting again." : " Trying again."))
+        say(sentence + (told == nil ? " Reconnecting." : " Trying again."))
         told = sentence
     }
 
@@ -167,8 +167,8 @@ extension TopicPosition.Arrival {
         case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)."
         case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)."
         case .anew:
-            "epoch \(info.epoch): the topic restarted, this is its #\(info.sequence), and the rest of the old one "
-                + "is gone."
+            "epoch \(info.epoch): the topic restarted; this is its #\(info.sequence), and the rest of the previous "
+                + "epoch is lost."
         }
     }
 }

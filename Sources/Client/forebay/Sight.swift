@@ -20,14 +20,14 @@ struct Sight {
 
     /// Why a list is empty for a client without permission, and what to do.
     func refusal(_ list: BrokerList) -> String {
-        let who = user.map { "User '\($0)'" } ?? "Without credentials one"
-        return "\(who) may not see the broker's \(list.title): ask its administrator for \(list.permission)."
+        let who = user.map { "User '\($0)'" } ?? "Anonymous clients"
+        return "\(who) may not see the broker's \(list.title); ask its administrator for \(list.permission)."
     }
 
     /// The note for a list that shows only the client's own entries.
     func note(_ list: BrokerList) -> String {
-        let whose = user.map { "of user '\($0)'" } ?? "of one's own"
-        return "These are the \(list.title) \(whose) alone: to see others ask the broker's administrator for "
+        let whose = user.map { "the \(list.title) of user '\($0)'" } ?? "your own \(list.title)"
+        return "These are only \(whose); to see others, ask the broker's administrator for "
             + "\(list.permission)."
     }
 }
@@ -44,9 +44,9 @@ extension BrokerList {
     /// The permission that shows the whole list.
     fileprivate var permission: String {
         switch self {
-        case .topics: "the permission to subscribe or publish to them, or to control them"
-        case .subscriptions: "the permission to control their topics"
-        case .connections: "the permission to control '\(rawValue)'"
+        case .topics: "permission to subscribe or publish to them, or to control them"
+        case .subscriptions: "permission to control their topics"
+        case .connections: "permission to control '\(rawValue)'"
         }
     }
 }

@@ -33,7 +33,7 @@ struct SinglePublish {
         }
         if let signal { return interrupted(by: signal) }
         guard settings.ack else { return ExitCode.done }
-        guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }
+        guard let sequence else { throw ClientError(.badAnswer, "The broker did not send the message's sequence.") }
         var output = Output()
         output.buffer.append(settings.json ? "{\"acknowledged\":1,\"sequence\":\(sequence)}\n" : "\(sequence)\n")
         return output.finish()
@@ -41,7 +41,7 @@ struct SinglePublish {
 
     private func interrupted(by signal: Int32) -> Int32 {
         tell(
-            "Interrupted before the broker answered: the message may or may not have been taken.",
+            "Interrupted before the broker answered; the message may or may not have been published.",
             ["acknowledged": 0, "unknown": 1])
         return ExitCode.of(signal: signal)
     }

@@ -24,24 +24,24 @@ struct SubscribeSettings {
         let named = arguments.text("format").flatMap { MessageFormat.Kind(rawValue: $0) }
         let json = arguments.has("json")
         if json, let named, named != .json {
-            throw UsageError("--json and --format \(named.rawValue) exclude each other.")
+            throw UsageError("--json and --format \(named.rawValue) are mutually exclusive.")
         }
         format = named ?? (json ? .json : .text)
 
-        if once, request == nil { throw UsageError("--once needs --request: how much is to be asked for once?") }
+        if once, request == nil { throw UsageError("--once needs --request N, the number of messages to request.") }
         if interactive {
             for option in ["once", "count", "format", "json"] where arguments.has(option) {
-                throw UsageError("--\(option) has no meaning with --interactive.")
+                throw UsageError("--\(option) cannot be used with --interactive.")
             }
         }
         if arguments.has("from"), arguments.has("replay") {
-            throw UsageError("--from and --replay exclude each other: both say where to begin.")
+            throw UsageError("--from and --replay are mutually exclusive; both select where to begin.")
         }
         for option in ["epoch", "gap"] where arguments.has(option) && !arguments.has("from") {
             throw UsageError("--\(option) needs --from.")
         }
         if format == .raw, arguments.has("meta") {
-            throw UsageError("--meta cannot be shown with --format raw, which is the bytes alone.")
+            throw UsageError("--meta cannot be used with --format raw, which prints only payloads.")
         }
         var options = SubscribeOptions()
         if arguments.text("replay") == "all" {
@@ -55,6 +55,7 @@ struct SubscribeSettings {
         options.overflow = arguments.text("overflow").flatMap { Overflow(name: $0) }
         options.gap = arguments.text("gap").flatMap { SubscribeOptions.Gap(rawValue: $0) }
         options.meta = meta
+        options.opening = arguments.has("opening")
         self.options = options
         try Self.check(topic: topic)
     }
@@ -63,7 +64,7 @@ struct SubscribeSettings {
     static func check(topic: String) throws(UsageError) {
         if TopicName.isSystem(topic) {
             if Route(topic).tags == nil {
-                throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.")
+                throw UsageError("The topic name is too long; at most \(Route.tagLimit) bytes are allowed.")
             }
         } else if let fault = TopicName.fault(topic) {
             throw UsageError(fault)

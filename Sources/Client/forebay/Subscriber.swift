@@ -47,6 +47,7 @@ struct Subscriber: ~Copyable {
             // Metadata that is not printed would hide a gap at the start.
             options.gap = options.gap ?? .fail
         }
+        if reconnection.isOn { options.opening = true }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
         let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let n = refill.first()
@@ -149,6 +150,9 @@ struct Subscriber: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) {
         switch event {
+        case .opened(stream, let opening):
+            position.opened(opening)
+            if settings.options.opening, !isBack { show(opening) }
         case .message(stream, let message):
             unprinted += 1
             if left > 0, left < Refill.unbounded { left -= 1 }
@@ -168,11 +172,17 @@ struct Subscriber: ~Copyable {
         case .failed(stream, let error): end = .failed(advised(error))
         // A user that may subscribe is not always allowed to ask.
         case .failed(inquiry, let error) where error.word == .notFound:
-            tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
+            tell("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
         case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, that is reported separately.
-        case .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
+        case .opened, .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
+    }
+
+    /// Shows where the subscription begins: among the messages as JSON, else as a note.
+    private mutating func show(_ opening: OpeningPosition) {
+        guard format.kind == .json else { return note("It begins with #\(opening.next) of epoch \(opening.epoch).") }
+        output.buffer.append("{\"epoch\":\"\(opening.epoch)\",\"next\":\(opening.next)}\n")
     }
 
     /// Reports what a message reveals about those before it. False if it has been printed already.
@@ -196,7 +206,7 @@ struct Subscriber: ~Copyable {
                 note("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
             }
             if delivered == 0, !isAnew(info), let sequence = asked?.sequence, info.sequence < sequence {
-                note("It begins with #\(info.sequence): there is no #\(sequence) yet.")
+                note("The subscription begins with #\(info.sequence); #\(sequence) does not exist yet.")
             }
         }
         if info.dropped > 0 { note("\(counted(info.dropped, "message")) dropped before #\(info.sequence).") }
@@ -209,7 +219,7 @@ struct Subscriber: ~Copyable {
         if isAnew(info) {
             note("epoch \(info.epoch)\(anew)")
         } else if let sequence = asked?.sequence, info.sequence > 0, info.sequence < sequence {
-            note("The topic ended with #\(info.sequence): #\(sequence) never came.")
+            note("The topic ended with #\(info.sequence); #\(sequence) was never published.")
         }
     }
 
@@ -226,7 +236,7 @@ struct Subscriber: ~Copyable {
 
     private func isAnew(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
 
-    private var anew: String { ": the topic restarted, and what was asked for is gone." }
+    private var anew: String { ": the topic restarted, and the requested messages are lost." }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }
@@ -236,14 +246,15 @@ struct Subscriber: ~Copyable {
         if settings.once, !hasToldSpent, session.connection.outstanding(on: stream) == 0 {
             hasToldSpent = true
             let spent = "The credit of \(settings.request ?? 0) is used up."
-            tell("\(spent) The subscription stays open, and shows its end; ^C cancels it.")
+            tell("\(spent) The subscription stays open and reports its end; ^C cancels it.")
         }
     }
 
     /// A gap fails the subscription only if the client did not ask to have gaps reported.
     private func advised(_ error: ClientError) -> ClientError {
         guard error.word == .gap, !settings.options.meta, settings.options.gap == nil else { return error }
-        return ClientError(error.code, error.message + " With --meta it is told, and the messages come.")
+        return ClientError(
+            error.code, error.message + " With --meta, the gap is reported and the messages are delivered.")
     }
 
     private mutating func finish(_ end: End) throws(ClientError) -> Int32 {

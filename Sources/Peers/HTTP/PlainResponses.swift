@@ -2,6 +2,7 @@
 // end.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Replay
 
@@ -55,7 +56,7 @@ extension HTTPResponses {
         guard !exchange.isFinished else { return }
         guard exchange.response == .begun else { return refuse(exchange, plain, refusal.problem) }
         count(refusal.word)
-        if refusal.word == .draining {
+        if refusal.word == .draining || refusal.word == .unavailable {
             // The subscription has not ended: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
@@ -96,7 +97,8 @@ extension HTTPResponses {
         if plain.format == .eventStream {
             http.heartbeats.note(moment.monotonic + limits.heartbeat)
         }
-        send(exchange) { plain.format.appendOpening(id, into: &$0) }
+        let position = subscriber.options.opening ? subscriber.opening : nil
+        send(exchange) { plain.format.appendOpening(id, at: position, into: &$0) }
     }
 
     /// The topic completed, and all messages are written.

@@ -19,5 +19,6 @@ extension SubscribeOptions {
         overflow = open.overflow
         gapFails = open.gapFails
         meta = true
+        opening = open.opening
     }
 }

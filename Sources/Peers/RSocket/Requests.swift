@@ -125,7 +125,9 @@ final class RSocketRequests: ShardPart {
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return try calls.call(connection, stream: stream, try ControlRequest.read(Route(tags)), now: now)
+                    var route = try Route(tags)
+                    try route.addOptions(from: content.data)
+                    return try calls.call(connection, stream: stream, try ControlRequest.read(route), now: now)
                 }
                 topic = target.name
                 try authorization.expectPublish(to: target, connection)

@@ -1,12 +1,15 @@
 // Route: `NAME?option=value&…`, the first routing tag of a request, and extra tags with one `option=value` each.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 /// A name and its options, percent-decoded and without duplicates.
 struct Route {
     /// The most options that one request may carry.
     static let mostOptions = 32
+    /// Bytes of a control request's data.
+    static let longestData = 8 << 10
 
     var name: String
     private(set) var options: [(name: String, value: String)] = []
@@ -14,12 +17,7 @@ struct Route {
     init(_ text: String, tags: [String]) throws(Refusal) {
         let (path, query) = Route.cut(Substring(text), at: "?")
         name = try Route.decode(path)
-        var rest = query
-        while let pairs = rest {
-            let (pair, others) = Route.cut(pairs, at: "&")
-            if !pair.isEmpty { try add(pair) }
-            rest = others
-        }
+        try add(query: query)
         for tag in tags { try add(Substring(tag)) }
     }
 
@@ -39,11 +37,23 @@ struct Route {
         try self.init(request.route, tags: request.extraTags)
     }
 
+    /// Adds the options in the data of a control request, which have the form of a query.
+    mutating func addOptions(from data: UnsafeRawBufferPointer) throws(Refusal) {
+        guard !data.isEmpty else { return }
+        guard data.count <= Route.longestData else {
+            throw Refusal(
+                .tooLarge, "The request's data has \(data.count) bytes; at most \(Route.longestData) are allowed.")
+        }
+        guard data.isUTF8 else { throw .invalid("The request's data is not UTF-8; send option=value&option=value.") }
+        try add(query: Substring(String(decoding: data, as: UTF8.self)))
+    }
+
     subscript(option: String) -> String? { options.first { $0.name == option }?.value }
 
     /// Refuses options that are not in `known`.
     func expect(_ known: [String], for use: String) throws(Refusal) {
-        for option in options where !known.contains(option.name) {
+        for option in options
+        where !known.contains(option.name) && !BrokerProtocol.isIgnorable(option: option.name) {
             let list = known.isEmpty ? "takes no options" : "takes only \(known.joined(separator: ", "))"
             throw .invalid("The option '\(option.name)' is unknown; \(use) \(list).")
         }
@@ -65,6 +75,15 @@ struct Route {
                 "\(option)=\(text) is not a number from \(range.lowerBound) to \(range.upperBound).")
         }
         return value
+    }
+
+    private mutating func add(query: Substring?) throws(Refusal) {
+        var rest = query
+        while let pairs = rest {
+            let (pair, others) = Route.cut(pairs, at: "&")
+            if !pair.isEmpty { try add(pair) }
+            rest = others
+        }
     }
 
     private mutating func add(_ pair: Substring) throws(Refusal) {

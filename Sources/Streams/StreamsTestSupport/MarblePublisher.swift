@@ -128,6 +128,6 @@ extension Recorder where Input: Equatable, Failure: Equatable {
         }
         let received = Marbles(marks: marks)
         if received == expected, strays.isEmpty { return nil }
-        return "They differ:\n  received: \(received)\n  expected: \(expected)\(strays)"
+        return "The events differ:\n  received: \(received)\n  expected: \(expected)\(strays)"
     }
 }

@@ -40,22 +40,22 @@ public struct Marbles<Value, Failure: Error> {
         var isInGroup = false
         for sign in text where sign != " " {
             if let last = marks.last, case .completion = last.event, sign != ")" || !isInGroup {
-                throw MarbleError(text, "'\(sign)' stands behind the end of the stream: draw nothing there.")
+                throw MarbleError(text, "'\(sign)' follows the end of the stream; remove it.")
             }
             switch sign {
             case "(" where !isInGroup: isInGroup = true
             case ")" where isInGroup:
                 isInGroup = false
                 frame += 1
-            case "(", ")": throw MarbleError(text, "Brackets come in pairs, and not within others.")
-            case "-" where isInGroup: throw MarbleError(text, "What is in brackets takes no time: leave the '-' out.")
+            case "(", ")": throw MarbleError(text, "Parentheses must be balanced and cannot be nested.")
+            case "-" where isInGroup: throw MarbleError(text, "Events in parentheses take no time; remove the '-'.")
             case "-": frame += 1
             default:
                 marks.append(Mark(frame: frame, event: try Self.event(sign, in: text, failure: failure, value: value)))
                 if !isInGroup { frame += 1 }
             }
         }
-        if isInGroup { throw MarbleError(text, "A bracket is not closed.") }
+        if isInGroup { throw MarbleError(text, "A parenthesis is not closed.") }
     }
 
     private static func event(
@@ -64,10 +64,10 @@ public struct Marbles<Value, Failure: Error> {
         switch sign {
         case "|": return .completion(.finished)
         case "#":
-            guard let failure else { throw MarbleError(text, "'#' stands for a failure: say which one.") }
+            guard let failure else { throw MarbleError(text, "'#' is a failure; pass the failure as an argument.") }
             return .completion(.failure(failure))
         default:
-            guard let value = value(sign) else { throw MarbleError(text, "Nobody says what '\(sign)' stands for.") }
+            guard let value = value(sign) else { throw MarbleError(text, "The character '\(sign)' has no value.") }
             return .value(value)
         }
     }
@@ -139,5 +139,5 @@ extension Marbles: CustomStringConvertible {
 public struct MarbleError: Error, CustomStringConvertible {
     public let description: String
 
-    init(_ text: String, _ reason: String) { description = "\"\(text)\" cannot be read: \(reason)" }
+    init(_ text: String, _ reason: String) { description = "\"\(text)\" is not a valid diagram: \(reason)" }
 }

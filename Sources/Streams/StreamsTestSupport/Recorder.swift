@@ -140,7 +140,7 @@ extension Recorder where Input: Equatable, Failure: Equatable {
             return (parts + (same == entries.count ? ["▶nothing"] : [])).joined(separator: " ")
         }
         return """
-            They differ at the \(same + 1). event:
+            The histories differ at event \(same + 1):
               received: \(line(history))
               expected: \(line(expected))
             """

@@ -49,7 +49,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
         after date: VirtualTime, interval: VirtualTime.Stride, tolerance: VirtualTime.Stride, options: Never?,
         _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
-        precondition(interval > 0, "What is repeated without an interval never lets time pass.")
+        precondition(interval > 0, "The interval of a repeated action must be greater than 0.")
         let number = lock.with { insert(at: date, interval: interval, action) }
         return AnyCancellable { [weak self] in self?.remove(number) }
     }
@@ -75,7 +75,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
         var count = 0
         while let action = next(until: VirtualTime(nanoseconds: .max)) {
             count += 1
-            precondition(count <= limit, "More is scheduled again and again than the limit allows.")
+            precondition(count <= limit, "More actions were run than the limit allows.")
             action()
         }
     }

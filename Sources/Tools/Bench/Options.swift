@@ -19,21 +19,21 @@ struct Options {
         usage: bench [options]
                bench streams [ROUNDS]
 
-        Measures Forebay beside NATS, Redis, Mosquitto and a byte pump that frames nothing, and its HTTP beside
-        a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory. Each figure has a
-        broker of its own, on a CPU of its own; the systems take turns. `bench streams` measures shareReplay
-        of the Swift library beside a naive one.
+        Compares Forebay with NATS, Redis, Mosquitto and a byte pump without framing, and its HTTP listener with
+        a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory. Each figure comes
+        from a new broker on its own CPU; the systems alternate. `bench streams` compares shareReplay of the
+        Swift library with a naive implementation.
 
         options:
-          --case NAME[,NAME…]      these cases only (see --list)
-          --system NAME[,NAME…]    these systems only: \(System.allCases.map(\.rawValue).joined(separator: ", "))
+          --case NAME[,NAME…]      only these cases (see --list)
+          --system NAME[,NAME…]    only these systems: \(System.allCases.map(\.rawValue).joined(separator: ", "))
           --rounds N               figures per case and system (default 5)
-          --quick                  short figures and smaller numbers, for development: they say little
-          --lag N                  at full speed, how many messages a publisher may be ahead of its slowest
-                                   reading subscriber (default: 1 MiB of payload, 64 to 8,192 messages)
-          --json FILE              write every figure there as well
+          --quick                  short measurements and smaller numbers, for development; not reliable
+          --lag N                  at full speed, how many messages a publisher may be ahead of the slowest
+                                   subscriber that reads (default: 1 MiB of payload, 64 to 8,192 messages)
+          --json FILE              also write every figure to FILE
           --forebayd PATH, --nats PATH, --redis PATH, --mosquitto PATH, --nghttpd PATH, --h2o PATH
-                                   where the programs are; --grpcio PATH: a Python that has grpcio
+                                   paths of the programs; --grpcio PATH: a Python that has grpcio
           --broker-cpus A[,B]      CPUs of the broker (default: all but the last)
           --generator-cpu C        CPU of the load generator (default: the last)
           --list                   print the cases
@@ -46,7 +46,7 @@ struct Options {
         var buffer = [Int32](repeating: 0, count: 1024)
         let count = cb_cpus(&buffer, Int32(buffer.count))
         let cpus = buffer.prefix(max(0, Int(count))).map(Int.init)
-        guard let last = cpus.last else { throw BenchError("cannot tell which CPUs there are") }
+        guard let last = cpus.last else { throw BenchError("cannot determine the available CPUs") }
         generatorCPU = last
         brokerCPUs = cpus.count > 1 ? Array(cpus.dropLast()) : cpus
         programs = [
@@ -61,7 +61,7 @@ struct Options {
                 continue
             }
             guard let value = rest.popFirst() else {
-                throw BenchError("there is no option \(word), or it needs a value")
+                throw BenchError("there is no option \(word), or its value is missing")
             }
             try set(word, value)
         }
@@ -72,17 +72,17 @@ struct Options {
         switch word {
         case "--rounds":
             guard let number = Int(value), (1...1000).contains(number) else {
-                throw BenchError("--rounds \(value) is no number from 1 to 1000")
+                throw BenchError("--rounds takes a number from 1 to 1000, not \(value)")
             }
             rounds = number
         case "--lag":
             guard let number = Int(value), (1...1_000_000).contains(number) else {
-                throw BenchError("--lag \(value) is no number from 1 to 1,000,000")
+                throw BenchError("--lag takes a number from 1 to 1,000,000, not \(value)")
             }
             lag = number
         case "--case":
             if let unknown = list.first(where: { name in !Catalogue.cases.contains { $0.name == name } }) {
-                throw BenchError("there is no case \(unknown): see bench --list")
+                throw BenchError("there is no case \(unknown); see bench --list")
             }
             cases = list
         case "--system":
@@ -97,7 +97,7 @@ struct Options {
         case "--forebayd": programs[.forebay] = value
         default:
             guard let system = System(rawValue: String(word.dropFirst(2))), word.hasPrefix("--") else {
-                throw BenchError("there is no option \(word): see bench --help")
+                throw BenchError("there is no option \(word); see bench --help")
             }
             programs[system] = value
         }
@@ -106,7 +106,7 @@ struct Options {
     private static func cpus(_ list: [String]) throws(BenchError) -> [Int] {
         let numbers = list.compactMap { Int($0) }
         guard numbers.count == list.count, !numbers.isEmpty else {
-            throw BenchError("a CPU is a number from 0, several are separated by commas")
+            throw BenchError("a CPU is a number of 0 or more; separate several by commas")
         }
         return numbers
     }

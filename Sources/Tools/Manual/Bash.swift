@@ -3,12 +3,12 @@
 extension Manual {
     func bashCompletion() -> String {
         var out = """
-            # bash completion for \(name), made from its own definitions
+            # bash completion for \(name), generated from its definitions
 
             \(function())() {
                 local current=${COMP_WORDS[COMP_CWORD]} before= command= word i skip=0 operands=0
                 local end=$COMP_CWORD
-                # "=" is a word of its own to bash: --option=value are three.
+                # bash treats "=" as a separate word: --option=value is three words.
                 if [[ $current == "=" ]]; then
                     current= before=${COMP_WORDS[COMP_CWORD - 1]} end=$((COMP_CWORD - 1))
                 elif ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[COMP_CWORD - 1]} == "=" ]]; then
@@ -29,7 +29,7 @@ extension Manual {
         if !valued.isEmpty { out += "            \(valued.joined(separator: " | "))) skip=1 ;;\n" }
         out += """
                         -* | "=") ;;
-                        # And so is ":", in rsocket://host:7690.
+                        # So is ":", as in rsocket://host:7690.
                         ":") skip=1 ;;
                         *)
                             case "$command $word" in

@@ -2,7 +2,7 @@
 
 extension Manual {
     func fishCompletion() -> String {
-        var out = "# fish completion for \(name), made from its own definitions\n\n"
+        var out = "# fish completion for \(name), generated from its definitions\n\n"
         if needsNames { out += "function \(function("names"))\n    \(names("$argv"))\nend\n\n" }
         out += fishCommandFunction()
         out += "complete -c \(name) -f\n"
@@ -34,7 +34,7 @@ extension Manual {
         let valued = valuedOptions.flatMap(\.spellings).joined(separator: " ")
         let groups = firstWords.filter { word in commands.contains { $0.path[0] == word && $0.path.count == 2 } }
         return """
-            # Whether the line has come to a command, "" for none, and to so many operands of it.
+            # Whether the line contains this command ("" for none) with this number of operands.
             function \(function("at"))
                 set -l path
                 set -l operands 0

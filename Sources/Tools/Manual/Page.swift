@@ -4,7 +4,7 @@ extension Manual {
     /// The source of the page.
     public func page() -> String {
         var page = Roff()
-        page.line(".\\\" Made from the program's own definitions; do not edit.")
+        page.line(".\\\" Generated from the program's definitions; do not edit.")
         page.line(".TH \(name.uppercased()) \(section) \"\" \"Forebay \(version)\" \"Forebay\"")
         // No hyphenation in option names, and no justified lines.
         page.line(".nh")

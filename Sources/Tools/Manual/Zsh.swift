@@ -2,7 +2,7 @@
 
 extension Manual {
     func zshCompletion() -> String {
-        var out = "#compdef \(name)\n# made from the program's own definitions\n\n"
+        var out = "#compdef \(name)\n# generated from the program's definitions\n\n"
         if commands.isEmpty {
             out += "\(function())() {\n    _arguments -s -S" + options.map { " \\\n        \(zshSpec($0))" }.joined()
             return out + "\n}\n\n" + zshEnd

@@ -7,17 +7,17 @@ enum Program {
     private static let usage = """
         usage: forebay-sim [--seed N | --from N] [--seeds COUNT | --seconds S] [--features LIST] [--trace] [--hash]
 
-          --seed N         run this seed alone
-          --from N         begin with this seed; without it seeds are new each time
-          --seeds COUNT    run so many seeds
-          --seconds S      run seeds for so long; 10 if nothing else is said
-          --features LIST  draw from these features alone, with commas: \
+          --seed N         run only this seed
+          --from N         begin with this seed; the default differs each time
+          --seeds COUNT    run this number of seeds
+          --seconds S      run seeds for S seconds; default 10
+          --features LIST  use only these features, separated by commas: \
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
-          --with LIST      have each run have these, of those that few runs have: overload, store
+          --with LIST      give every run these rare features: overload, store
           --trace          print every event
           --hash           print the hash of each run's events
 
-        It ends with 1 at the first seed that fails, and prints the rule that was broken and how to run it again.
+        Exits with 1 at the first seed that fails; it prints the violated rule and how to run the seed again.
 
         """
 
@@ -72,7 +72,7 @@ enum Program {
         let time = (now() - began).rounded()
         write("\(count) seeds from \(seed &- UInt64(count)) passed in \(Int(time)) s: ")
         write("\(published) messages published, \(received) received, \(resumed) sessions resumed, ")
-        write(mostHeap == 0 ? "memory was not counted\n" : "\(mostHeap >> 10) KiB allocated at most\n")
+        write(mostHeap == 0 ? "memory was not measured\n" : "\(mostHeap >> 10) KiB allocated at peak\n")
         return 0
     }
 
@@ -158,7 +158,7 @@ private func tellOfCrash(_ number: Int32) {
             text[place] = UInt8(48 + rest % 10)
             rest /= 10
         } while rest > 0
-        let words: StaticString = "\nThe engine stopped the process. Again: forebay-sim --seed "
+        let words: StaticString = "\nThe engine stopped the process. To run it again: forebay-sim --seed "
         _ = Glibc.write(2, words.utf8Start, words.utf8CodeUnitCount)
         _ = Glibc.write(2, text.baseAddress! + place, text.count - place)
     }

@@ -29,6 +29,8 @@ public struct SubscribeOptions: Equatable, Sendable {
     public var gap: Gap?
     /// Each message comes with its MessageInfo and the publisher's metadata.
     public var meta = false
+    /// The broker sends the position before the first message.
+    public var opening = false
 
     /// New messages only, with the broker's defaults.
     public init() {}

@@ -125,7 +125,7 @@ import Testing
         #expect(broker.connection.outstanding(on: id) == 2)
         broker.send(id) { appendResponse([(1, "a"), (2, "b"), (3, "c")], to: &$0) }
         broker.send(other) { appendResponse([(1, "fine")], to: &$0) }
-        let error = ClientError(.overdelivered, "The broker sent more messages than were asked for.")
+        let error = ClientError(.overdelivered, "The broker sent more messages than were requested.")
         #expect(
             broker.talk() == [
                 .message(1, metadata: nil, "a"), .message(1, metadata: nil, "b"), .failed(1, error),
@@ -271,7 +271,7 @@ import Testing
             broker.send(id) { PublishOneResponse(sequence: 42, epoch: 9).append(to: &$0) }
             broker.end(id)
         }
-        broker.send(asked) { InfoResponse(json: "{}", version: "1").append(to: &$0) }
+        broker.send(asked) { InfoResponse(json: "{}", version: "1", number: 1, features: []).append(to: &$0) }
         broker.end(asked)
         #expect(
             broker.talk() == [

@@ -94,7 +94,7 @@ private let second: UInt64 = 1_000_000_000
         _ = broker.talk()
         #expect(nghttp2_session_set_next_stream_id(broker.connection.session.connection.session, Int32.max) == 0)
         #expect(try subscribe(broker).value == UInt32(Int32.max))
-        let why = ClientError(.connectionError, "The connection takes no more streams: connect again.")
+        let why = ClientError(.connectionError, "The connection accepts no more streams; connect again.")
         #expect(throws: why) { try subscribe(broker) }
         #expect(broker.connection.deadline == 0)
         #expect(broker.talk() == [.closing(why.message)])
@@ -199,7 +199,9 @@ private let second: UInt64 = 1_000_000_000
         connection.arrived(0, now: 19 * second)
         try connection.fire(now: 21 * second)
         #expect(broker.takeOutput() == [])
-        #expect(throws: ClientError(.silent, "Nothing came from the broker for 60 s: the connection is given up.")) {
+        #expect(
+            throws: ClientError(.silent, "Nothing was received from the broker for 60 s; the connection was closed.")
+        ) {
             try connection.fire(now: 79 * second)
         }
     }

@@ -102,7 +102,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         #expect(
             seen == [
                 .message(1, metadata: nil, "x"),
-                .failed(1, ClientError(.overdelivered, "The broker sent more messages than were asked for.")),
+                .failed(1, ClientError(.overdelivered, "The broker sent more messages than were requested.")),
                 .message(3, metadata: nil, "fine"),
             ])
         same(connection.takeOutput(), cancel(1))
@@ -243,7 +243,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             FrameWriter.metadataPush(none, into: &$0)
         }
         same(connection.feed(request), [])
-        same(connection.takeOutput(), error(2, 0x202, "this client answers no requests"))
+        same(connection.takeOutput(), error(2, 0x202, "This client accepts no requests."))
     }
 
     /// The text of a REJECTED shows whether reconnecting makes sense.
@@ -341,7 +341,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             seen,
             [
                 .died(
-                    ClientError(.protocolViolation, "What answers speaks HTTP/1.1, not RSocket: is it the right port?"))
+                    ClientError(.protocolViolation, "The server speaks HTTP/1.1, not RSocket; check the port."))
             ])
     }
 
@@ -349,12 +349,12 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         var other = RSocketRequester(now: 0)
         same(
             other.feed(error(0, 2, "This port speaks HTTP.")),
-            [.died(ClientError(.protocolViolation, "What answers says: This port speaks HTTP."))])
+            [.died(ClientError(.protocolViolation, "The server answered: This port speaks HTTP."))])
         var connection = RSocketRequester(now: 0)
         let answer = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\r\nThis port speaks TLS.\n"
         same(
             connection.feed(Array(answer.utf8), step: answer.utf8.count),
-            [.died(ClientError(.protocolViolation, "What answers says: This port speaks TLS."))])
+            [.died(ClientError(.protocolViolation, "The server answered: This port speaks TLS."))])
     }
 
     @Test func keepaliveAndLifetime() throws {

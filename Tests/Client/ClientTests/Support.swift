@@ -24,6 +24,7 @@ func hex(_ text: String) -> [UInt8] {
 /// An event without pointers.
 enum Seen: Equatable {
     case message(UInt32, metadata: [UInt8]?, String)
+    case opened(UInt32, epoch: UInt64, next: UInt64)
     case acknowledged(UInt32, UInt64)
     case completed(UInt32, dropped: UInt64)
     case failed(UInt32, ClientError)
@@ -39,6 +40,8 @@ enum Seen: Equatable {
         case .message(let id, let message):
             self = .message(
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
+        case .opened(let id, let position):
+            self = .opened(id.value, epoch: position.epoch, next: position.next)
         case .acknowledged(let id, let told): self = .acknowledged(id.value, told.sequence)
         case .completed(let id, let dropped, _): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)

@@ -251,13 +251,13 @@ import Testing
             let waiting = Task { for _ in 0..<10 { try await blocked.topic("b").publish("6bytes") } }
             var second: ForebayError?
             while second == nil { second = await error { try await blocked.topic("c").publish("6bytes") } }
-            #expect(second?.code == .busy && second?.message.contains("publishedBytes allows 10:") == true)
+            #expect(second?.code == .busy && second?.message.contains("publishedBytes allows 10;") == true)
             waiting.cancel()
             await blocked.close()
             var one = client.topic("t").messages().makeAsyncIterator()
             var two = client.topic("t").messages().makeAsyncIterator()
             let third = await error { try await client.topic("t").publish("x") }
-            #expect(third?.code == .busy && third?.message.contains("activities allows 2:") == true)
+            #expect(third?.code == .busy && third?.message.contains("activities allows 2;") == true)
             await client.close()
             _ = try? await one.next()
             _ = try? await two.next()

@@ -77,7 +77,8 @@ def test_what_to_do_about_a_gap_is_said(forebay, topic):
     for more, told in (([], True), (["--gap", "fail"], False), (["--meta", "--gap", "fail"], False)):
         done = forebay.run(*gap, *more)
         assert done.returncode == 1 and done.stderr.startswith(b"forebay: gap: ")
-        assert done.stderr.endswith(b" With --meta it is told, and the messages come.\n") == told, more
+        advice = b" With --meta, the gap is reported and the messages are delivered.\n"
+        assert done.stderr.endswith(advice) == told, more
     assert forebay.ok(*gap, "--meta").endswith(b" x\n")
 
 
@@ -90,7 +91,7 @@ def test_a_topic_that_began_anew(forebay, topic, message):
     forebay.ok("topic", "complete", topic)
     out, told = reader.communicate(timeout=LIMIT)
     assert reader.returncode == 0 and out.count(b"\n") == message.count(b"\n")
-    assert json.loads(told) == {"note": f"epoch {epoch}: the topic restarted, and what was asked for is gone."}
+    assert json.loads(told) == {"note": f"epoch {epoch}: the topic restarted, and the requested messages are lost."}
 
 
 @pytest.mark.parametrize("scheme", ["rsocket"])
@@ -98,7 +99,7 @@ def test_a_topic_that_never_came_so_far(forebay, topic):
     """Over gRPC the error also reports the topic's last sequence."""
     forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
     done = forebay.run("sub", topic, "--from", "5", "--meta")
-    assert (done.returncode, done.stderr) == (0, b"forebay: The topic ended with #2: #5 never came.\n")
+    assert (done.returncode, done.stderr) == (0, b"forebay: The topic ended with #2; #5 was never published.\n")
 
 
 @pytest.mark.parametrize("words, stdin", [
@@ -141,7 +142,7 @@ def test_a_channel_delivers_all_in_order(forebay, topic, request_n, tmp_path):
     text = b"".join(b"%d\n" % number for number in range(count))
     writer = forebay.start("pub", topic, "--stdin", "--ack", stdin=subprocess.PIPE)
     out, _ = writer.communicate(text, timeout=LIMIT)
-    assert out == b"%d messages acknowledged, the last as sequence %d\n" % (count, count)
+    assert out == b"%d messages acknowledged, last sequence %d\n" % (count, count)
     ended(reader)
     assert (tmp_path / "out").read_bytes() == text
 
@@ -276,14 +277,14 @@ def test_a_slow_reader_costs_no_memory_and_no_connection(forebay, topic):
 # Errors
 
 USAGE = [
-    ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"),
+    ([], "The command is missing"), (["sbu", "t"], "did you mean 'sub'?"),
     (["subscribe", "t"], "did you mean 'sub'?"), (["publish", "t", "x"], "did you mean 'pub'?"),
-    (["pub", "t", "-5"], "Write -- before a text that begins with a dash."), (["sub"], "needs TOPIC"),
+    (["pub", "t", "-5"], "Write -- before an operand that begins with a dash."), (["sub"], "needs TOPIC"),
     (["sub", "t", "--buffer", "x"], "--buffer takes a number from 1 to 2147483647, not 'x'."),
-    (["sub", "t", "--interactive"], "needs a terminal"), (["pub", "t"], "Say what to publish"),
-    (["sub", "t", "--url", "wss://127.0.0.1:7691"], "does not speak wss://"),
-    (["sub", "t", "--url", "ws://h"], "does not speak ws://"),
-    (["sub", b"\xff"], "not UTF-8"),
+    (["sub", "t", "--interactive"], "needs a terminal"), (["pub", "t"], "There is nothing to publish"),
+    (["sub", "t", "--url", "wss://127.0.0.1:7691"], "does not support wss://"),
+    (["sub", "t", "--url", "ws://h"], "does not support ws://"),
+    (["sub", b"\xff"], "not valid UTF-8"),
 ]
 
 
@@ -311,7 +312,7 @@ def test_refused_by_the_broker(forebay, words, code):
 
 def test_nobody_there(scheme):
     done = Commands(("127.0.0.1", 1), scheme).run("topics")
-    assert done.returncode == 3 and b"Nobody listens at 127.0.0.1:1" in done.stderr
+    assert done.returncode == 3 and b"Nothing listens at 127.0.0.1:1" in done.stderr
 
 
 def test_a_web_server_is_no_broker(scheme):

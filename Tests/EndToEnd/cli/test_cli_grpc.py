@@ -91,7 +91,7 @@ def test_more_than_was_asked_for(grpc_peer):
     forebay.ok("pub", "greedy", "--stdin", stdin=lines(9))
     done = forebay.run("sub", "greedy", "--request", "3")
     assert (done.returncode, done.stdout) == (1, lines(3))
-    assert done.stderr == b"forebay: The broker sent more messages than were asked for.\n"
+    assert done.stderr == b"forebay: The broker sent more messages than were requested.\n"
 
 
 def test_a_server_that_goes_away(grpc_peer):
@@ -107,5 +107,5 @@ def test_a_server_of_other_things():
         process = Commands(server.getsockname(), "http").start("topics")
         line, _ = server.accept()
         line.sendall(b"220 mail.example ESMTP\r\n" * 40)
-        assert "is it the right port?" in ended(process, 3)[1]
+        assert "check the port." in ended(process, 3)[1]
         line.close()

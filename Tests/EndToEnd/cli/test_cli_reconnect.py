@@ -75,13 +75,13 @@ def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
     forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
     assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
     restarted.end(hard)
-    line_of(reader.stderr, "Connecting again")
+    line_of(reader.stderr, "Reconnecting")
     restarted.begin()
-    line_of(reader.stderr, "Connected again to")
+    line_of(reader.stderr, "Reconnected to")
     until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
     forebay.ok("pub", "t", "--stdin", stdin=b"3\n4\n")
     assert reader.stdout.readline() + reader.stdout.readline() == b"3\n4\n"
-    line_of(reader.stderr, r"the topic restarted, this is its #1\b")
+    line_of(reader.stderr, r"the topic restarted; this is its #1\b")
     reader.send_signal(signal.SIGINT)
     assert ended(reader) == (b"", "")
 
@@ -113,7 +113,7 @@ def test_credit_and_count_go_on(restarted, reach, words, rest):
     assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
     restarted.end()
     restarted.begin()
-    line_of(reader.stderr, "Connected again")
+    line_of(reader.stderr, "Reconnected")
     until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
     forebay.ok("pub", "t", "--stdin", stdin=b"".join(b"%d\n" % i for i in range(3, 3 + rest)))
     assert [reader.stdout.readline() for _ in range(rest)] == [b"%d\n" % i for i in range(3, 3 + rest)]
@@ -138,9 +138,9 @@ def test_a_publisher_repeats_what_was_not_acknowledged(restarted, reach, hard):
         address = restarted.broker.address if forebay.url.startswith("rsocket") else restarted.broker.http
         until(lambda: unread(address) >= 5 * 10, "they are sent")
     restarted.end(hard)
-    line_of(writer.stderr, "Connecting again")
+    line_of(writer.stderr, "Reconnecting")
     restarted.begin()
-    line_of(writer.stderr, "Connected again")
+    line_of(writer.stderr, "Reconnected")
     again = int(re.match(r"forebay: (\d+) message", line_of(writer.stderr, "sent again")).group(1)) if hard else 0
     writer.stdin.close()
     assert writer.wait(LIMIT) == 0
@@ -184,7 +184,7 @@ def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, 
     configure("second")
     restarted.begin()
     # Its input has not ended. Over HTTP the login is refused with the call.
-    line_of(process.stderr, "Connecting again")
+    line_of(process.stderr, "Reconnecting")
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(b"y\n")
         process.stdin.flush()
@@ -206,7 +206,7 @@ def test_it_can_be_limited(restarted, reach, words):
         restarted.end(hard=True)
         assert process.wait(LIMIT) == 3
         told = process.stderr.read().decode()
-        assert ("Connecting again" in told) == (limit[0] == "--reconnect-time")
+        assert ("Reconnecting" in told) == (limit[0] == "--reconnect-time")
         restarted.begin()
     done = forebay.run(*words, "--no-reconnect", "--reconnect-time", "1")
     assert done.returncode == 2
@@ -222,7 +222,7 @@ def test_signals_end_the_wait(restarted, reach, number):
     assert reader.stdout.readline() == b"x\n"
     restarted.end()
     for process in (reader, writer):
-        line_of(process.stderr, "Connecting again")
+        line_of(process.stderr, "Reconnecting")
         process.send_signal(number)
     assert reader.wait(LIMIT) == 0 and writer.wait(LIMIT) == 128 + number
     assert b"Interrupted: 1 message is acknowledged." in writer.stderr.read()
@@ -238,14 +238,14 @@ def test_credit_by_key_goes_on_behind_a_restart(restarted, reach, hard):
     forebay.ok("pub", "t", "before")
     screen.shows(r"#1 \S+ before")
     restarted.end(hard)
-    screen.shows(r"no connection(.|\n)*(Connecting|Trying) again\.")
+    screen.shows(r"no connection(.|\n)*(Reconnecting|Trying again)\.")
     screen.press(b"1")
     restarted.begin()
-    screen.shows(r"Connected again to \S+\.")
+    screen.shows(r"Reconnected to \S+\.")
     # Credit that was requested and not used is requested again. A key pressed in between granted nothing.
     screen.shows(r"credit +1 +granted 2\b")
     forebay.ok("pub", "t", "after")
-    screen.shows(r"#1 \S+ after(.|\n)*the topic restarted, this is its #1\b")
+    screen.shows(r"#1 \S+ after(.|\n)*the topic restarted; this is its #1\b")
     # Without credit it begins with 1.
     restarted.end(hard)
     restarted.begin()
@@ -261,14 +261,14 @@ def test_top_goes_on_behind_a_restart(restarted, reach, hard):
     screen = Screen(forebay, "top", columns=160)
     screen.shows(r"(?m)^ before +")
     restarted.end(hard)
-    screen.shows(r"(Connecting|Trying) again\.")
+    screen.shows(r"(Reconnecting|Trying again)\.")
     restarted.begin()
-    screen.shows(r"Connected again to \S+\.")
+    screen.shows(r"Reconnected to \S+\.")
     forebay.ok("pub", "after", "x")
     screen.shows(r"(?m)^ after +")
     assert not re.search(r"(?m)^ before ", screen.picture())
     restarted.end(hard)
-    screen.shows(r"(Connecting|Trying) again\.")
+    screen.shows(r"(Reconnecting|Trying again)\.")
     screen.press(b"q")
     screen.ends()
 
@@ -294,7 +294,7 @@ def test_another_broker_is_as_good(start, scheme):
     both.ok("pub", "t", "w")
     assert reader.stdout.readline() == b"w\n"
     one.stop()
-    assert "Trying again" not in lines_until(reader.stderr, "Connected again to %s:%d" % addresses[1])
+    assert "Trying again" not in lines_until(reader.stderr, "Reconnected to %s:%d" % addresses[1])
     until(lambda: second.rows("subs", topic="t"), "it is subscribed there")
     second.ok("pub", "t", "x")
     assert reader.stdout.readline() == b"x\n"

@@ -155,5 +155,5 @@ def test_what_is_slow_is_closed(forebay, topic):
     assert forebay.ok("close", "connection", row["connection"]).decode() == f"{row['connection']} is closed\n"
     out, err = process.communicate(timeout=20)
     assert process.returncode in (1, 3) and b"An operator closed this connection." in err
-    assert b"is no connection's id" in refused(forebay, "close", "connection", "x", code=2)
+    assert b"is not a connection id" in refused(forebay, "close", "connection", "x", code=2)
     assert refused(forebay, "close", "subscription", "x", code=2)

@@ -19,6 +19,8 @@ final class TestCall {
     /// Bytes of DATA.
     fileprivate(set) var received = 0
 
+    /// What has arrived of a plain stream.
+    var text: String { String(decoding: bytes, as: UTF8.self) }
     var status: String? { heads.last?["grpc-status"] }
     var message: String? { heads.last?["grpc-message"] }
     var end: String? { heads.last?["forebay-end"] }
@@ -61,6 +63,7 @@ struct TestResponse {
     var outstanding: UInt64 = 0
     var epoch: UInt64 = 0
     var dropped: UInt64 = 0
+    var next: UInt64 = 0
 
     init(_ bytes: [UInt8]) {
         eachField(bytes) { number, value, inner in
@@ -74,7 +77,8 @@ struct TestResponse {
                 messages.append(message)
             case 2: outstanding = value
             case 3: epoch = value
-            default: dropped = value
+            case 4: dropped = value
+            default: next = value
             }
         }
     }
@@ -278,7 +282,7 @@ final class TestGRPC {
 
     static func open(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
-        buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false
+        buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false
     ) -> [UInt8] {
         var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
         if last > 0 { bytes += Proto.field(3, UInt64(last)) }
@@ -287,29 +291,31 @@ final class TestGRPC {
         if buffer > 0 { bytes += Proto.field(7, UInt64(buffer)) }
         bytes += Proto.field(8, UInt64(overflow.rawValue))
         if gapFails { bytes += Proto.field(9, 1) }
+        if opening { bytes += Proto.field(10, 1) }
         return Proto.field(1, bytes)
     }
 
     func subscribe(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
-        overflow: Overflow = .dropOldest, gapFails: Bool = false
+        overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false
     ) -> UInt32 {
         let stream = call(.subscribe)
         say(
             stream,
             TestGRPC.open(
-                topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails))
+                topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails,
+                opening: opening))
         return stream
     }
 
     /// A plain HTTP stream, as JSON lines or in another form.
     func listen(
-        _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson"
+        _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson", options: String = ""
     ) -> UInt32 {
         let stream = nextStream
         nextStream += 2
         calls[stream] = TestCall()
-        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "\(last)")"
+        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "\(last)")\(options)"
         let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
         send(headers(stream, head + [("accept", accept)], end: true))
         read()

@@ -14,6 +14,7 @@ import Testing
             let options = try SubscribeOptions(route)
             return "\(route.name) \(options.start) \(options.buffer) \(options.overflow.name)"
                 + (options.gapFails ? " gap-fails" : "") + (options.meta ? " meta" : "")
+                + (options.opening ? " opening" : "")
         } catch {
             return "\(error.code): \(error.message)"
         }
@@ -28,6 +29,8 @@ import Testing
         ("t?from=7&meta=on", "t from(7) 1024 drop-oldest meta"),
         ("t?from=7&meta=on&gap=fail&epoch=18446744073709551615", "t from(7) 1024 drop-oldest gap-fails meta"),
         ("t?buffer=2147483647&overflow=drop%2Dnewest", "t next 2147483647 drop-newest"),
+        ("t?opening=on", "t next 1024 drop-oldest opening"), ("t?opening=off", "t next 1024 drop-oldest"),
+        ("t?x-later=1&buffer=7&x-=", "t next 7 drop-oldest"),
     ])
     func taken(_ text: String, _ expected: String) {
         #expect(options(text) == expected)
@@ -42,6 +45,8 @@ import Testing
         ("t?from=1&gap=tell", "requires meta=on"), ("t?from=0", "1 to 18446744073709551615"),
         ("t?from=18446744073709551616", "1 to 18446744073709551615"), ("t?meta=yes", "use one of: on, off"),
         ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "valid UTF-8"),
+        ("t?opening=1", "use one of: on, off"), ("t?x-a=1&x-a=1", "given twice"), ("t?x-a", "has no value"),
+        ("t?X-a=1", "'X-a' is unknown"), ("t?x=1", "'x' is unknown"),
     ])
     func refused(_ text: String, _ part: String) {
         #expect(options(text).contains(part), "\(options(text))")

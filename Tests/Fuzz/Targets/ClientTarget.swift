@@ -208,6 +208,9 @@ private final class ClientScript {
             if left < .max { requested[id] = left - 1 }
             mustHold(message.data.count <= 300, "a message of \(message.data.count) bytes")
             received(id)
+        case .opened(let id, let position):
+            note("opened \(id.value) \(position)")
+            received(id)
         case .acknowledged(let id, let told):
             note("acknowledged \(id.value) \(told)")
             received(id)

@@ -109,7 +109,7 @@ struct DebugTests {
         #expect(recorder.values == [0])
         #expect(echo.lines.count == 3 + 1024 + 1)
         #expect(echo.lines[2...3] == ["receive value: (0)\n", "request max: (1)\n"])
-        #expect(echo.lines.last == "976 lines were left out\n")
+        #expect(echo.lines.last == "976 lines were omitted\n")
     }
 
     @Test("breakpoint: raises SIGTRAP for the selected event")

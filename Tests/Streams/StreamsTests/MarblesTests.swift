@@ -96,7 +96,7 @@ struct MarblesTests {
         let text = recorder.difference(from: [.subscription, .value(1), .value(5)])
         #expect(
             text == """
-                They differ at the 3. event:
+                The histories differ at event 3:
                   received: subscription 1 ▶2 3 finished
                   expected: subscription 1 ▶5
                 """)
@@ -112,8 +112,8 @@ struct MarblesTests {
         scheduler.advance(by: .milliseconds(1500))
         subject.send(7)
         let text = recorder.difference(from: try Marbles("-7"))
-        #expect(text == "They differ:\n  received: -7\n  expected: -7\n  between frames, at 1.5 s: 7")
-        #expect(recorder.difference(from: try Marbles("7"))?.hasPrefix("They differ:\n  received: -7\n  ex") == true)
+        #expect(text == "The events differ:\n  received: -7\n  expected: -7\n  between frames, at 1.5 s: 7")
+        #expect(recorder.difference(from: try Marbles("7"))?.hasPrefix("The events differ:\n  received: -7\n") == true)
     }
 
     @Test("events as values")

@@ -211,6 +211,8 @@ struct AdminQuery {
     }
 
     func expectNothing(at path: String) throws(Problem) {
-        if let option = options.first { throw Problem(.invalid, "The option '\(option.name)' is unknown at \(path).") }
+        if let option = options.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) {
+            throw Problem(.invalid, "The option '\(option.name)' is unknown at \(path).")
+        }
     }
 }

@@ -26,10 +26,11 @@ extension ClientError {
     init(reset code: HTTP2Code) {
         switch code {
         case .refusedStream:
-            self.init(.rejected, "The broker takes no more streams on this connection: try again later.")
-        case .cancel: self.init(.canceled, "The broker gave the call up.")
-        case .enhanceYourCalm: self.init(.rejected, "The broker ended the call: too much was asked, or answered.")
-        default: self.init(.otherStatus("INTERNAL"), "The stream was reset with HTTP/2's error \(code.rawValue).")
+            self.init(.rejected, "The broker accepts no more streams on this connection; try again later.")
+        case .cancel: self.init(.canceled, "The broker canceled the call.")
+        case .enhanceYourCalm:
+            self.init(.rejected, "The broker ended the call because it requested or returned too much.")
+        default: self.init(.otherStatus("INTERNAL"), "The stream was reset with HTTP/2 error \(code.rawValue).")
         }
     }
 }

@@ -2,6 +2,7 @@
 // have been pulled, or put aside until the rest of the last one arrives.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import RSocket
 
@@ -97,7 +98,7 @@ extension GRPCConnection {
 
     private func deliver(_ message: ReceivedMessage, _ call: ClientCall) throws(GRPCError) -> ClientEvent {
         guard call.demand.take() else {
-            return fail(call, .overdelivered, "The broker sent more messages than were asked for.")
+            return fail(call, .overdelivered, "The broker sent more messages than were requested.")
         }
         guard message.payload.count <= limits.message else { return tooLarge(call) }
         let info = MessageInfo(
@@ -120,7 +121,8 @@ extension GRPCConnection {
             call.dropped = call.dropped.addingClamped(response.dropped)
             if response.epoch != 0 { call.epoch = response.epoch }
             chunk?.response = response
-            return nil
+            guard response.nextSequence > 0 else { return nil }
+            return .opened(call.id, OpeningPosition(epoch: response.epoch, next: response.nextSequence))
         case .channel: return progress(try PublishResponse(bytes), call)
         case .publish:
             let response = try PublishOneResponse(bytes)
@@ -180,11 +182,11 @@ extension GRPCConnection {
             guard session.isOpened else {
                 throw die(
                     ClientError(
-                        .protocolViolation, "What answers does not speak HTTP/2 with gRPC: is it the right port?"))
+                        .protocolViolation, "The server does not speak HTTP/2 with gRPC; check the port."))
             }
             throw refuse(error.message)
         case .closedByPeer(let error):
-            let text = error.message.isEmpty ? "HTTP/2's error \(error.code.rawValue)." : error.message
+            let text = error.message.isEmpty ? "HTTP/2 error \(error.code.rawValue)." : error.message
             throw die(ClientError(.connectionError, text))
         case .request, .closed, .writable, .pong, .worked: return nil
         }
@@ -194,7 +196,7 @@ extension GRPCConnection {
     private func check(_ head: ResponseHead) throws(ClientError) {
         let type = head.fields.first("content-type") ?? UnsafeRawBufferPointer(start: nil, count: 0)
         guard head.status != 200 || !type.starts(with: "application/grpc".utf8) else { return }
-        throw refuse("it answered a call of gRPC with HTTP's status \(head.status).")
+        throw refuse("A gRPC call was answered with HTTP status \(head.status).")
     }
 
     /// The broker has ended a call.
@@ -209,7 +211,7 @@ extension GRPCConnection {
         }
         guard outcome.status == .ok else { return failed(call, ClientError(outcome)) }
         guard !isCut else {
-            return failed(call, ClientError(.badAnswer, "The broker ended the call within a message."))
+            return failed(call, ClientError(.badAnswer, "The broker ended the call in the middle of a message."))
         }
         if case .ping(let data) = call.kind { return pong(data) }
         let dropped = call.dropped.addingClamped(outcome.dropped)

@@ -96,7 +96,7 @@ public final class GRPCConnection: ClientConnection {
             throw ClientError(.invalid, "buffer=0 is not a number from 1 to 2147483647.")
         }
         if case .from(0, _) = options.start {
-            throw ClientError(.invalid, "from=0 is not a sequence: the first message of a topic has 1.")
+            throw ClientError(.invalid, "from=0 is not a sequence; the first message of a topic has sequence 1.")
         }
         let call = try begin(.subscribe, .subscription(meta: options.meta), demand: n)
         let open = options.open(topic, n)
@@ -155,7 +155,8 @@ public final class GRPCConnection: ClientConnection {
         case .dead(let error): throw error
         }
         guard sink.calls.count < limits.streams else {
-            throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
+            throw ClientError(
+                .rejected, "\(limits.streams) streams are open on this connection, which is its limit; end one first.")
         }
         let head = heads[method] ?? self.head(of: method)
         heads[method] = head
@@ -168,7 +169,7 @@ public final class GRPCConnection: ClientConnection {
 
     /// When the stream ids are used up, the connection ends with its open streams; the next connection replaces it.
     private func noMoreStreams() -> ClientError {
-        let why = "The connection takes no more streams: connect again."
+        let why = "The connection accepts no more streams; connect again."
         guard session.isExhausted else { return ClientError(.rejected, why) }
         state = .closing(why)
         announcement = .closing(why)
@@ -247,7 +248,7 @@ public final class GRPCConnection: ClientConnection {
 
     public func receiveEnd() -> ClientError {
         if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
-        return die(ClientError(.lost, "The broker closed the connection without saying why."))
+        return die(ClientError(.lost, "The broker closed the connection without giving a reason."))
     }
 
     public func output() -> UnsafeRawBufferPointer {
@@ -272,7 +273,8 @@ public final class GRPCConnection: ClientConnection {
         if isReading, now - lastHeard >= limits.lifetime {
             let seconds = limits.lifetime / 1_000_000_000
             throw die(
-                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+                ClientError(
+                    .silent, "Nothing was received from the broker for \(seconds) s; the connection was closed."))
         }
         if let due = session.deadline, due <= now { session.expire(now: now) }
         guard now >= nextKeepalive else { return }
@@ -305,7 +307,7 @@ public final class GRPCConnection: ClientConnection {
         session.goAway(.protocolError, what)
         return die(
             ClientError(
-                .protocolViolation, "The broker, or what answers in its place, broke the protocol: \(what)"))
+                .protocolViolation, "The server violated the protocol: \(what)"))
     }
 }
 
@@ -324,6 +326,7 @@ extension SubscribeOptions {
         }
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer
+        open.opening = opening
         if let overflow { open.overflow = overflow }
         return open
     }

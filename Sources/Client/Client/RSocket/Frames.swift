@@ -50,7 +50,7 @@ enum Frames {
         }
         guard let tags = route.tags else {
             throw ClientError(
-                .invalid, "'\(route.name)' with its options is too long: a route's tag holds \(Route.tagLimit) bytes.")
+                .invalid, "'\(route.name)' with its options is too long; at most \(Route.tagLimit) bytes are allowed.")
         }
         var composite = ByteBuffer()
         do throws(RSocketError) {
@@ -100,7 +100,7 @@ enum Frames {
         case .requestFNF, .metadataPush, .lease: return .ignored
         case .setup, .resume, .resumeOK, .ext, .unknown:
             return frame.flags.contains(.ignore)
-                ? .ignored : .violation("A \(frame.header.typeName) frame has no place here.")
+                ? .ignored : .violation("A \(frame.header.typeName) frame is not allowed here.")
         }
     }
 }

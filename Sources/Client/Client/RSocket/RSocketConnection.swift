@@ -16,7 +16,7 @@ public final class RSocketConnection: ClientConnection {
     // MARK: Requests
 
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
-        try requester.requestStream(options.route(to: topic), n: n)
+        try requester.requestStream(options.route(to: topic), n: n, opens: options.opening)
     }
 
     public func publish(
@@ -101,6 +101,7 @@ extension SubscribeOptions {
         if let overflow { options.append(("overflow", overflow.name)) }
         if let gap { options.append(("gap", gap.rawValue)) }
         if meta { options.append(("meta", "on")) }
+        if opening { options.append(("opening", "on")) }
         return Route(topic, options: options)
     }
 }

@@ -1,6 +1,7 @@
 // RSocketRequester+Input: how a requester handles received frames.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 extension RSocketRequester {
@@ -8,9 +9,9 @@ extension RSocketRequester {
     mutating func receiveEnd() -> ClientError {
         if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
         if !hasHeard {
-            return die(ClientError(.lost, "What answers closed the connection without a word: is it the right port?"))
+            return die(ClientError(.lost, "The server closed the connection without an answer; check the port."))
         }
-        return die(ClientError(.lost, "The broker closed the connection without saying why."))
+        return die(ClientError(.lost, "The broker closed the connection without giving a reason."))
     }
 
     /// The next event; nil until a whole frame has arrived.
@@ -49,7 +50,7 @@ extension RSocketRequester {
         die(
             ClientError(
                 .protocolViolation,
-                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.frame)."
+                "The server does not speak RSocket, or sent a frame of \(length) bytes; the limit is \(limits.frame)."
             ))
     }
 
@@ -86,12 +87,12 @@ extension RSocketRequester {
             // A client serves no requests; one with no stream id, or with one of ours, gets no answer.
             if answered, id != 0, id & 1 == 0 {
                 FrameWriter.error(
-                    stream: id, code: .rejected, message: "this client answers no requests", into: &output)
+                    stream: id, code: .rejected, message: "This client accepts no requests.", into: &output)
             }
             return nil
         case .ignored: return nil
         case .violation(let what):
-            let text = "The broker, or what answers in its place, broke the protocol: \(what)"
+            let text = "The server violated the protocol: \(what)"
             throw refuse(text)
         }
     }
@@ -110,7 +111,7 @@ extension RSocketRequester {
             state = .closing(message)
             return .closing(message)
         // It is the wrong port, or another protocol version.
-        case 2: throw die(ClientError(.protocolViolation, "What answers says: \(message)"))
+        case 2: throw die(ClientError(.protocolViolation, "The server answered: \(message)"))
         case 1, 3, 4: throw die(ClientError(.setupRejected, message))
         default: throw die(ClientError(.connectionError, message))
         }
@@ -150,7 +151,13 @@ extension RSocketRequester {
         // Neither N nor C is illegal, but some peers send it for an empty item, so it counts as one.
         let isMessage = payload.next || !payload.complete
         if isMessage, !stream.receiveMessage() {
-            return fail(stream, .overdelivered, "The broker sent more messages than were asked for.")
+            return fail(stream, .overdelivered, "The broker sent more messages than were requested.")
+        }
+        if isMessage, stream.awaitsOpening {
+            stream.awaitsOpening = false
+            if let position = metadata.flatMap({ OpeningPosition(metadata: $0) }) {
+                return .opened(stream.id, position)
+            }
         }
         if isMessage {
             // N and C in one frame are two events; the next call returns the end.
@@ -168,7 +175,7 @@ extension RSocketRequester {
         _ stream: RSocketStream, _ metadata: UnsafeRawBufferPointer?, _ data: UnsafeRawBufferPointer
     ) -> ClientEvent {
         guard let sequence = UInt64(String(decoding: data, as: UTF8.self)) else {
-            return fail(stream, .badAnswer, "The broker acknowledged by what is no sequence.")
+            return fail(stream, .badAnswer, "The broker sent an acknowledgement without a valid sequence.")
         }
         if stream.answers == .allAcknowledgements { requestN(stream.id, 1) }
         let accepted = stream.kind == .response ? 1 : metadata.flatMap { Self.accepted($0) }

@@ -66,7 +66,8 @@ struct RSocketRequester: ~Copyable {
         if isReading, now >= lastHeard, now - lastHeard >= limits.lifetime {
             let seconds = limits.lifetime / 1_000_000_000
             throw die(
-                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+                ClientError(
+                    .silent, "Nothing was received from the broker for \(seconds) s; the connection was closed."))
         }
         guard now >= nextKeepalive else { return }
         nextKeepalive = now + limits.keepaliveInterval
@@ -107,13 +108,17 @@ struct RSocketRequester: ~Copyable {
         return id
     }
 
-    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded.
-    mutating func requestStream(_ route: Route, n: UInt32) throws(ClientError) -> StreamID {
+    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for an
+    /// opening, which is requested in addition.
+    mutating func requestStream(_ route: Route, n: UInt32, opens: Bool = false) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
+        let n = opens ? min(n + 1, Refill.unbounded) : n
         let id = try newStream()
         try Frames.request(
             .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
-        streams.insert(RSocketStream(id: id, kind: .stream, demand: n, sends: false))
+        let stream = RSocketStream(id: id, kind: .stream, demand: n, sends: false)
+        stream.awaitsOpening = opens
+        streams.insert(stream)
         return id
     }
 
@@ -139,7 +144,8 @@ struct RSocketRequester: ~Copyable {
         case .dead(let error): throw error
         }
         guard streams.count < limits.streams else {
-            throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
+            throw ClientError(
+                .rejected, "\(limits.streams) streams are open on this connection, which is its limit; end one first.")
         }
         return freshID()
     }

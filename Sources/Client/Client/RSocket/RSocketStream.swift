@@ -35,6 +35,8 @@ final class RSocketStream: NumberedStream {
     private(set) var sends: Bool
     private(set) var receives = true
 
+    /// The first message is the opening.
+    var awaitsOpening = false
     /// Fragments of a message have arrived, but not the last one.
     var isAssembling = false
     var hasMetadata = false

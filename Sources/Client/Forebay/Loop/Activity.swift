@@ -5,6 +5,7 @@
 //     the client's thread: attend, connected, receive, completed, failed, lost, close
 
 import Client
+import ForebayWire
 import Synchronization
 
 class Activity: @unchecked Sendable {
@@ -17,8 +18,6 @@ class Activity: @unchecked Sendable {
     final var isDirty = false
     /// It has ended: nothing more is done for it. Used only on the client's thread.
     final var isOver = false
-    /// It asks whether a subscription is in effect; streams are reserved for that.
-    var isProbe: Bool { false }
     private let isNoticed = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)
 
@@ -53,6 +52,8 @@ class Activity: @unchecked Sendable {
     func connected(_ loop: ClientLoop) {}
     /// The end of the turn in which it was marked.
     func settle(_ loop: ClientLoop) {}
+    /// A subscription has begun at this position.
+    func opened(_ position: OpeningPosition, _ loop: ClientLoop) {}
     func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {}
     func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {}
     /// The broker granted credit on a channel, or declined.

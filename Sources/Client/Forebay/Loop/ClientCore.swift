@@ -74,8 +74,8 @@ final class ClientCore: @unchecked Sendable {
         guard activities < most else {
             return ForebayError(
                 .busy,
-                "\(activities) subscriptions and publishes are under way on this client, and ForebayOptions.Limits."
-                    + "activities allows \(most): wait until some of them have ended, or connect another client.")
+                "\(activities) subscriptions and publishes are in progress on this client, and ForebayOptions.Limits."
+                    + "activities allows \(most); wait until some of them have ended, or connect another client.")
         }
         let room = options.limits.publishedBytes
         guard activity.bytes <= room || activity.bytes == 0 else {
@@ -87,7 +87,7 @@ final class ClientCore: @unchecked Sendable {
             return ForebayError(
                 .busy,
                 "Messages of \(bytes) bytes are being published on this client, and ForebayOptions.Limits."
-                    + "publishedBytes allows \(room): wait until some of them are acknowledged.")
+                    + "publishedBytes allows \(room); wait until some of them are acknowledged.")
         }
         return nil
     }

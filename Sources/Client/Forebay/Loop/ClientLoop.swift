@@ -55,8 +55,6 @@ final class ClientLoop {
     private var held: [Activity] = []
     /// There was no time for everything that was read.
     private var hasBacklog = false
-    /// Probes that ask whether subscriptions are in effect.
-    var probes = ProbeQueue()
 
     init(_ core: ClientCore) throws(SystemError) {
         self.core = core
@@ -117,10 +115,6 @@ final class ClientLoop {
         streams[id.value] = nil
         activity.stream = nil
         if recent === activity { recent = nil }
-        if activity.isProbe {
-            probes.ended()
-            startProbes()
-        }
     }
 
     /// The activity has ended. Anything that the broker still sends for it is ignored.
@@ -226,7 +220,6 @@ final class ClientLoop {
         link = nil
         question = nil
         closing = nil
-        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         let left = hasBeenConnected && !error.refusesCredentials ? backoff.next(using: &random) : nil
@@ -250,7 +243,6 @@ final class ClientLoop {
             activity.close(error)
         }
         activities.removeAll()
-        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         link?.finish()
@@ -294,6 +286,7 @@ final class ClientLoop {
         switch event {
         case .completed(question, _, _): answered()
         case .failed(question, let error): answered(with: error)
+        case .opened(let id, let position): activity(id)?.opened(position, self)
         case .message(let id, let message): activity(id)?.receive(message, self)
         case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
@@ -378,7 +371,8 @@ final class ClientLoop {
         case .pausing(let until):
             if now >= until { dial() }
         case .checking(let until) where now >= until:
-            lose(ClientError(.silent, "What listens at \(core.address) did not answer: is it a broker's port?"))
+            lose(
+                ClientError(.silent, "The server at \(core.address) did not answer; check that it is a broker's port."))
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }

@@ -62,6 +62,9 @@ struct SubscriptionState {
         return n
     }
 
+    /// The subscription has begun.
+    mutating func opened(_ opening: OpeningPosition) { position.opened(opening) }
+
     /// A message has arrived.
     mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
         if onWire != Refill.unbounded, onWire > 0 { onWire -= 1 }

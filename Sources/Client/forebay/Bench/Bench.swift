@@ -7,7 +7,7 @@ import Glibc
 enum Bench {
     static func run(_ settings: BenchSettings, _ address: BrokerAddress) throws -> Int32 {
         guard let result = try measure(settings, address) else {
-            tell("Interrupted before anything was measured.")
+            tell("Interrupted before the measurement began.")
             return ExitCode.done
         }
         var output = Output()
@@ -22,7 +22,7 @@ enum Bench {
         let isWatched = isatty(2) == 1
         defer { if isWatched { writeError("\r\u{1b}[K") } }
         var run = try BenchRun(settings, address)
-        if isWatched { writeError("\(announcement(settings)) ^C ends it early.") }
+        if isWatched { writeError("\(announcement(settings)) ^C stops early.") }
         return try run.run()
     }
 

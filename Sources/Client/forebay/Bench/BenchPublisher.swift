@@ -171,10 +171,10 @@ final class BenchPublisher {
             case .failed(_, let error): throw error
             case .declined:
                 guard phase == .ending || phase == .ended else {
-                    throw ClientError(.rejected, "The broker takes no more messages on a channel.")
+                    throw ClientError(.rejected, "The broker accepts no more messages on a channel.")
                 }
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .pong, .message: break
+            case .opened, .pong, .message: break
             }
         }
         try connection.flush(&poller)

@@ -62,15 +62,15 @@ struct BenchResult {
     var complaints: [String] {
         var out: [String] = []
         if deliveries.misplaced > 0 {
-            out.append("\(counted(deliveries.misplaced, "message")) came twice or out of order.")
+            out.append("\(counted(deliveries.misplaced, "message")) arrived twice or out of order.")
         }
         if deliveries.lost > 0, settings.overflow == .block, isWhole {
             let lost = counted(deliveries.lost, "delivery was", "deliveries were")
-            out.append("\(lost) lost, although 'block' loses none.")
+            out.append("\(lost) lost, although 'block' must not lose any.")
         }
         if unsent > 0 {
             let messages = counted(unsent, "message was", "messages were")
-            out.append("\(messages) due and not sent: the broker takes no more than it did.")
+            out.append("\(messages) due but not sent; the broker does not accept that rate.")
         }
         if let first = failures.first {
             out.append("\(failures.count) of \(settings.subscribers) subscriptions failed: \(first.message)")
@@ -78,8 +78,8 @@ struct BenchResult {
         if !isWhole {
             out.append(
                 isInterrupted
-                    ? "Interrupted a second time: what was on its way was not waited for, and may count as lost."
-                    : "Not every subscriber saw the end: what was on its way may count as lost.")
+                    ? "Interrupted again: messages in flight were not awaited and may count as lost."
+                    : "Not every subscriber reached the end: messages in flight may count as lost.")
         }
         return out
     }
@@ -87,7 +87,7 @@ struct BenchResult {
     // MARK: For people
 
     func text() -> String {
-        var rows = [["", "a second", "MB/s", "in all", ""]]
+        var rows = [["", "per second", "MB/s", "total", ""]]
         rows.append(row("published", published, publishSeconds, ""))
         if settings.ack {
             let perSecond = perSecond(publications.acknowledged, publishSeconds)
@@ -107,7 +107,8 @@ struct BenchResult {
         var out = heading + "\n\n" + Self.grid(rows)
         if deliveries.latency.count > 0 || publications.late.count > 0 { out += "\n" + latencies() }
         if deliveries.foreign > 0 {
-            out += "\n\(Units.counted(deliveries.foreign, "message")) of other publishers came too, and not counted.\n"
+            out +=
+                "\n\(Units.counted(deliveries.foreign, "message")) of other publishers arrived and were not counted.\n"
         }
         return out + "\n" + advice + "\n"
     }
@@ -118,7 +119,7 @@ struct BenchResult {
             SafeText.line(settings.topic), plural(settings.publishers, "publisher"),
             plural(settings.subscribers, "subscriber"), plural(settings.size, "byte"),
         ]
-        if let rate = settings.rate { parts.append("\(Units.rate(rate)) due") }
+        if let rate = settings.rate { parts.append("\(Units.rate(rate)) scheduled") }
         parts.append(settings.overflow.name)
         if let buffer = settings.buffer { parts.append("buffer \(Units.grouped(UInt64(buffer)))") }
         parts.append(settings.request.map { "\(Units.grouped(UInt64($0))) requested at a time" } ?? "demand unbounded")
@@ -137,7 +138,7 @@ struct BenchResult {
 
     private var lostNote: String {
         guard settings.isNumbered else {
-            return "by count: less than \(BenchMessage.headerSize) bytes carry no number"
+            return "by count: payloads below \(BenchMessage.headerSize) bytes are not numbered"
         }
         let all = Double(deliveries.lost) + Double(deliveries.messages)
         return deliveries.lost > 0 ? "\(Units.fixed(Double(deliveries.lost) / all * 100, 2)) % of all deliveries" : ""
@@ -149,8 +150,8 @@ struct BenchResult {
             let values = Self.quantiles.map { histogram.value(at: $0.part) } + [histogram.maximum]
             rows.append([name] + values.map { Units.fixed(Double($0) / 1e6, 3) } + [note])
         }
-        if deliveries.latency.count > 0 { add("latency", deliveries.latency, "from the time it was due to be sent") }
-        if publications.late.count > 0 { add("sent late", publications.late, "by this client, and part of the above") }
+        if deliveries.latency.count > 0 { add("latency", deliveries.latency, "from the scheduled time") }
+        if publications.late.count > 0 { add("sent late", publications.late, "by this client; included above") }
         return Self.grid(rows)
     }
 
@@ -162,13 +163,13 @@ struct BenchResult {
     private var advice: String {
         func percent(_ part: Double) -> String { "\(Units.fixed(part * 100, 0)) %" }
         var text = "The client used \(percent(clientCPU)) of a CPU"
-        if clientWaited >= 0.01 { text += " and waited for one \(percent(clientWaited)) of the time" }
+        if clientWaited >= 0.01 { text += " and waited for a CPU \(percent(clientWaited)) of the time" }
         if settings.rate != nil {
-            text += "; it does not sleep while messages are due. What it sent late is its own doing."
+            text += "; it does not sleep while messages are due. Late messages are caused by the client."
         } else if clientCPU + clientWaited >= Self.busy {
-            text += ", and has but one thread: it may be the limit, rather than the broker."
+            text += ". Its only thread may be the bottleneck, rather than the broker."
         } else {
-            text += ": it is hardly the limit."
+            text += "; it is probably not the bottleneck."
         }
         return Help.wrap(text, width: Help.width, indent: 0)
     }

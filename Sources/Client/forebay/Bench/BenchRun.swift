@@ -53,7 +53,7 @@ struct BenchRun: ~Copyable {
         guard files <= limit else {
             throw UsageError(
                 "\(settings.subscribers) subscribers and \(settings.publishers) publishers need \(files) open files, "
-                    + "of \(limit) allowed: raise 'ulimit -n'.")
+                    + "of \(limit) allowed; raise 'ulimit -n'.")
         }
         Signals.ignoreBrokenPipe()
         var poller = try Poller()
@@ -126,7 +126,8 @@ struct BenchRun: ~Copyable {
             if deliveries.reads != progress.reads { progress = (deliveries.reads, now) }
             if now - progress.time > Self.patience {
                 guard round == 1 else { return false }
-                throw ClientError(.silent, "Not every subscriber receives what is published to '\(settings.topic)'.")
+                throw ClientError(
+                    .silent, "Not every subscriber receives the messages published to '\(settings.topic)'.")
             }
             if control.isIdle, now >= nextMark {
                 try control.publishMark(round, settings, &poller)

@@ -47,14 +47,16 @@ struct BenchSettings {
         ack = arguments.has("ack")
         json = arguments.has("json")
         if count != nil, arguments.has("seconds") {
-            throw UsageError("--count and --seconds exclude each other: both say when to end.")
+            throw UsageError("--count and --seconds are mutually exclusive; both set the end.")
         }
         if rate != nil, size < BenchMessage.headerSize {
             throw UsageError(
-                "--rate needs a --size of \(BenchMessage.headerSize) or more: messages carry a number, by which it is "
-                    + "known when they were to be sent.")
+                "--rate needs a --size of \(BenchMessage.headerSize) or more; each message carries a number that "
+                    + "determines its scheduled time.")
         }
-        if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
+        if topic.hasPrefix("$SYS.") {
+            throw UsageError("'\(topic)' is the broker's own; clients cannot publish there.")
+        }
         try SubscribeSettings.check(topic: topic)
     }
 

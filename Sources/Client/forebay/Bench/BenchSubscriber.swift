@@ -51,7 +51,7 @@ final class BenchSubscriber {
                 guard settings.overflow == .fail, error.word == .overflow else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .granted, .declined, .pong, .acknowledged: break
+            case .opened, .granted, .declined, .pong, .acknowledged: break
             }
         }
         if count > 0, deliveries.messages > before {

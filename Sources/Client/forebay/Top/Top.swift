@@ -226,7 +226,7 @@ struct Top: ~Copyable {
             reconnection.answered(by: session.address)
             state.address = "\(session.address)"
             showNote()
-        case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
+        case .closing(let why): state.note = "The broker is closing the connection: \(SafeText.line(why))"
         default: return
         }
         picture.isDirty = true

@@ -80,7 +80,7 @@ enum TopView {
 
     private static func figures(_ state: TopState, _ width: Int) -> [ViewLine] {
         guard let stats = state.stats else {
-            return [ViewLine(text: " " + (state.note.isEmpty ? "waiting for figures" : state.note), style: .faint)]
+            return [ViewLine(text: " " + (state.note.isEmpty ? "waiting for statistics" : state.note), style: .faint)]
         }
         func rate(_ field: String) -> String { Units.rate(Double(stats[field]?.unsigned ?? 0)) }
         func count(_ field: String) -> String { Units.grouped(stats[field]?.unsigned ?? 0) }

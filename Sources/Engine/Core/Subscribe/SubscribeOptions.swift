@@ -4,7 +4,7 @@ import ForebayWire
 import Replay
 
 struct SubscribeOptions: Sendable {
-    static let names = ["replay", "from", "epoch", "buffer", "overflow", "gap", "meta", "demand"]
+    static let names = ["replay", "from", "epoch", "buffer", "overflow", "gap", "meta", "demand", "opening"]
     static let defaultBuffer: UInt64 = 1024
     static let largestBuffer: UInt64 = (1 << 31) - 1
 
@@ -17,6 +17,8 @@ struct SubscribeOptions: Sendable {
     var gapFails = false
     var meta = false
     var demand: Credit.Mode = .outstanding
+    /// The position is sent before the first message.
+    var opening = false
 
     init() {}
 
@@ -25,6 +27,7 @@ struct SubscribeOptions: Sendable {
         meta = try route.choice("meta", [("on", true), ("off", false)]) ?? false
         demand =
             try route.choice("demand", [("outstanding", .outstanding), ("cumulative", .cumulative)]) ?? .outstanding
+        opening = try route.choice("opening", [("on", true), ("off", false)]) ?? false
         buffer = Int(try route.number("buffer", 1...SubscribeOptions.largestBuffer) ?? SubscribeOptions.defaultBuffer)
         overflow = try route.choice("overflow", Overflow.allCases.map { ($0.name, $0) }) ?? .dropOldest
         try takeStart(route)

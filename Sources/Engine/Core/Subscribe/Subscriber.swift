@@ -74,6 +74,12 @@ final class Subscriber: BoundStream, Timed {
     /// - Returns: false if n is 0, which is INVALID; nothing changes then.
     func request(_ n: UInt32) -> Bool { credit.add(n) }
 
+    /// Where it begins; it must have joined.
+    var opening: OpeningPosition { OpeningPosition(epoch: view.epoch, next: cursor.cursor.value) }
+
+    /// The opening was sent as a message of its own, which uses one credit.
+    func payForOpening() { credit.spend(1) }
+
     /// The first `count` messages of `range`, a result of `deliverable`, were handed over to the connection.
     @inline(__always)
     func handOver(_ count: Int, of range: SequenceRange) {

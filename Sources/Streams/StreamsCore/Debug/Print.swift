@@ -121,7 +121,7 @@ private final class LineOutput: @unchecked Sendable {
                 return nil
             }
             defer { omitted = 0 }
-            return omitted == 1 ? "1 line was left out" : "\(omitted) lines were left out"
+            return omitted == 1 ? "1 line was omitted" : "\(omitted) lines were omitted"
         }
     }
 }

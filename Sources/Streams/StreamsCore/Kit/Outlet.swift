@@ -23,21 +23,23 @@ public class Outlet<Output, Failure: Error> {
     public final var isOver: Bool { over.load(ordering: .relaxed) }
 
     /// Delivers a value. The operator must send no more values than `demand` allows.
-    public func send(_ value: Output) { preconditionFailure("a subclass does this") }
+    public func send(_ value: Output) { preconditionFailure("A subclass must override this.") }
 
     /// Ends the stream. Upstream is cancelled if it has not ended, and nothing more is received from it.
-    public func send(completion: Subscribers.Completion<Failure>) { preconditionFailure("a subclass does this") }
+    public func send(completion: Subscribers.Completion<Failure>) {
+        preconditionFailure("A subclass must override this.")
+    }
 
     /// Requests values from upstream after this call. For operators with a single upstream.
     public final func requestUpstream(_ demand: Subscribers.Demand) { wanted += demand }
 
     /// Cancels upstream without ending the stream. For operators with a single upstream.
-    public func cancelUpstream() { preconditionFailure("a subclass does this") }
+    public func cancelUpstream() { preconditionFailure("A subclass must override this.") }
 
     /// Replaces the upstream, which has ended. The new link is not subscribed yet; when it is, it requests all
     /// outstanding demand.
     func replaceUpstream(with upstream: LinkSubscription) {
-        preconditionFailure("a subclass does this")
+        preconditionFailure("A subclass must override this.")
     }
 
     /// Runs a closure after the operator has returned. For calls that may call the operator back immediately, such as
@@ -48,5 +50,5 @@ public class Outlet<Output, Failure: Error> {
 /// An outlet whose operator accepts signals of a known type.
 class Inlet<Signal, Output, Failure: Error>: Outlet<Output, Failure> {
     /// Submits a signal, from any thread.
-    func submit(_ signal: Signal) { preconditionFailure("a subclass does this") }
+    func submit(_ signal: Signal) { preconditionFailure("A subclass must override this.") }
 }

@@ -36,10 +36,10 @@ public struct Published<Value> {
     }
 
     /// Unavailable: the property must belong to an object, which the static subscript receives.
-    @available(*, unavailable, message: "@Published is for properties of classes")
+    @available(*, unavailable, message: "@Published is available only on properties of classes")
     public var wrappedValue: Value {
-        get { preconditionFailure("not to be called") }
-        set { preconditionFailure("not to be called") }
+        get { preconditionFailure("@Published is available only on properties of classes.") }
+        set { preconditionFailure("@Published is available only on properties of classes.") }
     }
 
     /// Reads and writes `object.name`.
@@ -107,7 +107,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
         let sink = Subscribers.Sink<Value, Never>(
             receiveCompletion: { [weak self] _ in self?.forget(identifier) },
             receiveValue: { [weak self] in
-                actor?.preconditionIsolated("A property of an actor's is assigned to on another thread.")
+                actor?.preconditionIsolated("A property of an actor was assigned outside the actor.")
                 self?.set($0)
             })
         lock.with { followed[identifier] = sink }

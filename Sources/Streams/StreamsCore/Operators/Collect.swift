@@ -26,7 +26,7 @@ extension Publishers {
         ///   - upstream: the publisher whose values are collected.
         ///   - count: the number of values in an array, at least 1.
         public init(upstream: Upstream, count: Int) {
-            precondition(count > 0, "An array of no values cannot be collected.")
+            precondition(count > 0, "A collected array must have at least one value.")
             self.upstream = upstream
             self.count = count
         }

@@ -27,7 +27,7 @@ extension Publishers {
         ///   - upstream: the publisher whose values are counted.
         ///   - range: indices of values, counted from 0.
         public init(upstream: Upstream, range: CountableRange<Int>) {
-            precondition(range.lowerBound >= 0 && range.upperBound >= 0, "Places are counted from 0.")
+            precondition(range.lowerBound >= 0 && range.upperBound >= 0, "An index cannot be negative.")
             self.upstream = upstream
             self.range = range
         }

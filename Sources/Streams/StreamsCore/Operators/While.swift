@@ -128,7 +128,7 @@ extension Publishers {
         ///   - upstream: the publisher whose first values are dropped.
         ///   - count: the number of values to drop, at least 0.
         public init(upstream: Upstream, count: Int) {
-            precondition(count >= 0, "The number of values to be dropped cannot be negative.")
+            precondition(count >= 0, "The number of values to drop cannot be negative.")
             self.upstream = upstream
             self.count = count
         }

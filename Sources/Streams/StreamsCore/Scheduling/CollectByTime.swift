@@ -51,7 +51,7 @@ extension Publishers {
             switch strategy {
             case .byTime(let scheduler, let stride): (context, interval) = (scheduler, stride)
             case .byTimeOrCount(let scheduler, let stride, let count):
-                precondition(count > 0, "A group has at least one value.")
+                precondition(count > 0, "A group must have at least one value.")
                 (context, interval, limit) = (scheduler, stride, count)
             }
             let behavior = CollectByTimeBehavior<Upstream.Output, Failure, Context.SchedulerTimeType>(

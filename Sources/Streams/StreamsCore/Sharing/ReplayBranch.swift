@@ -19,9 +19,9 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     }
 
     /// Delivers a value. Called by the thread that is delivering.
-    func pass(_ value: Output) { preconditionFailure("a subclass does this") }
+    func pass(_ value: Output) { preconditionFailure("A subclass must override this.") }
     /// Delivers the completion if it is still due. Called like `pass`.
-    func finish() { preconditionFailure("a subclass does this") }
+    func finish() { preconditionFailure("A subclass must override this.") }
 
     // Called with the lock held.
 
@@ -81,7 +81,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
         _ = takeLost()
     }
 
-    func takeLost() -> Queue<Output> { preconditionFailure("a subclass does this") }
+    func takeLost() -> Queue<Output> { preconditionFailure("A subclass must override this.") }
 
     /// Called with the lock held: removes all values, for the caller to release without it.
     final func takeValues() -> [Queue<Output>] {

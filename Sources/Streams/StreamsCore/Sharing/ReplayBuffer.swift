@@ -127,7 +127,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         told = told.advanced(by: lane.passed)
         cursor.appended(upTo: told)
         let count = handOver(most: lane.passed)
-        assert(count == lane.passed, "values passed that were not asked for")
+        assert(count == lane.passed, "Values were delivered that were not requested.")
         lane.passed = 0
     }
 

@@ -72,19 +72,19 @@ class ReplayPlace: @unchecked Sendable {
     }
 
     /// The subscriber has requested more. Called with the lock held.
-    func grant(_ demand: Subscribers.Demand) { preconditionFailure("a subclass does this") }
+    func grant(_ demand: Subscribers.Demand) { preconditionFailure("A subclass must override this.") }
     /// Takes what must be delivered next: ready values, or the completion, which ends the branch. Called with the lock
     /// held.
     /// - Returns: false if there is nothing to deliver.
-    func takeNext() -> Bool { preconditionFailure("a subclass does this") }
+    func takeNext() -> Bool { preconditionFailure("A subclass must override this.") }
     /// Under `block`: values below this number can be sent without exceeding the buffer. Called with the lock held.
-    func horizon() -> SequenceNumber? { preconditionFailure("a subclass does this") }
+    func horizon() -> SequenceNumber? { preconditionFailure("A subclass must override this.") }
     /// Delivers what was taken. Called by the thread that is delivering.
-    func deliver() { preconditionFailure("a subclass does this") }
+    func deliver() { preconditionFailure("A subclass must override this.") }
     /// Releases everything. Called after the end, when no other thread is delivering.
-    func clear() { preconditionFailure("a subclass does this") }
+    func clear() { preconditionFailure("A subclass must override this.") }
     /// Releases lost values.
-    func releaseLost() { preconditionFailure("a subclass does this") }
+    func releaseLost() { preconditionFailure("A subclass must override this.") }
 }
 
 /// A place as listed for distribution: an unretained reference. Its user must ensure that the place is alive.

@@ -47,13 +47,13 @@ public struct Record<Output, Failure: Error>: Publisher {
 
         /// Records a value. No completion must have been recorded.
         public mutating func receive(_ input: Output) {
-            precondition(!hasEnded, "A value cannot be recorded after the end.")
+            precondition(!hasEnded, "A value cannot be recorded after the completion.")
             output.append(input)
         }
 
         /// Records the completion. None must have been recorded before.
         public mutating func receive(completion: Subscribers.Completion<Failure>) {
-            precondition(!hasEnded, "A second end cannot be recorded.")
+            precondition(!hasEnded, "A second completion cannot be recorded.")
             self.completion = completion
             hasEnded = true
         }

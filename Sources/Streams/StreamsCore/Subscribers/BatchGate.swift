@@ -24,7 +24,7 @@ extension Subscribers {
             receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
             receiveValue: @escaping @Sendable (Input) -> Void
         ) {
-            precondition(size >= 1, "A batch has at least one value.")
+            precondition(size >= 1, "A batch must have at least one value.")
             self.size = size
             self.reopen = reopen
             missing = size

@@ -95,7 +95,7 @@ extension Publisher where Failure == Never {
 
 extension Publisher {
     /// A publisher that can fail requires `sink(receiveCompletion:receiveValue:)`, so that its failure is not lost.
-    @available(*, unavailable, message: "this publisher can fail: give receiveCompletion as well")
+    @available(*, unavailable, message: "this publisher can fail; pass receiveCompletion as well")
     public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
         preconditionFailure()
     }

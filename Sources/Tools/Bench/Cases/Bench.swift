@@ -91,7 +91,7 @@ final class Bench {
     ) throws(BenchError) -> Figure {
         started += 1
         let directory = "\(scratch)/\(started)"
-        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot make \(directory)") }
+        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot create \(directory)") }
         let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
         defer {
             broker.stop()

@@ -30,7 +30,7 @@ enum Catalogue {
     /// A delivery must cost the same regardless of the number of subscribers.
     private static let wideFanOuts: [Case] = [5000, 9000].map { count in
         Case(
-            name: "fanout-\(count)", title: "\(count) subscribers, 128 B, and 1,000 beside",
+            name: "fanout-\(count)", title: "\(count) subscribers, 128 B, and 1,000 for comparison",
             contenders: all([.forebay]) + [Contender(system: .forebay, subscribers: 1000)] + all([.nats, .redis]),
             kind: .throughput(Throughput(subscribers: count)), compared: .cpuPerDelivery,
             goals: [ratio("forebay", "forebay 1000 subscribers", .atMost(1.5))])
@@ -38,7 +38,7 @@ enum Catalogue {
 
     private static let variations: [Case] = [
         Case(
-            name: "streams-100", title: "100 subscribers, each on another stream id",
+            name: "streams-100", title: "100 subscribers, each with a different stream id",
             contenders: all([.forebay, .nats]),
             kind: .throughput(Throughput(subscribers: 100, ownStreams: true)), compared: .cpuPerDelivery,
             goals: [ratio("nats", "forebay", .atLeast(6))]),
@@ -72,7 +72,7 @@ enum Catalogue {
             kind: .throughput(Throughput(subscribers: 100, window: 256)), compared: .cpuPerDelivery,
             goals: [ratio("forebay-http", "forebay", .atMost(2))]),
         Case(
-            name: "post", title: "publishes of 128 B by POST, beside a file of 128 B",
+            name: "post", title: "publishes of 128 B by POST, and requests for a file of 128 B",
             contenders: all([.forebayHTTP, .nghttpd, .h2o]), kind: .requests(Requests()),
             compared: .requestsPerCPUSecond,
             // Relative to the server that uses the same library; h2o is shown for information.
@@ -121,7 +121,7 @@ enum Catalogue {
     ]
 
     private static let stalled = Case(
-        name: "stalled-10", title: "100 reading, 1 KiB, without and with 10 that never read",
+        name: "stalled-10", title: "100 subscribers, 1 KiB, without and with 10 more that never read",
         contenders: [System.forebay, .nats, .redis].flatMap {
             [Contender(system: $0), Contender(system: $0, stalled: 10)]
         },
@@ -145,7 +145,7 @@ enum Catalogue {
 
     /// Messages that arrive together must cause only one wake-up.
     private static let iteration = Case(
-        name: "iteration", title: "1,000,000 retained, taken by the library in four ways",
+        name: "iteration", title: "1,000,000 retained, received through the library in four ways",
         contenders: Taking.allCases.map { Contender(system: .forebay, taking: $0, arguments: Catalogue.retaining) },
         kind: .iteration(messages: 1_000_000, payload: 128), compared: .perMessage,
         goals: ["for-await", "values", "map-values"].map {
@@ -163,7 +163,7 @@ enum Catalogue {
         ])
 
     private static let churn = Case(
-        name: "churn", title: "a publish at a time, without and with 60 that subscribe and cancel",
+        name: "churn", title: "one publish at a time, without and with 60 clients that subscribe and cancel",
         contenders: [Contender(system: .forebay), Contender(system: .forebay, churners: 60)],
         kind: .churn, compared: .p99,
         goals: [

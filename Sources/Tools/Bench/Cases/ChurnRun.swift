@@ -111,7 +111,7 @@ final class Bystander {
             histogram.record(Clock.monotonic() - since)
             sent = nil
         case .blocked: break
-        case .end, .failed: throw BenchError("the broker disconnected the bystander")
+        case .end, .failed: throw BenchError("the broker disconnected the measured publisher")
         }
     }
 

@@ -59,7 +59,7 @@ extension Bench {
             if Clock.monotonic() > deadline {
                 kill(id, SIGKILL)
                 waitpid(id, &status, 0)
-                throw BenchError("h2load does not end")
+                throw BenchError("h2load did not terminate")
             }
             poll(nil, 0, 5)
         }
@@ -82,6 +82,6 @@ extension Bench {
             }
             return succeeded
         }
-        throw BenchError("h2load tells no result: \(Connector.printable(Array(text.utf8)))")
+        throw BenchError("h2load printed no result: \(Connector.printable(Array(text.utf8)))")
     }
 }

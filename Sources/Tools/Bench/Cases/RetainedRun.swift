@@ -47,7 +47,7 @@ extension Bench {
         load.pace = .silent
         try Connector.send(RSocketWire.complete(), on: publisher.fd)
         guard try load.run(for: Bench.patience, until: { publisher.isComplete }) else {
-            throw BenchError("the broker does not acknowledge what was published")
+            throw BenchError("the broker did not acknowledge the published messages")
         }
     }
 }

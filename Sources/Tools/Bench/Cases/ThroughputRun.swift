@@ -62,7 +62,7 @@ extension Bench {
                 bytes = load.receivers.bytes
                 moved = now
             } else if now - moved > Bench.standstill {
-                throw BenchError("nothing arrives any more, and \(load.missing) deliveries are missing")
+                throw BenchError("deliveries have stopped, and \(load.missing) are missing")
             }
             if now >= end { return }
             try load.turn(timeout: 10_000_000)

@@ -50,9 +50,9 @@ enum Connector {
                 do throws(BenchError) {
                     try wait(fd, for: POLLIN, until: deadline)
                 } catch {
-                    throw BenchError("\(error); so far it said: \(Connector.printable(answer))")
+                    throw BenchError("\(error); received so far: \(Connector.printable(answer))")
                 }
-            case .end: throw BenchError("the broker hung up after saying: \(Connector.printable(answer))")
+            case .end: throw BenchError("the broker closed the connection after: \(Connector.printable(answer))")
             case .failed(let error): throw BenchError("a connection broke: \(SystemError.text(of: error))")
             }
         }
@@ -60,7 +60,7 @@ enum Connector {
 
     private static func wait(_ fd: Int32, for events: Int32, until deadline: UInt64) throws(BenchError) {
         let now = Clock.monotonic()
-        guard now < deadline else { throw BenchError("the broker does not answer") }
+        guard now < deadline else { throw BenchError("the broker did not answer") }
         var request = pollfd(fd: fd, events: Int16(events), revents: 0)
         poll(&request, 1, Int32((deadline - now) / 1_000_000 + 1))
     }

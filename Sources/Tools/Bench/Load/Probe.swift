@@ -23,7 +23,7 @@ extension Load {
                 return reset()
             }
         }
-        throw BenchError("not every subscriber receives what is published")
+        throw BenchError("not every subscriber receives the published messages")
     }
 
     /// Runs the loop until nothing has arrived for a while.

@@ -73,7 +73,7 @@ final class Publisher {
 
     /// Composes a message that carries `stamp` in the first eight bytes of its payload. There must be `room`.
     func compose(_ stamp: UInt64) {
-        precondition(room > 0, "a publisher sends no more than it is granted")
+        precondition(room > 0, "A publisher must not send more than it was granted.")
         let target = composed.reserve(frame.size)
         target.copyMemory(from: copies.baseAddress!, byteCount: frame.size)
         target.storeBytes(of: stamp.bigEndian, toByteOffset: frame.head.count, as: UInt64.self)
@@ -112,7 +112,7 @@ final class Publisher {
                 allowance += credits.granted - granted
                 granted = credits.granted
             } else if bytes[0] == UInt8(ascii: "-") {
-                throw BenchError("the broker refuses the publisher: \(Connector.printable(Array(bytes)))")
+                throw BenchError("the broker refused the publisher: \(Connector.printable(Array(bytes)))")
             }
         case .blocked: break
         case .end: throw BenchError("the broker disconnected the publisher")
@@ -122,7 +122,7 @@ final class Publisher {
 
     /// Resets the counters; everything composed must have been sent, up to the boundary of a message.
     func reset() {
-        precondition(composed.isEmpty && written % frame.size == 0, "the last message is sent in whole")
+        precondition(composed.isEmpty && written % frame.size == 0, "The last message must be sent completely.")
         if isGranted { allowance -= written / frame.size }
         written = 0
         composedCount = 0

@@ -156,7 +156,8 @@ final class Receivers {
                 continue
             }
             guard bytes[offset] == expected[position] else {
-                complaint = "a subscriber received what is no message: " + Connector.printable(Array(bytes[offset...]))
+                complaint =
+                    "a subscriber received an unexpected message: " + Connector.printable(Array(bytes[offset...]))
                 return
             }
             position = (position + 1) % frame.size

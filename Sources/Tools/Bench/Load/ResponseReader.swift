@@ -88,7 +88,7 @@ struct ResponseReader {
         frameLeft = CreditReader.number(kept, at: 0, bytes: 3)
         if kept[3] == 0 {
             // END_STREAM, PADDED.
-            guard kept[4] == 0 else { throw BenchError("the call has ended, or its DATA are padded") }
+            guard kept[4] == 0 else { throw BenchError("the call has ended, or its DATA frames are padded") }
             place = .data
             unacknowledged += frameLeft
         } else {
@@ -162,7 +162,7 @@ struct ResponseReader {
             left = number
             part = .tag
         case .tag:
-            guard byte < 0x80, byte & 7 == 0 || byte & 7 == 2 else { throw BenchError("a response has no such field") }
+            guard byte < 0x80, byte & 7 == 0 || byte & 7 == 2 else { throw BenchError("unknown field in a response") }
             tag = byte
             left -= 1
             number = 0
@@ -190,6 +190,6 @@ struct ResponseReader {
         let content = MessageFrame(head: [], payload: payload).bytes
         guard let start = message.dropFirst().firstIndex(where: { $0 < 0x80 }), message.first == 1 << 3,
             [content, content.map { _ in 0 }].contains(where: { message[(start + 1)...].starts(with: head + $0) })
-        else { throw BenchError("a subscriber received what is no message: \(Connector.printable(message))") }
+        else { throw BenchError("a subscriber received an unexpected message: \(Connector.printable(message))") }
     }
 }

@@ -52,8 +52,8 @@ final class BrokerProcess {
                 return
             } catch {
                 var status: Int32 = 0
-                if waitpid(id, &status, WNOHANG) == id { throw BenchError("the broker ended: \(lastWords)") }
-                if Clock.monotonic() > deadline { throw BenchError("the broker does not listen: \(lastWords)") }
+                if waitpid(id, &status, WNOHANG) == id { throw BenchError("the broker terminated: \(lastWords)") }
+                if Clock.monotonic() > deadline { throw BenchError("the broker did not start listening: \(lastWords)") }
                 poll(nil, 0, 5)
             }
         }
@@ -61,14 +61,14 @@ final class BrokerProcess {
 
     private var lastWords: String {
         let text = Machine.text(ofFile: log) ?? ""
-        return text.split(separator: "\n").last.map(String.init) ?? "it said nothing"
+        return text.split(separator: "\n").last.map(String.init) ?? "it printed nothing"
     }
 
     static func spawn(
         _ arguments: [String], cpus: [Int], directory: String, log: String
     ) throws(BenchError) -> Int32 {
         guard access(arguments[0], X_OK) == 0 else {
-            throw BenchError("\(arguments[0]) is not there: `make bench` installs what is compared")
+            throw BenchError("\(arguments[0]) is missing; `make bench` installs the systems to compare")
         }
         var words: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         defer { for word in words { free(word) } }

@@ -21,7 +21,7 @@ enum Files {
     static func scratch() throws(BenchError) -> String {
         var name = Array("/tmp/forebay-bench.XXXXXX".utf8CString)
         guard mkdtemp(&name) != nil else {
-            throw BenchError("cannot make a directory in /tmp: \(SystemError.text(of: errno))")
+            throw BenchError("cannot create a directory in /tmp: \(SystemError.text(of: errno))")
         }
         return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }

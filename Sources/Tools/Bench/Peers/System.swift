@@ -25,7 +25,7 @@ enum System: String, CaseIterable {
         case .forebay: return RSocketWire()
         case .forebayHTTP: return GRPCWire(publishers: RSocketWire())
         case .grpcio: return GRPCWire(publishers: BareWire())
-        case .nghttpd, .h2o: preconditionFailure("who serves files has no subscribers")
+        case .nghttpd, .h2o: preconditionFailure("A file server has no subscribers.")
         case .pump: return PumpWire()
         case .nats: return NATSWire()
         case .redis: return RedisWire()

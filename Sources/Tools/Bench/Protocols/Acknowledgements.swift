@@ -38,7 +38,7 @@ struct AcknowledgementReader {
         let type = rest[offset + 7] >> 2
         if type == FrameType.error.rawValue {
             let text = String(decoding: rest[min(end, offset + 13)..<end], as: UTF8.self)
-            throw BenchError("a publish is refused: \(text)")
+            throw BenchError("a publish was refused: \(text)")
         }
         return (end, type == FrameType.payload.rawValue)
     }
@@ -51,7 +51,7 @@ struct AcknowledgementReader {
         end += 1
         guard rest[offset] == UInt8(ascii: "M") else {
             if rest[offset] == UInt8(ascii: "-") {
-                throw BenchError("a publish is refused: \(String(decoding: rest[offset..<end], as: UTF8.self))")
+                throw BenchError("a publish was refused: \(String(decoding: rest[offset..<end], as: UTF8.self))")
             }
             return (end, false)
         }
@@ -67,7 +67,7 @@ struct AcknowledgementReader {
         guard rest.count >= whole else { return nil }
         // {"stream":"BENCH", "seq":1} or {"error":{…
         if size > 2, rest[end + 2] == UInt8(ascii: "e") {
-            throw BenchError("a publish is refused: \(String(decoding: rest[end..<whole], as: UTF8.self))")
+            throw BenchError("a publish was refused: \(String(decoding: rest[end..<whole], as: UTF8.self))")
         }
         return (whole, true)
     }

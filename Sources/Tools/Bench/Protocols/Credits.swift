@@ -34,7 +34,7 @@ struct CreditReader {
             if FrameFlags(rawValue: UInt16(head & 0x3ff)).contains(.complete) { isComplete = true }
         case FrameType.error.rawValue where length >= 10:
             let text = String(decoding: rest[(body + 4)..<(offset + 3 + length)], as: UTF8.self)
-            throw BenchError("the broker refuses the publisher: \(text)")
+            throw BenchError("the broker refused the publisher: \(text)")
         default: break
         }
     }

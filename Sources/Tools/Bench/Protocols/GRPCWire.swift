@@ -57,7 +57,7 @@ struct GRPCWire: Wire {
             } else if option.hasPrefix("buffer="), let buffer = UInt64(option.dropFirst("buffer=".count)) {
                 bytes += [7 << 3] + GRPCWire.varint(buffer)
             } else {
-                throw BenchError("the option \(option) is not known of gRPC here")
+                throw BenchError("the option \(option) is not supported over gRPC")
             }
         }
         return bytes
@@ -114,7 +114,7 @@ struct GRPCWire: Wire {
 /// A publisher that sends payloads one after another and nothing else, for the grpcio server.
 struct BareWire: Wire {
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting {
-        throw BenchError("subscribers do not speak this")
+        throw BenchError("this protocol has no subscribers")
     }
 
     func publisher(topic: Int, payload: Int) -> Greeting { Greeting([]) }

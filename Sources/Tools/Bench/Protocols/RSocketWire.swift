@@ -118,7 +118,7 @@ struct RSocketWire: Wire {
     }
 
     private static func payload(stream: UInt32, count: Int) -> MessageFrame {
-        precondition(count <= 32 << 10, "a payload is one frame, not fragments")
+        precondition(count <= 32 << 10, "A payload must fit into one frame.")
         var out = ByteBuffer()
         let data = [UInt8](repeating: 0, count: count)
         data.withUnsafeBytes {

@@ -16,9 +16,9 @@ extension Machine {
         let brokers = bench.brokerCPUs.map(String.init).joined(separator: ", ")
         var pinning = "brokers on CPU \(brokers), one per thread; generator on CPU \(bench.generatorCPU)"
         if bench.brokerCPUs.contains(bench.generatorCPU) {
-            pinning += ": SHARED, times mean little"
+            pinning += ": SHARED, times are unreliable"
         } else if bench.brokerCPUs.count < 2 {
-            pinning += ", which it shares with a broker's second thread"
+            pinning += ", shared with a broker's second thread"
         }
         return [
             ("machine", "\(cpu), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) CPUs, Linux \(release)"),
@@ -26,7 +26,7 @@ extension Machine {
             (
                 "figures",
                 "\(options.rounds) rounds, "
-                    + (options.isQuick ? "QUICK: too short to rely on" : "3 s of broker CPU or 30 s each")
+                    + (options.isQuick ? "QUICK: too short to be reliable" : "3 s of broker CPU or 30 s each")
                     + (options.lag.map { ", publishers at most \($0) messages ahead" } ?? "")
             ),
         ]

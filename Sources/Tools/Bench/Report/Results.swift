@@ -85,11 +85,11 @@ struct Results {
         var text = cases.map { "\(Text.pad($0.name, 14))\($0.title): \($0.compared.rawValue)\n" }.joined()
         text += """
 
-            Medians of all rounds; spread: (largest − smallest) ÷ median; ÷ first: the median by that of the
-            case's first row. broker, generator: CPU time by wall time of the broker's process and of the load
-            generator (one thread). msg/read: messages that a subscriber's read brought. At full speed no
-            publisher is more than 1 MiB of payload (64 to 8,192 messages) ahead of its slowest reading
-            subscriber, for every system alike. Latencies count from the time at which a message was due.
+            Medians of all rounds; spread: (largest − smallest) ÷ median; ÷ first: the median divided by that of
+            the case's first row. broker, generator: CPU time per wall time of the broker's process and of the
+            load generator (one thread). msg/read: messages per read of a subscriber. At full speed, no
+            publisher is more than 1 MiB of payload (64 to 8,192 messages) ahead of the slowest subscriber
+            that reads, with any system. Latencies are measured from the scheduled time of a message.
 
             """
         if let halfOfNATS {
@@ -141,7 +141,7 @@ struct Results {
                 }
             }
         }
-        return text.isEmpty ? "" : "\nDisturbed: something else ran on their CPUs\n" + text
+        return text.isEmpty ? "" : "\nDisturbed: other processes ran on their CPUs\n" + text
     }
 
     private func failures() -> String {

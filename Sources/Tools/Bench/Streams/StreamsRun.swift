@@ -32,7 +32,7 @@ enum StreamsRun {
     /// round, and the median of the ratios.
     static func run(rounds: Int, values: Int) {
         print("shareReplay(capacity: \(capacity)) to \(subscribers) subscribers, \(values) values, \(rounds) rounds;")
-        print("ns of CPU time a value for all of them, median (best)")
+        print("ns of CPU time per value for all subscribers, median (best)")
         for asking in Asking.allCases {
             var ours: [Double] = []
             var naive: [Double] = []

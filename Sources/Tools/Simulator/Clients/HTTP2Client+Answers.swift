@@ -11,15 +11,15 @@ extension HTTP2Client {
         if frame.type == Type.reset { return takeReset(frame, call) }
         referee.expect(!call.isOver, "\(name) was sent \(frame) after its end")
         if frame.type == Type.headers {
-            referee.expect(frame.fields["error"] == nil, "\(name) was sent headers that cannot be read")
+            referee.expect(frame.fields["error"] == nil, "\(name) was sent unreadable headers")
             if call.status == nil {
                 call.status = frame.fields[":status"] ?? ""
                 checkHead(frame, call)
             } else {
-                referee.expect(frame.isEnd, "\(name) was sent \(frame) behind the head of its answer")
+                referee.expect(frame.isEnd, "\(name) was sent \(frame) after the head of its response")
             }
         } else {
-            referee.expect(call.status != nil, "\(name) was sent \(frame) before the head of its answer")
+            referee.expect(call.status != nil, "\(name) was sent \(frame) before the head of its response")
             call.body += frame.payload
             if !call.form.isPlain { takeMessages(call) } else { takeRecords(call) }
         }
@@ -42,9 +42,9 @@ extension HTTP2Client {
         guard !call.form.isPlain else { return call.id = frame.fields["forebay-subscription"] }
         referee.expect(
             call.status == "200" && frame.fields["content-type"] == "application/grpc",
-            "\(call.ledger.name) was answered by \(frame)")
+            "\(call.ledger.name) was answered with \(frame)")
         referee.expect(
-            frame.isEnd == (frame.fields["grpc-status"] != nil), "\(call.ledger.name) was answered by \(frame)")
+            frame.isEnd == (frame.fields["grpc-status"] != nil), "\(call.ledger.name) was answered with \(frame)")
     }
 
     /// Takes complete gRPC messages from the body.
@@ -53,14 +53,14 @@ extension HTTP2Client {
         while call.body.count - start >= 5 {
             let length = Int(bigEndian(call.body[(start + 1)...].prefix(4)))
             guard call.body.count - start >= 5 + length else { break }
-            referee.expect(call.body[start] == 0, "\(call.ledger.name) was sent a message with a strange prefix")
+            referee.expect(call.body[start] == 0, "\(call.ledger.name) was sent a message with an invalid prefix")
             let message = Array(call.body[start + 5..<start + 5 + length])
             start += 5 + length
             guard !call.isForsaken else { continue }
             do {
                 try message.withUnsafeBytes { try takeMessage($0, call) }
             } catch {
-                referee.fail("\(call.ledger.name) was sent a message that cannot be read: \(error)")
+                referee.fail("\(call.ledger.name) was sent an unreadable message: \(error)")
             }
         }
         call.body.removeFirst(start)
@@ -89,7 +89,7 @@ extension HTTP2Client {
             referee.expect(call.epoch != 0, "\(ledger.name) was answered without an epoch")
         }
         referee.expect(
-            response.epoch == call.epoch, "\(ledger.name) of epoch \(call.epoch) was told of \(response.epoch)")
+            response.epoch == call.epoch, "\(ledger.name) of epoch \(call.epoch) received epoch \(response.epoch)")
         // Losses are reported once, with the first message.
         var dropped = response.dropped
         while let message = try response.next() {
@@ -103,20 +103,20 @@ extension HTTP2Client {
                 Array(message.payload))
             dropped = 0
         }
-        referee.expect(dropped == 0, "\(ledger.name) was told of \(dropped) lost without a message")
+        referee.expect(dropped == 0, "\(ledger.name) received a loss of \(dropped) without a message")
         checkCredit(response.outstandingCredit, ledger, call)
     }
 
     /// The broker's outstanding credit plus the messages delivered must match what has been requested so far.
     private func checkCredit(_ outstanding: UInt64, _ ledger: SubscriberLedger, _ call: Call) {
         if outstanding >= UInt64(SubscriberLedger.everything) {
-            return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded for the broker alone")
+            return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded only at the broker")
         }
         let credit = outstanding + UInt64(ledger.received)
         referee.expect(
             credit <= UInt64(ledger.asked) && credit >= call.credit,
-            "\(ledger.name) was told of \(outstanding) credit left after \(ledger.received) messages; it asked for "
-                + "\(ledger.asked), and \(call.credit) was told before")
+            "\(ledger.name) was reported \(outstanding) credit left after \(ledger.received) messages; it requested "
+                + "\(ledger.asked), and \(call.credit) was reported before")
         call.credit = credit
     }
 
@@ -127,8 +127,9 @@ extension HTTP2Client {
         if count == ledger.accepted {
             referee.expect(
                 response.acknowledgedSequence == ledger.last,
-                "\(ledger.name) was told of \(response.acknowledgedSequence) after \(ledger.last), of no more messages")
-            referee.expect(response.grantedCredit > 0, "\(ledger.name) was told nothing")
+                "\(ledger.name) was acknowledged \(response.acknowledgedSequence) after \(ledger.last), but nothing new"
+            )
+            referee.expect(response.grantedCredit > 0, "\(ledger.name) received an empty response")
         } else {
             ledger.item(
                 (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) },
@@ -143,7 +144,7 @@ extension HTTP2Client {
         let place = journal.messages[ledger.number].place
         referee.expect(
             epoch != 0 && place?.epoch ?? epoch == epoch,
-            "\(ledger.name) was acknowledged in epoch \(epoch), and stands at \(place.map { "\($0)" } ?? "")")
+            "\(ledger.name) was acknowledged in epoch \(epoch), and is at \(place.map { "\($0)" } ?? "")")
     }
 
     // Ends
@@ -156,7 +157,7 @@ extension HTTP2Client {
     private func end(_ call: Call, _ frame: Received) {
         let ledger = call.ledger
         if call.form.isPlain { return endPlain(call) }
-        referee.expect(call.body.isEmpty, "\(ledger.name) was ended within a message")
+        referee.expect(call.body.isEmpty, "\(ledger.name) was ended in the middle of a message")
         guard let text = frame.fields["grpc-status"], let status = Int(text) else {
             return referee.fail("\(ledger.name) was ended without a status: \(frame)")
         }
@@ -171,10 +172,11 @@ extension HTTP2Client {
         let end = frame.fields["forebay-end"]
         let ends = [0: ["completed", "credit-spent"], 8: ["overflow"], 10: ["failed"]]
         let isKnown = end.map { ends[status]?.contains($0) == true } ?? (status != 0 && status != 10)
-        referee.expect(isKnown, "\(ledger.name) was ended by status \(status) as \(end ?? "nothing")")
+        referee.expect(isKnown, "\(ledger.name) was ended with status \(status) as \(end ?? "nothing")")
         if let error, end != nil {
             referee.expect(
-                EndCheck.lost(error) == lost, "\(ledger.name) was told of \(lost) lost in a trailer, and: \(error)")
+                EndCheck.lost(error) == lost,
+                "\(ledger.name) received a loss of \(lost) in a trailer, but the error: \(error)")
         }
         ledger.ended(error, lost: lost, isSpent: end == "credit-spent")
     }

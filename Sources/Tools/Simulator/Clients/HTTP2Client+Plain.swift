@@ -56,7 +56,7 @@ extension HTTP2Client {
             let text = String(decoding: call.body[start..<end], as: UTF8.self)
             start = end + mark
             call.looked = start
-            referee.expect(call.end == nil, "\(ledger.name) was sent '\(text)' behind its end")
+            referee.expect(call.end == nil, "\(ledger.name) was sent '\(text)' after its end")
             if isEvents { takeEvent(text, ledger, call) } else { takeLine(text, ledger, call) }
         }
         call.body.removeFirst(start)
@@ -94,10 +94,10 @@ extension HTTP2Client {
             ledger.item(figures, Array(data.utf8))
         case nil: break
         case "gap":
-            referee.expect(call.dropped == 0, "\(ledger.name) was told of a gap twice")
+            referee.expect(call.dropped == 0, "\(ledger.name) was notified of a gap twice")
             call.dropped = notice?.number("dropped") ?? 0
         case "subscribed":
-            referee.expect(notice?["subscription"] == call.id, "\(ledger.name) was told another id: \(data)")
+            referee.expect(notice?["subscription"] == call.id, "\(ledger.name) received a different id: \(data)")
         case "complete"?: call.end = (nil, notice?.number("dropped") ?? 0)
         case "failed"?: call.end = (notice?["message"] ?? "", notice?.number("dropped") ?? 0)
         default: referee.fail("\(ledger.name) was sent '\(text)'")
@@ -131,17 +131,18 @@ extension HTTP2Client {
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:
             guard let sequence = answer?.number("sequence"), let epoch = answer?.number("epoch") else {
-                return referee.fail("\(ledger.name) was answered by \(text)")
+                return referee.fail("\(ledger.name) was answered with \(text)")
             }
             acknowledge(ledger, sequence, epoch)
             ledger.ended(nil, nil)
         case let ledger as SubscriberLedger where isDone:
             guard let end = call.end, text.isEmpty else {
-                return referee.fail("\(ledger.name) ended without saying why, but '\(text)'")
+                return referee.fail("\(ledger.name) ended without a reason, but with '\(text)'")
             }
             if let error = end.error {
                 referee.expect(
-                    EndCheck.lost(error) == end.lost, "\(ledger.name) was told of \(end.lost) lost, and: \(error)")
+                    EndCheck.lost(error) == end.lost,
+                    "\(ledger.name) received a loss of \(end.lost), but the error: \(error)")
             }
             ledger.ended(end.error, lost: end.lost, isSpent: false)
         case let ledger as SubscriberLedger: ledger.ended(error, lost: 0, isSpent: false)
@@ -164,6 +165,6 @@ final class CreditLedger: StreamLedger {
         guard let error else { return }
         referee.expect(
             ErrorWord(beginning: error) == .notFound && subscriber.leaving != nil,
-            "\(name) was refused, and the subscription is there: \(error)")
+            "\(name) was refused although the subscription exists: \(error)")
     }
 }

@@ -167,7 +167,7 @@ final class HTTP2Client: VirtualClient {
     // Publishing
 
     /// A fire-and-forget publish has no response; over HTTP every request has one.
-    func fire(_ topic: String, _ number: Int) { preconditionFailure("fire is not asked of a client that cannot") }
+    func fire(_ topic: String, _ number: Int) { preconditionFailure("This client has no fire-and-forget publish.") }
 
     private func properties(_ number: Int) -> MessageProperties {
         MessageProperties(contentType: journal.messages[number].hasMetadata ? ContentType.text(number) : "")
@@ -287,12 +287,12 @@ final class HTTP2Client: VirtualClient {
         guard wire.isClosed, wire.arrived == 0 else { return }
         referee.expect(
             !link.hasPart || wire.isReset || wire.isHalfClosed || isHurried,
-            "connection \(wire.name) was closed within a frame")
+            "connection \(wire.name) was closed in the middle of a frame")
         if let goodbye = link.goodbye {
             // The broker's limits may end connections; clients never break the protocol's rules.
             referee.expect(
                 [0, 11].contains(goodbye.code),
-                "connection \(wire.name) was ended with HTTP/2's error \(goodbye.code): \(goodbye.text)")
+                "connection \(wire.name) was ended with HTTP/2 error \(goodbye.code): \(goodbye.text)")
         }
         lose()
     }

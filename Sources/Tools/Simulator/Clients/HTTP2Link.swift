@@ -87,7 +87,7 @@ final class HTTP2Link {
     }
 
     func request(_ id: UInt32, _ fields: [(String, String)], end: Bool = false) {
-        referee.expect(id > lastOpened, "stream \(id) was opened behind \(lastOpened)")
+        referee.expect(id > lastOpened, "stream \(id) was opened after \(lastOpened)")
         lastOpened = id
         let stream = Stream(id)
         streams[id] = stream
@@ -187,7 +187,7 @@ final class HTTP2Link {
 
     func read(_ bytes: [UInt8]) {
         for frame in reader.read(bytes) {
-            referee.expect(goodbye == nil || goodbye?.code == 0, "\(name) was sent \(frame) behind its end")
+            referee.expect(goodbye == nil || goodbye?.code == 0, "\(name) was sent \(frame) after its end")
             receive(frame)
         }
         pump()
@@ -210,7 +210,9 @@ final class HTTP2Link {
 
     private func receiveSettings(_ frame: Received) {
         if frame.flags & Flag.ack != 0 {
-            guard !told.isEmpty else { return referee.fail("\(name) had more settings acknowledged than it sent") }
+            guard !told.isEmpty else {
+                return referee.fail("\(name) received more SETTINGS acknowledgements than it sent SETTINGS")
+            }
             initialWindow = told.removeFirst()
             return
         }
@@ -221,7 +223,7 @@ final class HTTP2Link {
     }
 
     private func receiveRoom(_ frame: Received) {
-        referee.expect(frame.increment > 0, "\(name) was given a window of 0")
+        referee.expect(frame.increment > 0, "\(name) received a window update of 0")
         if frame.stream == 0 {
             room += frame.increment
         } else {
@@ -231,7 +233,7 @@ final class HTTP2Link {
 
     private func receiveOnStream(_ frame: Received) {
         guard let stream = streams[frame.stream] else {
-            return referee.fail("\(name) was sent \(frame) for a stream that it has not opened")
+            return referee.fail("\(name) was sent \(frame) on a stream that it has not opened")
         }
         if frame.type == Type.data, !frame.payload.isEmpty { receiveBody(frame.payload.count, stream) }
         if frame.isEnd || frame.type == Type.reset {

@@ -255,7 +255,7 @@ final class RSocketClient: VirtualClient {
             // When a time limit expires, the broker closes the connection even in the middle of a frame.
             referee.expect(
                 inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried || session != nil,
-                "connection \(wire.name) was closed within a frame")
+                "connection \(wire.name) was closed in the middle of a frame")
             if session == nil || error != nil || isLeaving { lose() } else { breakOff() }
         }
     }
@@ -264,14 +264,14 @@ final class RSocketClient: VirtualClient {
         guard let frame = try? Frame.decode(bytes.bytes) else {
             return referee.fail("connection \(wire.name) was sent a frame that cannot be decoded")
         }
-        referee.expect(error == nil, "connection \(wire.name) was sent a frame behind its end")
+        referee.expect(error == nil, "connection \(wire.name) was sent a frame after its end")
         if frame.stream == 0 { return takeOfConnection(frame, bytes) }
         if let session {
             referee.expect(!awaitsResume, "connection \(wire.name) was sent a frame of a stream before RESUME_OK")
             guard session.accepts(bytes) else { return }
         }
         guard let ledger = ledgers[frame.stream] else {
-            return referee.fail("a frame came for stream \(frame.stream), which was not opened or is never answered")
+            return referee.fail("a frame arrived on stream \(frame.stream), which was not opened or takes no response")
         }
         switch frame.body {
         case .payload(let next, let complete, let content):
@@ -295,7 +295,7 @@ final class RSocketClient: VirtualClient {
         error = text
         referee.expect(
             connectionErrors.contains { text.contains($0) } && ErrorWord(beginning: text) != nil,
-            "connection \(wire.name) was ended for what its client did not do: \(text)")
+            "connection \(wire.name) was ended although its client did nothing wrong: \(text)")
     }
 
     private func takeOfConnection(_ frame: Frame, _ bytes: UnsafeRawBufferPointer) {

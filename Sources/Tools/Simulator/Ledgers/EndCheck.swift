@@ -23,9 +23,9 @@ struct EndCheck {
     ///   - owed: messages that were handed over and have not arrived.
     ///   - restFirst: how many messages handed over at the moment of the end have arrived.
     func run(owed: Int, restFirst: Int) {
-        expect(owed == 0, "\(name) was ended ahead of \(owed) messages that it had been handed")
+        expect(owed == 0, "\(name) was ended before \(owed) messages that had been handed to it")
         if ledger.leaving == nil, ledger.seen?.hasJoined == true {
-            ledger.referee.fail("\(name) was ended, and is still there")
+            ledger.referee.fail("\(name) was ended, but still exists")
         }
         let kind = kind()
         if kind == "blocked" { return checkLosses() }
@@ -33,7 +33,7 @@ struct EndCheck {
         if case .ended(let rest, let isExact)? = ledger.leaving, isExact, kind != "refused" {
             expect(
                 restFirst == rest.count,
-                "\(name) was ended with \(rest.dropFirst(restFirst)) undelivered, for which it had credit")
+                "\(name) was ended with \(rest.dropFirst(restFirst)) undelivered although it had credit for them")
         }
         if kind == "completed" || kind == "failed" { checkTail() }
     }
@@ -44,11 +44,11 @@ struct EndCheck {
         let topic = ledger.journal.topic(ledger.epoch)
         if isSpent { return "spent" }
         guard let error else {
-            expect(topic?.states.contains("completed") ?? true, "\(name) was completed, and its topic was not")
+            expect(topic?.states.contains("completed") ?? true, "\(name) was completed, but its topic was not")
             return "completed"
         }
         if error.hasPrefix("topic failed: ") {
-            expect(topic?.states.contains("failed") ?? true, "\(name) was told that its topic had failed: \(error)")
+            expect(topic?.states.contains("failed") ?? true, "\(name) was notified that its topic had failed: \(error)")
             return "failed"
         }
         if error.hasPrefix("overflow: blocked too long") {
@@ -77,7 +77,7 @@ struct EndCheck {
         if topic.isGone { return }
         expect(
             last.sequence + told + 1 == topic.end,
-            "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
+            "\(name) was ended after \(last.sequence) with \(told) reported lost; the topic's next was \(topic.end)")
     }
 
     private func checkLosses() {
@@ -86,18 +86,18 @@ struct EndCheck {
         let least = UInt64(cursor.untoldCount + cursor.waiting.count)
         expect(
             told >= least && told <= UInt64(cursor.untoldCount + rest.count),
-            "\(name) was told of \(told) lost, and \(least) waited")
+            "\(name) was reported \(told) lost, but \(least) were waiting")
     }
 
     /// It received everything that it requested, and could request no more.
     private func checkSpent() {
         expect(
             ledger.isHalfClosed && !ledger.isUnbounded && ledger.received == ledger.asked,
-            "\(name) was ended as if it had all that it asked for: \(ledger.received) of \(ledger.asked)")
+            "\(name) was ended as if all requested messages had been delivered: \(ledger.received) of \(ledger.asked)")
         guard let last = ledger.last, let topic = ledger.journal.topic(last.epoch), !topic.isGone else { return }
         expect(
             last.sequence + told < topic.end,
-            "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
+            "\(name) was ended after \(last.sequence) with \(told) reported lost; the topic's next was \(topic.end)")
     }
 
     /// The number of lost messages that a text reports.

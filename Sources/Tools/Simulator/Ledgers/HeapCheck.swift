@@ -59,7 +59,7 @@ final class HeapCheck {
             + population.streams * HeapCheck.stream + population.topics * HeapCheck.topic
         referee.expect(
             live <= bound,
-            "\(live) bytes are allocated, and \(bound) may be, with \(now.connections) connections, \(now.streams) "
+            "\(live) bytes are allocated; the limit is \(bound) with \(now.connections) connections, \(now.streams) "
                 + "streams and \(now.topics) topics; the broker counts \(broker.memory.used), "
                 + "\(broker.memory.unread) of it unread: \(broker.tally)")
     }

@@ -139,7 +139,7 @@ final class Journal {
 
     func topic(_ epoch: UInt64, named name: String) -> TopicLedger {
         if let topic = topics[epoch] { return topic }
-        referee.expect(epoch != 0, "the topic '\(name)' has the epoch 0")
+        referee.expect(epoch != 0, "the topic '\(name)' has epoch 0")
         let topic = TopicLedger(name: name, epoch: epoch)
         topics[epoch] = topic
         return topic
@@ -157,7 +157,7 @@ final class Journal {
     @discardableResult
     func saw(_ payload: some Collection<UInt8>, at sequence: UInt64, of topic: TopicLedger) -> Int? {
         guard let number = number(in: payload) else {
-            referee.fail("message \(sequence) of '\(topic.name)' is none that a client published")
+            referee.fail("message \(sequence) of '\(topic.name)' was not published by any client")
             return nil
         }
         place(number, at: sequence, of: topic)
@@ -176,18 +176,18 @@ final class Journal {
         let place = Place(epoch: topic.epoch, sequence: sequence)
         if message.place == place { return }
         referee.expect(
-            message.topic == topic.name, "message m\(number) of '\(message.topic)' stands in '\(topic.name)'")
+            message.topic == topic.name, "message m\(number) of '\(message.topic)' is in '\(topic.name)'")
         referee.expect(
-            message.place == nil, "message m\(number) stands twice: at \(place), and at \(message.place ?? place)")
+            message.place == nil, "message m\(number) occurs twice: at \(place), and at \(message.place ?? place)")
         referee.expect(
             topic.numbers[sequence] == nil,
-            "two messages stand at \(sequence) of '\(topic.name)': m\(number) and m\(topic.numbers[sequence] ?? 0)")
+            "two messages are at \(sequence) of '\(topic.name)': m\(number) and m\(topic.numbers[sequence] ?? 0)")
         referee.expect(
             !message.isRefused,
-            "message m\(number) (\(message.strength)) was refused or withdrawn, and stands at \(place) all the same")
+            "message m\(number) (\(message.strength)) was refused or withdrawn, but is at \(place)")
         referee.expect(
             sequence < topic.end || topic.isGone,
-            "message m\(number) was seen at \(sequence) ahead of the end of '\(topic.name)'")
+            "message m\(number) was seen at \(sequence), beyond the end of '\(topic.name)'")
         messages[number].place = place
         topic.numbers[sequence] = number
         if message.strength == .channel { order(message, number, place) }
@@ -206,7 +206,7 @@ final class Journal {
             }
             referee.expect(
                 one.sequence < other.sequence,
-                "message m\(second) stands at \(other.sequence), ahead of m\(first), which was sent before it")
+                "message m\(second) is at \(other.sequence), ahead of m\(first), which was sent earlier")
         }
     }
 
@@ -216,12 +216,12 @@ final class Journal {
         if message.index > 0, let before = all[message.index - 1] {
             referee.expect(
                 before.epoch == place.epoch && before.sequence < place.sequence,
-                "message m\(number) of a channel stands at \(place.sequence), before the one that was sent before it")
+                "message m\(number) of a channel is at \(place.sequence), ahead of one that was sent earlier")
         }
         if message.index + 1 < all.count, let behind = all[message.index + 1] {
             referee.expect(
                 behind.epoch == place.epoch && behind.sequence > place.sequence,
-                "message m\(number) of a channel stands at \(place.sequence), behind the one that was sent after it")
+                "message m\(number) of a channel is at \(place.sequence), after one that was sent later")
         }
         channels[message.channel][message.index] = place
     }
@@ -240,7 +240,7 @@ final class Journal {
         let message = messages[number]
         referee.expect(
             message.place == nil,
-            "message m\(number) (\(message.strength)) was refused, yet it is in its topic: \(why)")
+            "message m\(number) (\(message.strength)) was refused, but is in its topic: \(why)")
         messages[number].isRefused = true
     }
 
@@ -250,14 +250,14 @@ final class Journal {
         guard let place = message.place else {
             return referee.expect(
                 mayStand(number, at: sequence),
-                "m\(number) was acknowledged as \(sequence) of '\(message.topic)', which is not in the topic")
+                "m\(number) was acknowledged as \(sequence) of '\(message.topic)', but is not in the topic")
         }
         if let topic = topics[place.epoch], !topic.isGone {
             referee.expect(
                 sequence < topic.committed, "m\(number) was acknowledged as \(sequence), which is not committed")
         }
         referee.expect(
-            place.sequence == sequence, "m\(number) was acknowledged as \(sequence) and stands at \(place.sequence)")
+            place.sequence == sequence, "m\(number) was acknowledged as \(sequence), but is at \(place.sequence)")
     }
 
     /// Whether a message may have been appended: it was observed, or it was removed at the moment it arrived and not

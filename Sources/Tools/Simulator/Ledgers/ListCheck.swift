@@ -21,20 +21,20 @@ struct ListCheck {
         var table: [String: Row] = [:]
         for bytes in list.texts {
             guard let row = Row(bytes) else {
-                referee.fail("\(list.name) sent a row that is none: \(String(decoding: bytes, as: UTF8.self))")
+                referee.fail("\(list.name) sent an invalid row: \(String(decoding: bytes, as: UTF8.self))")
                 return [:]
             }
             let key = names.map { row[$0] ?? "" }.joined(separator: "/")
-            referee.expect(table[key] == nil, "\(list.name) tells of \(key) twice")
+            referee.expect(table[key] == nil, "\(list.name) contains \(key) twice")
             table[key] = row
         }
         return table
     }
 
     private func compare(_ row: Row?, _ name: String, _ expected: [(name: String, value: String)]) {
-        guard let row else { return referee.fail("no list tells of \(name)") }
+        guard let row else { return referee.fail("no list contains \(name)") }
         if let difference = row.difference(from: expected) {
-            referee.fail("of \(name) it is listed that \(difference)")
+            referee.fail("\(name) is listed incorrectly: \(difference)")
         }
     }
 
@@ -46,7 +46,7 @@ struct ListCheck {
             let row = table.removeValue(forKey: "\(ListCheck.name(ledger.client))/\(ledger.stream)")
             compare(row, ledger.name, figures(of: ledger))
         }
-        referee.expect(table.isEmpty, "subscriptions are listed that nobody has: \(table.values)")
+        referee.expect(table.isEmpty, "subscriptions are listed that do not exist: \(table.values)")
     }
 
     private func figures(of ledger: SubscriberLedger) -> [(name: String, value: String)] {
@@ -74,7 +74,7 @@ struct ListCheck {
         let table = table(list, by: ["name"])
         for (name, row) in table where !name.hasPrefix("$SYS.") {
             guard let topic = row["epoch"].flatMap({ UInt64($0) }).flatMap({ journal.topic($0) }) else {
-                referee.fail("a topic is listed that there is not: \(row.description)")
+                referee.fail("a topic is listed that does not exist: \(row.description)")
                 return
             }
             compare(row, "'\(name)'", figures(of: topic))
@@ -82,10 +82,10 @@ struct ListCheck {
         }
         // A subscription that has not received all messages of a deleted topic still exists.
         for ledger in subscribers where ledger.isAwaited && !journal.deleted.contains(ledger.request.topic) {
-            referee.expect(table[ledger.request.topic] != nil, "\(ledger.name) has a topic that is not listed")
+            referee.expect(table[ledger.request.topic] != nil, "\(ledger.name) uses a topic that is not listed")
         }
         for ledger in channels where ledger.isAwaited {
-            referee.expect(table[ledger.topic] != nil, "\(ledger.name) has a topic that is not listed")
+            referee.expect(table[ledger.topic] != nil, "\(ledger.name) uses a topic that is not listed")
         }
     }
 
@@ -120,22 +120,22 @@ struct ListCheck {
         let unseen = isWhole ? all.reduce(0) { $0 + $1.unseen } : .max / 2
         referee.expect(
             handed <= delivered && delivered <= handed + unseen,
-            "'\(topic.name)' is listed with \(delivered) messages delivered, and \(handed) were")
+            "'\(topic.name)' is listed with \(delivered) messages delivered, but \(handed) were delivered")
         referee.expect(
             lost <= dropped && dropped <= lost + unseen,
-            "'\(topic.name)' is listed with \(dropped) messages dropped, and \(lost) were")
+            "'\(topic.name)' is listed with \(dropped) messages dropped, but \(lost) were dropped")
         let waiting = singles.count { ($0 as? AcknowledgedLedger)?.waits(for: topic.name) == true && $0.isAwaited }
         // For a channel without credit this is not known.
         let silent = channels.count { $0.isAwaited && $0.topic == topic.name && !$0.wasGranted }
         let parked = Int(row["parked"] ?? "") ?? -1
         referee.expect(
             waiting <= parked && parked <= waiting + silent,
-            "'\(topic.name)' is listed with \(parked) publishes that wait, and \(waiting) do")
+            "'\(topic.name)' is listed with \(parked) parked publishes, but \(waiting) are parked")
         let unplaced = journal.messages.count { $0.strength == .fire && $0.topic == topic.name && $0.place == nil }
         let fire = Int(row["fire_dropped"] ?? "") ?? -1
         referee.expect(
             fire >= 0 && fire <= unplaced,
-            "'\(topic.name)' is listed with \(fire) messages refused that were fired, and \(unplaced) have no place")
+            "'\(topic.name)' is listed with \(fire) fire-and-forget publishes refused, but \(unplaced) are not in it")
     }
 
     // Connections
@@ -147,7 +147,7 @@ struct ListCheck {
             compare(row, "connection \(ListCheck.name(client))", figures(of: client))
             if let row { checkTargets(row, client) }
         }
-        referee.expect(table.isEmpty, "connections are listed that nobody has: \(table.values)")
+        referee.expect(table.isEmpty, "connections are listed that do not exist: \(table.values)")
     }
 
     /// The topics that it is listed as publishing to: at least those of its channels.
@@ -157,7 +157,7 @@ struct ListCheck {
         let isWhole = row["publishes_to_more"] == "false"
         referee.expect(
             told.count <= 8 && (!isWhole || topics.isSubset(of: told)),
-            "connection \(ListCheck.name(client)) publishes to \(topics), and \(told) are listed: \(row)")
+            "connection \(ListCheck.name(client)) publishes to \(topics), but \(told) are listed: \(row)")
     }
 
     private func figures(of client: any VirtualClient) -> [(name: String, value: String)] {

@@ -24,7 +24,7 @@ final class AcknowledgedLedger: StreamLedger {
         referee.expect(!isAnswered, "\(name) was answered twice")
         isAnswered = true
         guard let sequence = UInt64(String(decoding: data, as: UTF8.self)), sequence > 0 else {
-            return referee.fail("\(name) was answered by '\(String(decoding: data, as: UTF8.self))'")
+            return referee.fail("\(name) was answered with '\(String(decoding: data, as: UTF8.self))'")
         }
         journal.acknowledged(number, at: sequence)
         client.learnt(journal.messages[number])
@@ -32,7 +32,7 @@ final class AcknowledgedLedger: StreamLedger {
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
         super.ended(metadata, error)
-        guard let error else { return referee.expect(isAnswered, "\(name) was completed without an answer") }
+        guard let error else { return referee.expect(isAnswered, "\(name) was completed without a response") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
         expectError(error, among: refusals)
         // If a request could not be reassembled, its connection ends with everything in progress on it.
@@ -85,11 +85,11 @@ final class ChannelLedger: StreamLedger {
             let topic = journal.topic(place.epoch)
         else { return }
         referee.expect(
-            topic.isGone || topic.states != ["live"], "\(name) has ended, and its topic has not, as it should")
+            topic.isGone || topic.states != ["live"], "\(name) has ended, but its topic has not")
     }
 
     override func granted(_ n: Int) {
-        referee.expect(n > 0, "\(name) was granted nothing")
+        referee.expect(n > 0, "\(name) was granted a credit of 0")
         referee.expect(end == nil, "\(name) was granted \(n) after its end")
         referee.expect(
             isOpenedAlone || journal.mayStand(sent[0]),
@@ -102,13 +102,13 @@ final class ChannelLedger: StreamLedger {
         acknowledgements += 1
         referee.expect(
             acknowledgements <= acknowledgementsAsked,
-            "\(name) was acknowledged \(acknowledgements) times, and asked for \(acknowledgementsAsked)")
+            "\(name) was acknowledged \(acknowledgements) times, but requested \(acknowledgementsAsked)")
         let sequence = UInt64(String(decoding: data, as: UTF8.self)) ?? 0
         referee.expect(sequence > last, "\(name) was acknowledged \(sequence) after \(last)")
         last = sequence
         let count = Int(metadata.map { bigEndian($0.suffix(8)) } ?? 0)
         guard count > accepted, count <= sent.count else {
-            return referee.fail("\(name) was told of \(count) accepted after \(accepted), and sent \(sent.count)")
+            return referee.fail("\(name) was reported \(count) accepted after \(accepted), but sent \(sent.count)")
         }
         accepted = count
         journal.acknowledged(sent[count - 1], at: sequence)
@@ -125,9 +125,9 @@ final class ChannelLedger: StreamLedger {
             expectError(error, among: refusals)
         } else {
             hasEndedTopic = completesTopic
-            referee.expect(isComplete, "\(name) was completed by the broker before the client had completed its half")
+            referee.expect(isComplete, "\(name) was completed by the broker before the client completed its half")
             for number in sent {
-                referee.expect(journal.mayStand(number), "\(name) was completed, and m\(number) is not in its topic")
+                referee.expect(journal.mayStand(number), "\(name) was completed, but m\(number) is not in its topic")
             }
         }
     }

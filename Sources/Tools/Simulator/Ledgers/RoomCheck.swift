@@ -29,11 +29,11 @@ struct RoomCheck {
             let room = (blockers + [store].compactMap(\.self)).min()
             referee.expect(
                 topic.horizon == room,
-                "publishers to '\(topic.name)' may go up to \(text(topic.horizon)), and its subscriptions have room up "
-                    + "to \(text(room))")
+                "publishers to '\(topic.name)' may go up to \(text(topic.horizon)), but its subscriptions have room "
+                    + "up to \(text(room))")
             referee.expect(
                 topic.parked == 0 || !hasRoom(topic),
-                "\(topic.parked) publishes wait at '\(topic.name)', which has room: \(topic)")
+                "\(topic.parked) publishes are parked at '\(topic.name)', which has room: \(topic)")
         }
     }
 
@@ -53,7 +53,7 @@ struct RoomCheck {
         for (ledger, before) in full where present.contains(ObjectIdentifier(ledger)) {
             referee.expect(
                 horizon(of: ledger) != before,
-                "\(ledger.name) has had no room beyond \(before) for longer than block-limit, and was not ended")
+                "\(ledger.name) has had no room beyond \(before) for longer than block-limit, but was not ended")
         }
     }
 
@@ -62,7 +62,7 @@ struct RoomCheck {
         for topic in topics {
             referee.expect(
                 topic.reserved == 0,
-                "'\(topic.name)' keeps the room of \(topic.reserved) messages for channels that have long been idle")
+                "'\(topic.name)' still reserves room for \(topic.reserved) messages of idle channels")
         }
     }
 
@@ -82,5 +82,5 @@ struct RoomCheck {
             && topic.bytes + largest * (topic.reserved + 1) <= plan.limits.retainBytes
     }
 
-    private func text(_ sequence: UInt64?) -> String { sequence.map { String($0) } ?? "any number" }
+    private func text(_ sequence: UInt64?) -> String { sequence.map { String($0) } ?? "any sequence" }
 }

@@ -63,7 +63,7 @@ struct Row: CustomStringConvertible {
     /// The first difference from this row; nil if there is none.
     func difference(from expected: [(name: String, value: String)]) -> String? {
         for (name, value) in expected where fields[name] != value {
-            return "'\(name)' is \(fields[name] ?? "missing"), and \(value) is so: \(text)"
+            return "'\(name)' is \(fields[name] ?? "missing"), but \(value) is correct: \(text)"
         }
         return nil
     }

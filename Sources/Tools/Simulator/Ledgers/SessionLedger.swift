@@ -105,7 +105,7 @@ final class SessionLedger {
     /// Its state, for people.
     var standing: String {
         "\(name) is \(state): kept \(seen?.kept.map { "\($0)" } ?? "nothing"), received \(received), "
-            + "next \(next), sent \(first)...\(end), dealt with \(dealt)"
+            + "next \(next), sent \(first)...\(end), processed \(dealt)"
     }
 
     // The client sends
@@ -154,14 +154,14 @@ final class SessionLedger {
     /// The broker acknowledges everything before `position`. Its acknowledgements may arrive out of order.
     func heard(_ position: UInt64) {
         referee.expect(
-            position <= dealt, "\(name) was told that it has sent up to \(position), and \(dealt) was dealt with")
+            position <= dealt, "\(name) was acknowledged up to \(position), but only \(dealt) was processed")
         guard position > first else { return }
         while first < position, frames.count > 0 {
             let size = frames.readable.u24(at: 0)
             first += UInt64(size)
             frames.consume(3 + size)
         }
-        referee.expect(first == position, "\(name) was told of \(position), where no frame of its own begins")
+        referee.expect(first == position, "\(name) was acknowledged up to \(position), where none of its frames begins")
     }
 
     // The client receives
@@ -180,7 +180,7 @@ final class SessionLedger {
         again += 1
         referee.expect(
             before.start == next && before.size == frame.count && before.digest == digest,
-            "\(name) was sent other frames from \(next) on than the first time")
+            "\(name) was sent different frames from \(next) on than the first time")
         return false
     }
 
@@ -228,17 +228,17 @@ final class SessionLedger {
     /// RESUME_OK arrived.
     func resumed(at position: UInt64, by wire: Wire) {
         referee.expect(
-            position == dealt, "\(name) was resumed at \(position), and what it sent was dealt with up to \(dealt)")
+            position == dealt, "\(name) was resumed at \(position), but its frames were processed up to \(dealt)")
         heard(position)
         send(from: 0, at: first, by: wire)
     }
 
     /// ERROR arrived instead.
     func refused(_ code: UInt32, _ text: String, _ wire: Wire, _ claim: ResumeClaim) {
-        referee.expect(code == 4, "\(name) was refused with the code \(code): \(text)")
+        referee.expect(code == 4, "\(name) was refused with code \(code): \(text)")
         referee.expect(
             wire.refusal != nil || !claim.isNamed || !claim.wasLive || state == .ended,
-            "\(name) was refused as unknown, and lives")
+            "\(name) was refused as unknown, but is alive")
         // The text continues with the reason after the position.
         referee.expect(
             text.hasPrefix(wire.refusal ?? "not-found: ") && text.hasSuffix("; reconnect with SETUP."),
@@ -251,8 +251,8 @@ final class SessionLedger {
         let mayBe = state == .live && mayGoOn(claim)
         referee.expect(
             isTaken == mayBe,
-            "\(name) was \(isTaken ? "resumed" : "refused") with what the client has from \(claim.first) on and up to "
-                + "\(claim.last) of \(received), and is \(state): dealt with \(dealt), kept from \(position)")
+            "\(name) was \(isTaken ? "resumed" : "refused") although the client has frames from \(claim.first) on and "
+                + "up to \(claim.last) of \(received), and it is \(state): processed \(dealt), kept from \(position)")
         guard isTaken else {
             guard state == .live else { return }
             wire.refusal =
@@ -295,7 +295,7 @@ final class SessionLedger {
     func examine(_ seen: Inspection.Connection?, now: UInt64, isFull: Bool) {
         begun = begun ?? now
         guard let seen, seen.isOpen, let kept = seen.kept else { return isGone(seen, now, isFull: isFull) }
-        referee.expect(state != .ended, "\(name) is there again")
+        referee.expect(state != .ended, "\(name) exists again")
         state = .live
         self.seen = seen
         detachedAt = seen.isDetached ? detachedAt ?? now : nil
@@ -309,7 +309,8 @@ final class SessionLedger {
             if seen == nil { state = .ended }
         case .beginning:
             referee.expect(
-                isFull || now - (begun ?? now) >= plan.limits.setupTime, "\(name) was refused, and there is room for it"
+                isFull || now - (begun ?? now) >= plan.limits.setupTime,
+                "\(name) was refused although there is room for it"
             )
             state = .ended
         case .live:
@@ -329,8 +330,8 @@ final class SessionLedger {
         let least = seen.isHeld ? dealt : read
         referee.expect(
             least <= seen.received && seen.received <= read,
-            "\(name) has dealt with what was sent to it up to \(seen.received); \(read) was read, and \(dealt) dealt "
-                + "with before")
+            "\(name) has processed input up to \(seen.received); \(read) was read, and \(dealt) had been processed "
+                + "before")
         let count = ends.prefix { $0 <= seen.received }.count
         referee.expect(
             count == 0 && seen.received == dealt || count > 0 && ends[count - 1] == seen.received,
@@ -346,26 +347,27 @@ final class SessionLedger {
     private func checkKept(_ kept: Inspection.Kept, _ seen: Inspection.Connection, _ now: UInt64) {
         let most = plan.limits.resumeBuffer + plan.limits.controlOutput
         referee.expect(
-            kept.position >= position, "\(name) keeps what was sent from \(kept.position), before \(position)")
+            kept.position >= position, "\(name) keeps output from \(kept.position) on, which is before \(position)")
         // Excludes output that there was no memory to keep.
         let before = kept.position - (kept.passed - passed)
-        referee.expect(plan.isMemoryShort || kept.passed == 0, "\(name) was sent what is not kept, and there is memory")
+        referee.expect(
+            plan.isMemoryShort || kept.passed == 0, "\(name) was sent output that is not kept although there is memory")
         let isQuiet = now - (quietSince ?? now) >= Limits.acknowledgementTime
         if before > position, !told.contains(before), !(plan.isMemoryShort && isQuiet) {
             let dropped = Int(before - position)
             referee.expect(
                 kept.count + dropped + dropped / 2 > most,
-                "\(name) keeps what was sent from \(kept.position) on, which the client has not acknowledged: "
+                "\(name) keeps output only from \(kept.position) on, but the client has acknowledged less: "
                     + "\(kept.count) bytes of \(most)")
         }
         if !seen.isDetached, !seen.isHeld, !kept.isPassing, let acknowledged = socket.marks.acknowledged {
             referee.expect(
                 kept.position >= acknowledged,
-                "\(name) keeps what was sent from \(kept.position) on, and up to \(acknowledged) it is acknowledged")
+                "\(name) keeps output from \(kept.position) on, although it is acknowledged up to \(acknowledged)")
         }
         referee.expect(
             kept.count <= most + plan.longest,
-            "\(name) keeps \(kept.count) bytes, and \(most) and a message are allowed")
+            "\(name) keeps \(kept.count) bytes; the limit is \(most) and one message")
         if kept.sent == 0 || kept.position > position && told.contains(kept.position) { quietSince = nil }
         if kept.sent > 0 { quietSince = quietSince ?? now }
         position = kept.position

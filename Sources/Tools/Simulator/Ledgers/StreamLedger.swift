@@ -39,7 +39,8 @@ class StreamLedger {
         referee.expect(end == nil, "\(name) was ended twice: \(end ?? ""), then \(error ?? "completed")")
         end = error ?? ""
         guard let error else { return }
-        referee.expect(ErrorWord(beginning: error) != nil, "\(name) has an error without a word: \(error)")
+        referee.expect(
+            ErrorWord(beginning: error) != nil, "\(name) has an error text that does not begin with a word: \(error)")
     }
 
     /// The connection could not assemble a message, or had too much in progress, which its topic does not know. Over
@@ -54,7 +55,7 @@ class StreamLedger {
     /// It was ended by an error that contains one of these texts, or had made a mistake.
     func expectError(_ error: String, among texts: [String]) {
         if isMistaken || StreamLedger.isOfFragments(error) { return }
-        referee.expect(texts.contains { error.contains($0) }, "\(name) failed without a reason to: \(error)")
+        referee.expect(texts.contains { error.contains($0) }, "\(name) failed without cause: \(error)")
     }
 }
 
@@ -80,7 +81,7 @@ final class ListLedger: StreamLedger {
 
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
         texts.append(data)
-        referee.expect(texts.count <= asked, "\(name) sent \(texts.count) rows of \(asked) that were asked for")
+        referee.expect(texts.count <= asked, "\(name) sent \(texts.count) rows, but \(asked) were requested")
     }
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {

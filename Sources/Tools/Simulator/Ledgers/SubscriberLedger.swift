@@ -105,31 +105,32 @@ final class SubscriberLedger: StreamLedger {
             seen = now
             room = Swift.min(client.output, client.window(connection)) - connection.output
         }
-        referee.expect(!isCancelFed || connection.isHeld, "\(name) is still there after its CANCEL was read")
+        referee.expect(!isCancelFed || connection.isHeld, "\(name) still exists after its CANCEL was read")
         checkCredit(now, connection)
         guard now.hasJoined else { return }
         if let topic = journal.topic(now.epoch), !topic.isGone {
             referee.expect(
                 now.viewEnd <= topic.committed,
-                "\(name) was told of messages up to \(now.viewEnd), committed are those up to \(topic.committed)")
+                "\(name) was notified of messages up to \(now.viewEnd), but only \(topic.committed) is committed"
+            )
         }
         if cursor == nil { join(now) }
         guard let cursor else { return }
         let count = Int(now.delivered) - cursor.delivered
         guard count >= 0, now.viewEnd >= cursor.next || cursor.hasFailed else {
-            return referee.fail("\(name) went back: \(now)")
+            return referee.fail("\(name) went backwards: \(now)")
         }
         // If many subscriptions took their turns first, this one notices a loss later than its view.
         let isLossy = now.viewLost > seen?.viewLost ?? 1 || now.viewLost > cursor.next
         guard let (next, lot) = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch) else {
             return referee.fail(
-                "\(name) does not do what its policy says: it had \(cursor), was handed \(count) messages up to "
-                    + "\(now.viewEnd), lost those before \(now.viewLost), and stands at \(now)")
+                "\(name) does not follow its policy: it had \(cursor), was handed \(count) messages up to "
+                    + "\(now.viewEnd), lost those before \(now.viewLost), and is at \(now)")
         }
         if next.policy == "block", now.sharesLog, next.dropped > cursor.dropped {
             let earlier = cursor.waiting.count { $0 < next.joined } + Swift.max(0, Int(next.joined) - Int(cursor.next))
             referee.expect(
-                next.dropped - cursor.dropped <= earlier, "\(name) lost messages that came after it joined: \(now)")
+                next.dropped - cursor.dropped <= earlier, "\(name) lost messages that arrived after it joined: \(now)")
         }
         self.cursor = next
         if count > 0 { owed.append(lot) }
@@ -139,10 +140,10 @@ final class SubscriberLedger: StreamLedger {
 
     private func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
         let isTold = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
-        referee.expect(isTold, "\(name) asked for \(askedFed) messages, and the broker knows of \(now.requested)")
+        referee.expect(isTold, "\(name) requested \(askedFed) messages, but the broker counted \(now.requested)")
         if !connection.isHeld {
             referee.expect(
-                now.isUnbounded == isUnboundedFed, "\(name) is unbounded for one side alone: \(now.isUnbounded)")
+                now.isUnbounded == isUnboundedFed, "\(name) is unbounded for only one side: \(now.isUnbounded)")
         }
         guard !now.isUnbounded else { return }
         referee.expect(
@@ -156,13 +157,13 @@ final class SubscriberLedger: StreamLedger {
         if cursor.policy != "block" {
             referee.expect(
                 cursor.waiting.count <= cursor.limit,
-                "\(name) has \(cursor.waiting.count) messages waiting, and may have \(cursor.limit)")
+                "\(name) has \(cursor.waiting.count) messages waiting; the limit is \(cursor.limit)")
         }
         let mayGo = now.isUnbounded || now.outstanding > 0
         referee.expect(
             cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
                 || connection.isFlushing || now.isHeldUp || client.window(connection) <= 0,
-            "\(name) has credit, its connection has room, and messages wait: \(now)")
+            "\(name) has credit and its connection has room, but messages wait: \(now)")
     }
 
     // Joining
@@ -170,13 +171,13 @@ final class SubscriberLedger: StreamLedger {
     private func join(_ now: Inspection.Subscription) {
         epoch = now.epoch
         guard let topic = journal.topic(epoch) else {
-            return referee.fail("\(name) joined a topic of an epoch that no shard has: \(epoch)")
+            return referee.fail("\(name) joined a topic with an unknown epoch: \(epoch)")
         }
         referee.expect(topic.name == request.topic, "\(name) joined '\(topic.name)'")
         if let known, known.epoch == epoch {
             referee.expect(
                 now.joined > known.sequence || topic.mayLag,
-                "\(name) joined at \(now.joined), and \(known.sequence) had been acknowledged before it was asked for")
+                "\(name) joined at \(now.joined), but \(known.sequence) had been acknowledged before it was requested")
         }
         let waiting = now.waiting.reduce(0) { $0 + $1.count }
         // Messages after `fail` ended it are not counted.
@@ -210,7 +211,7 @@ final class SubscriberLedger: StreamLedger {
         guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
         referee.expect(
             begin <= sequence && sequence <= now.joined && (other == nil || other == now.epoch),
-            "\(name) begins at \(begin) of \(now.joined), with a gap behind \(sequence), and was not refused: \(now)")
+            "\(name) begins at \(begin) of \(now.joined), with a gap after \(sequence), but was not refused: \(now)")
     }
 
     private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
@@ -223,7 +224,7 @@ final class SubscriberLedger: StreamLedger {
         referee.expect(
             begin >= Swift.min(Swift.max(wanted, retained), now.joined)
                 && begin <= Swift.min(Swift.max(wanted, retained, gone), now.joined),
-            "\(name) begins at \(begin); it asked for \(wanted), the topic's next is \(now.joined), it retains "
+            "\(name) begins at \(begin); it requested \(wanted), the topic's next is \(now.joined), it retains "
                 + "\(client.retain) messages and has lost those before \(gone): \(now)")
     }
 
@@ -268,7 +269,7 @@ final class SubscriberLedger: StreamLedger {
     func item(_ figures: MessageFigures?, _ data: [UInt8]) {
         received += 1
         referee.expect(
-            isUnbounded || received <= asked, "\(name) received \(received) messages and asked for \(asked)")
+            isUnbounded || received <= asked, "\(name) received \(received) messages, but requested \(asked)")
         referee.expect(end == nil, "\(name) received a message after its end")
         if isCancelled, client.isOver { return }
         if let figures { checkCarried(figures, data) }
@@ -278,7 +279,8 @@ final class SubscriberLedger: StreamLedger {
     private func checkCarried(_ figures: MessageFigures, _ data: [UInt8]) {
         guard let known = figures.carried, let number = journal.known(data) else { return }
         let carried = journal.messages[number].hasMetadata ? ContentType.entry(number) : []
-        referee.expect(known == carried, "\(name) received m\(number) with other metadata than it came with")
+        referee.expect(
+            known == carried, "\(name) received m\(number) with different metadata than it was published with")
     }
 
     private func take(_ data: [UInt8], _ told: (place: Place, dropped: Int)?) {
@@ -298,7 +300,7 @@ final class SubscriberLedger: StreamLedger {
             return
         }
         guard let topic = journal.topic(place.epoch) ?? journal.unseen(place.epoch, request.topic) else {
-            return referee.fail("\(name) received a message of an epoch that no topic had: \(place)")
+            return referee.fail("\(name) received a message with an unknown epoch: \(place)")
         }
         journal.place(number, at: place.sequence, of: topic)
         if let last, told == nil {
@@ -313,7 +315,7 @@ final class SubscriberLedger: StreamLedger {
         guard !owed.isEmpty else { return nil }
         let due = owed[0].take(sequence, dropped)
         referee.expect(
-            due != nil, "\(name) received message \(sequence ?? 0) (\(dropped ?? 0) dropped), and due was \(owed[0])")
+            due != nil, "\(name) received message \(sequence ?? 0) (\(dropped ?? 0) dropped), but due was \(owed[0])")
         if owed[0].isEmpty { owed.removeFirst() }
         return due?.count == 1 ? due?.first : nil
     }
@@ -333,14 +335,14 @@ final class SubscriberLedger: StreamLedger {
             if isExact {
                 referee.expect(
                     restFirst < rest.count && rest[restFirst] == place.sequence,
-                    "\(name) received \(place.sequence) before its end, and \(rest.dropFirst(restFirst)) was due")
+                    "\(name) received \(place.sequence) before its end, but \(rest.dropFirst(restFirst)) was due")
                 restFirst += 1
             } else {
                 referee.expect(
-                    rest.contains(place.sequence), "\(name) received \(place.sequence), which did not wait for it")
+                    rest.contains(place.sequence), "\(name) received \(place.sequence), which was not waiting")
             }
         case .unknown: break
-        case nil: referee.expect(!isBeyond, "\(name) received \(place.sequence), which it had not been handed")
+        case nil: referee.expect(!isBeyond, "\(name) received \(place.sequence), which had not been handed to it")
         }
     }
 

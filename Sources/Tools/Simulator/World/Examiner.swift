@@ -76,7 +76,7 @@ final class Examiner {
         guard !sessions.isEmpty else { return }
         let count = sessionCount
         referee.expect(
-            count <= plan.limits.sessions, "there are \(count) sessions, and \(plan.limits.sessions) are allowed")
+            count <= plan.limits.sessions, "there are \(count) sessions; the limit is \(plan.limits.sessions)")
         for session in sessions where session.home.shard == shard && session.state != .ended {
             session.examine(
                 connections[session.home.id], now: broker.now.monotonic, isFull: count >= plan.limits.sessions)
@@ -99,14 +99,14 @@ final class Examiner {
         referee.expect(
             // With HTTP/2, something may hold a region that the tally does not cover.
             tally.bytes == broker.memory.used || plan.has(.http2) && tally.bytes < broker.memory.used,
-            "\(broker.memory.used) bytes of memory are counted, and \(tally.bytes) are there: \(tally)")
+            "\(broker.memory.used) bytes of memory are counted, but \(tally.bytes) are in use: \(tally)")
         // Nothing is accepted above the limit plus a quarter of it; the last message may be a long one, and may have
         // started a new region of a log.
         let most = plan.limits.memory + plan.limits.memory / 4 + plan.longest
         referee.expect(
             tally.logs - tally.ownLogs + tally.parked <= most + tally.largestChunk,
-            "\(tally.logs - tally.ownLogs) bytes of logs and \(tally.parked) of publishes that wait are held, and "
-                + "\(most) may be taken: \(tally)")
+            "\(tally.logs - tally.ownLogs) bytes of logs and \(tally.parked) of parked publishes are held; the limit "
+                + "is \(most): \(tally)")
     }
 
     // Topics
@@ -114,7 +114,7 @@ final class Examiner {
     private func examine(_ topic: Inspection.Topic, _ shard: Int, isBatch: Bool) {
         let ledger = journal.topic(topic.epoch, named: topic.name)
         let before = ledger.end
-        referee.expect(topic.end >= before, "'\(topic.name)' went back from \(before) to \(topic.end)")
+        referee.expect(topic.end >= before, "'\(topic.name)' went backwards from \(before) to \(topic.end)")
         ledger.states.insert(topic.state)
         // It may have ended differently at the moment at which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
@@ -122,14 +122,14 @@ final class Examiner {
         let committed = topic.committed ?? topic.end
         referee.expect(
             ledger.committed <= committed && committed <= topic.end,
-            "'\(topic.name)' was committed up to \(ledger.committed), and is up to \(committed)")
+            "'\(topic.name)' was committed up to \(ledger.committed), and is now committed up to \(committed)")
         ledger.committed = committed
         ledger.head = topic.head
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
             guard let (payload, charge) = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
-                referee.fail("message \(sequence) of '\(topic.name)' is within its log and not there")
+                referee.fail("message \(sequence) of '\(topic.name)' is within the range of its log, but missing")
                 return
             }
             journal.saw(payload, at: sequence, of: ledger)
@@ -151,19 +151,19 @@ final class Examiner {
         let oldest = topic.end - Swift.min(topic.end - 1, retain)
         referee.expect(
             topic.kept <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
-            "'\(topic.name)' has given up messages before \(topic.kept), and retains those from \(oldest) on: \(topic)")
+            "'\(topic.name)' has released messages before \(topic.kept), but retains those from \(oldest) on: \(topic)")
         // When a `block` subscription on another shard becomes known, messages already on their way may exceed this,
         // once.
         let most = plan.limits.retainBytes * (topic.isBlocked ? 2 : 1)
         referee.expect(
             topic.bytes <= Swift.max(most, ledger.bytes) || topic.isBlocked && !ledger.isBlocked,
-            "the log of '\(topic.name)' holds \(topic.bytes) bytes, and \(most) are allowed: \(topic)")
+            "the log of '\(topic.name)' holds \(topic.bytes) bytes; the limit is \(most): \(topic)")
         ledger.bytes = topic.isBlocked ? topic.bytes : 0
         ledger.isBlocked = topic.isBlocked
         guard topic.end - topic.head < 300 else { return }
         var bytes = 0
         for sequence in topic.head..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
-        referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, and holds \(bytes)")
+        referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, but holds \(bytes)")
         // Messages dropped for lack of bytes would not have fit, unless all topics had to release memory. A store
         // releases together what left memory together.
         guard topic.committed == nil, topic.lost > ledger.lost, topic.lost == topic.head,
@@ -173,8 +173,8 @@ final class Examiner {
         for sequence in topic.lost..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
         referee.expect(
             bytes > plan.limits.retainBytes || topic.shed.before == topic.lost && topic.shed.used > plan.limits.memory,
-            "'\(topic.name)' gave up message \(topic.lost - 1) for want of bytes; with it the log holds \(bytes), and "
-                + "\(topic.shed.used) were used when it gave up for all those before \(topic.shed.before)")
+            "'\(topic.name)' released message \(topic.lost - 1) for lack of bytes; with it the log holds \(bytes), and "
+                + "\(topic.shed.used) were used when it released those before \(topic.shed.before)")
     }
 
     /// Publishers exceed the room of `block` subscriptions by at most the credit they were granted.
@@ -182,18 +182,18 @@ final class Examiner {
         let reserved = topic.channels.reduce(0) { $0 + $1.reserved }
         referee.expect(
             topic.reserved == reserved,
-            "'\(topic.name)' has \(topic.reserved) messages' room reserved, and its channels have \(reserved)")
+            "'\(topic.name)' has room reserved for \(topic.reserved) messages, but its channels have \(reserved)")
         guard let horizon = topic.horizon, let earlier = ledger.horizon else { return }
         let free = Swift.max(before, horizon, earlier)
         referee.expect(
             topic.end <= free + UInt64(ledger.outstanding),
-            "'\(topic.name)' went to \(topic.end), past the \(horizon) up to which there is room, by more than the "
-                + "\(ledger.outstanding) messages that were granted")
+            "'\(topic.name)' went to \(topic.end), beyond its room up to \(horizon), by more than the "
+                + "\(ledger.outstanding) granted messages")
         // Credit that lost its reservation may still be used. A first message that is yet to arrive has a reservation
         // without credit.
         let late = UInt64(Swift.max(0, ledger.outstanding - ledger.reserved))
         referee.expect(
             reserved <= ledger.reserved || topic.end + UInt64(reserved) <= free + late,
-            "'\(topic.name)' at \(topic.end) has reserved the room of \(reserved) messages up to \(horizon)")
+            "'\(topic.name)' at \(topic.end) has reserved room for \(reserved) messages up to \(horizon)")
     }
 }

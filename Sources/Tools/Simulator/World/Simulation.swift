@@ -118,7 +118,7 @@ public final class Simulation {
                 return rooms.run()
             }
         }
-        referee.fail("the broker and its clients do not come to rest")
+        referee.fail("the broker and its clients do not become idle")
     }
 
     private func pass(seconds: Double) {
@@ -158,11 +158,11 @@ public final class Simulation {
             rest()
         }
         guard referee.fault == nil else { return }
-        referee.expect(!workload.isAnyoneAway, "a client comes back again and again, and has no connection")
+        referee.expect(!workload.isAnyoneAway, "a client reconnects repeatedly, but has no connection")
         guard examiner.hasDetached else { return }
         pass(seconds: Double(plan.limits.resumeTime / Limits.second) + 1)
         referee.expect(
-            !examiner.hasDetached, "a session outlives the time that it has for a socket")
+            !examiner.hasDetached, "a session exists for longer than its resume time")
     }
 
     /// While nothing happens, lists must match the ledgers.
@@ -179,12 +179,12 @@ public final class Simulation {
         }
         // A peer's requests between two ticks are counted in the next tick.
         if broker.tally.stale > 0 { pass(seconds: 0.25) }
-        referee.expect(broker.tally.stale == 0, "a connection is counted with bytes of requests that it does not hold")
+        referee.expect(broker.tally.stale == 0, "a connection is charged for request bytes that it does not hold")
         let lists = ["$SYS.subscriptions", "$SYS.topics", "$SYS.connections"].map { what in
             let list = ListLedger(reader, what, referee)
             reader.list(what, list, n: SubscriberLedger.everything)
             rest()
-            referee.expect(list.end == "", "\(list.name) was not told to its end")
+            referee.expect(list.end == "", "\(list.name) was not sent completely")
             return list
         }
         guard referee.fault == nil else { return }
@@ -217,14 +217,16 @@ public final class Simulation {
         guard referee.fault == nil else { return }
         for ledger in workload.subscribers where isUsable(ledger) { checkFed(ledger) }
         for ledger in workload.subscribers where isOwed(ledger) && ledger.received == ledger.asked {
-            referee.fail("\(ledger.name) had all that it asked for, could ask for no more, and was not ended")
+            referee.fail(
+                "\(ledger.name) had received all requested messages and could not request more, but was not ended")
         }
         for client in workload.clients where !client.isOver && !client.wire.isHalfClosed && client.unsent > 0 {
-            referee.fail("\(client.unsent) bytes of connection \(client.wire.name) wait for the broker's windows")
+            referee.fail(
+                "\(client.unsent) bytes of connection \(client.wire.name) are waiting for the broker's windows")
         }
         for ledger in workload.singles where isUsable(ledger) { referee.fail("\(ledger.name) was never answered") }
         for ledger in workload.channels where isUsable(ledger) {
-            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
+            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, but never by the broker")
         }
         for ledger in workload.channels { ledger.checkTopic() }
         checkChannels()
@@ -244,15 +246,15 @@ public final class Simulation {
         }
         referee.expect(
             seen.waiting.isEmpty,
-            "\(ledger.name) asked for everything, and \(seen.waiting) still wait: "
+            "\(ledger.name) requested everything, but \(seen.waiting) are still waiting: "
                 + (ledger.client.session?.standing ?? "\(seen)") + "; \(broker.tally) of \(broker.memory.limit)")
         referee.expect(
             ledger.received == Int(seen.delivered),
-            "\(ledger.name) was handed \(seen.delivered) messages and received \(ledger.received)")
+            "\(ledger.name) was handed \(seen.delivered) messages, but received \(ledger.received)")
         guard let topic = journal.topic(ledger.epoch), let last = ledger.last else { return }
         referee.expect(
             last.sequence + seen.droppedSinceDelivery + 1 == topic.end,
-            "\(ledger.name) received \(last.sequence) last, was owed what is before \(topic.end), and lost "
+            "\(ledger.name) received \(last.sequence) last, was due everything before \(topic.end), and lost "
                 + "\(seen.droppedSinceDelivery)")
     }
 
@@ -276,10 +278,10 @@ public final class Simulation {
             let owner = granted[home.shard][home.id]?[ledger.stream]
             referee.expect(
                 owner == ledger.credit,
-                "\(ledger.name) may send \(ledger.credit) messages, and its topic expects \(owner ?? -1)")
+                "\(ledger.name) may send \(ledger.credit) messages, but its topic expects \(owner ?? -1)")
             referee.expect(
                 ledger.accepted == ledger.sent.count || !ledger.asksForAll,
-                "\(ledger.name) sent \(ledger.sent.count) messages, and \(ledger.accepted) were acknowledged")
+                "\(ledger.name) sent \(ledger.sent.count) messages, but \(ledger.accepted) were acknowledged")
         }
     }
 
@@ -292,7 +294,7 @@ public final class Simulation {
         }
         rest()
         for ledger in workload.channels where isUsable(ledger) {
-            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
+            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, but never by the broker")
         }
         guard chance.below(4) > 0, let client = workload.connect(mayResume: false) else { return }
         for topic in plan.topics {
@@ -302,10 +304,10 @@ public final class Simulation {
         }
         rest()
         for ledger in workload.subscribers where isUsable(ledger) || isOwed(ledger) {
-            referee.fail("\(ledger.name) was not told of its topic's end")
+            referee.fail("\(ledger.name) was not notified of its topic's end")
         }
         for ledger in workload.channels where isUsable(ledger) {
-            referee.fail("\(ledger.name) was not told of its topic's end")
+            referee.fail("\(ledger.name) was not notified of its topic's end")
         }
     }
 
@@ -339,13 +341,16 @@ public final class Simulation {
         guard referee.fault == nil else { return }
         for (index, shard) in broker.shards.enumerated() {
             let left = shard.inspector.leftovers()
-            referee.expect(left.isEmpty, "shard \(index) still has \(left.joined(separator: ", ")) when all have left")
+            referee.expect(
+                left.isEmpty, "shard \(index) still has \(left.joined(separator: ", ")) after all clients have left")
         }
         referee.expect(
-            broker.quotas.isAtRest, "connections, subscriptions or topics are still counted when all have left")
+            broker.quotas.isAtRest, "connections, subscriptions or topics are still counted after all clients have left"
+        )
         let most = broker.shards.reduce(0) { $0 + $1.inspector.standingMemory }
         referee.expect(
-            broker.memory.used <= most, "\(broker.memory.used) bytes are in use when all have left, and \(most) at most"
+            broker.memory.used <= most,
+            "\(broker.memory.used) bytes are in use after all clients have left; the limit is \(most)"
         )
     }
 }

@@ -100,20 +100,24 @@ public struct SubscribeTail: Equatable, Sendable {
     public var epoch: UInt64
     /// Messages lost since the previous response.
     public var dropped: UInt64
+    /// Where the subscription begins, in a first response that was asked for it; 0 in all others.
+    public var nextSequence: UInt64
 
-    public init(outstandingCredit: UInt64, epoch: UInt64, dropped: UInt64) {
+    public init(outstandingCredit: UInt64, epoch: UInt64, dropped: UInt64, nextSequence: UInt64 = 0) {
         self.outstandingCredit = outstandingCredit
         self.epoch = epoch
         self.dropped = dropped
+        self.nextSequence = nextSequence
     }
 
     /// Bytes of the tail, at most `largest`.
     public var size: Int {
         Protobuf.size(field: outstandingCredit) + Protobuf.size(field: epoch) + Protobuf.size(field: dropped)
+            + Protobuf.size(field: nextSequence)
     }
 
-    /// Three fields, each with a tag and ten bytes.
-    public static let largest = 33
+    /// Four fields, each with a tag and ten bytes.
+    public static let largest = 44
 
     /// Writes `size` bytes.
     public func write(to target: UnsafeMutableRawPointer) {
@@ -121,6 +125,7 @@ public struct SubscribeTail: Equatable, Sendable {
         writer.field(2, outstandingCredit)
         writer.field(3, epoch)
         writer.field(4, dropped)
+        writer.field(5, nextSequence)
     }
 
     /// Writes the prefix, 5 bytes, of a response with `entries` bytes of entries and this tail.

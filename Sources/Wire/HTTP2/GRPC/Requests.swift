@@ -20,6 +20,8 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var buffer: UInt32?
     public var overflow = Overflow.dropOldest
     public var gapFails = false
+    /// The first response gives the position.
+    public var opening = false
 }
 
 /// The action of a `SubscribeRequest`.
@@ -67,6 +69,7 @@ private struct OpenFields {
     var buffer: UInt32 = 0
     var overflow: Int32 = 0
     var gapFail = false
+    var opening = false
 
     mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         var reader = ProtobufReader(bytes)
@@ -81,6 +84,7 @@ private struct OpenFields {
             case (7, .varint(let n)): buffer = UInt32(truncatingIfNeeded: n)
             case (8, .varint(let n)): overflow = Int32(truncatingIfNeeded: n)
             case (9, .varint(let n)): gapFail = n != 0
+            case (10, .varint(let n)): opening = n != 0
             default: break
             }
         }
@@ -103,6 +107,7 @@ private struct OpenFields {
         open.buffer = buffer == 0 ? nil : buffer
         open.overflow = overflow
         open.gapFails = gapFail
+        open.opening = opening
         return open
     }
 

@@ -90,16 +90,23 @@ extension GRPCMethod {
 public struct InfoResponse: Equatable, Sendable {
     public var json: String
     public var version: String
+    /// `BrokerProtocol.number`.
+    public var number: UInt64
+    public var features: [String]
 
-    public init(json: String, version: String) {
+    public init(json: String, version: String, number: UInt64, features: [String]) {
         self.json = json
         self.version = version
+        self.number = number
+        self.features = features
     }
 
     public func append(to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) {
             $0.append(field: 1, json)
             $0.append(field: 2, version)
+            $0.append(field: 3, number)
+            for feature in features { $0.append(element: 4, feature) }
         }
     }
 }

@@ -88,7 +88,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
     @Test func aResponseWithoutMessagesIsItsTail() throws {
         let none = SubscribeTail(outstandingCredit: 0, epoch: 0, dropped: 0)
         #expect(try message { none.append(to: &$0) } == [])
-        let most = SubscribeTail(outstandingCredit: .max, epoch: .max, dropped: .max)
+        let most = SubscribeTail(outstandingCredit: .max, epoch: .max, dropped: .max, nextSequence: .max)
         #expect(try message { most.append(to: &$0) }.count == SubscribeTail.largest)
         #expect(most.size == SubscribeTail.largest)
     }
@@ -268,8 +268,11 @@ private func seen(_ metadata: [UInt8]) throws -> String {
     }
 
     @Test func controlCallsGetWhatPythonWrites() throws {
-        let info = InfoResponse(json: #"{"name":"forebay"}"#, version: "0.1.0")
-        #expect(try hex(message { info.append(to: &$0) }) == "0a127b226e616d65223a22666f7265626179227d1205302e312e30")
+        let info = InfoResponse(
+            json: #"{"name":"forebay"}"#, version: "0.1.0", number: 1, features: ["opening", "resume"])
+        #expect(
+            try hex(message { info.append(to: &$0) }) == "0a127b226e616d65223a22666f7265626179227d1205302e312e301801"
+                + "22076f70656e696e672206726573756d65")
         let topic = TopicRow(
             json: "{}", name: "a.b", epoch: 7, state: .failed, error: "no sensor", firstSequence: 1, nextSequence: 400)
         #expect(

@@ -57,7 +57,7 @@ extension Just {
 
     /// Like `Publisher.dropFirst`, but evaluated immediately.
     public func dropFirst(_ count: Int = 1) -> Output?.Publisher {
-        precondition(count >= 0, "The number of values to be dropped cannot be negative.")
+        precondition(count >= 0, "The number of values to drop cannot be negative.")
         return kept(if: count == 0)
     }
 
@@ -80,7 +80,7 @@ extension Just {
 
     /// Like `Publisher.output`, but evaluated immediately.
     public func output(at index: Int) -> Output?.Publisher {
-        precondition(index >= 0, "Places are counted from 0.")
+        precondition(index >= 0, "An index cannot be negative.")
         return kept(if: index == 0)
     }
 

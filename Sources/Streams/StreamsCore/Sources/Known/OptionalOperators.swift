@@ -31,7 +31,7 @@ extension Optional.Publisher {
 
     /// Like `Publisher.dropFirst`, but evaluated immediately.
     public func dropFirst(_ count: Int = 1) -> Self {
-        precondition(count >= 0, "The number of values to be dropped cannot be negative.")
+        precondition(count >= 0, "The number of values to drop cannot be negative.")
         return filter { _ in count == 0 }
     }
 
@@ -57,7 +57,7 @@ extension Optional.Publisher {
 
     /// Like `Publisher.output`, but evaluated immediately.
     public func output(at index: Int) -> Self {
-        precondition(index >= 0, "Places are counted from 0.")
+        precondition(index >= 0, "An index cannot be negative.")
         return filter { _ in index == 0 }
     }
 

@@ -34,6 +34,7 @@ extension SubscribeOpen {
         out.append(field: 7, UInt64(buffer ?? 0))
         out.append(field: 8, UInt64(overflow.rawValue))
         out.append(field: 9, gapFails ? 1 : 0)
+        out.append(field: 10, opening ? 1 : 0)
     }
 }
 

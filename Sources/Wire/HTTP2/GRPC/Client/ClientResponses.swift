@@ -55,6 +55,8 @@ public struct ReceivedMessages {
     public private(set) var epoch: UInt64 = 0
     /// Messages lost since the previous response, before the first message of this one.
     public private(set) var dropped: UInt64 = 0
+    /// Where the subscription begins, in a first response that was asked for it; 0 in all others.
+    public private(set) var nextSequence: UInt64 = 0
     private var reader: ProtobufReader
 
     /// Reads the counters, which follow the messages, and checks that everything can be parsed.
@@ -68,6 +70,7 @@ public struct ReceivedMessages {
             case (2, .varint(let n)): outstandingCredit = n
             case (3, .varint(let n)): epoch = n
             case (4, .varint(let n)): dropped = n
+            case (5, .varint(let n)): nextSequence = n
             default: break
             }
         }

@@ -138,7 +138,7 @@ extension PlainCall {
     private static func publish(
         _ topic: String, _ query: [QueryOption], _ request: PlainRequest, _ limits: PlainLimits
     ) throws(Problem) -> PlainCall {
-        if let option = query.first {
+        if let option = query.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) {
             throw Problem(
                 .invalid, "The option '\(option.name)' is unknown; a publish over HTTP takes no options.")
         }
@@ -160,10 +160,10 @@ extension PlainCall {
     }
 
     private static func credit(_ text: String, _ query: [QueryOption]) throws(Problem) -> PlainCall {
-        if let option = query.first(where: { $0.name != "n" }) {
+        if let option = query.first(where: { $0.name != "n" && !BrokerProtocol.isIgnorable(option: $0.name) }) {
             throw Problem(.invalid, "The option '\(option.name)' is unknown; a request for messages takes only n.")
         }
-        guard let option = query.first else {
+        guard let option = query.first(where: { $0.name == "n" }) else {
             throw Problem(.invalid, "The number of messages is missing; add it, for example ?n=10.")
         }
         let n = try number(option)

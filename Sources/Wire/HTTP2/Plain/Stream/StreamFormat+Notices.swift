@@ -21,10 +21,21 @@ public struct StreamLoss: Sendable {
 extension StreamFormat {
     /// The first bytes of the body. An EventSource cannot read headers, so it receives its subscription id here.
     ///
-    /// - Parameter retry: milliseconds after which an EventSource reconnects.
-    public func appendOpening(_ id: SubscriptionID, retry: Int = 1000, into out: inout ByteBuffer) {
-        guard self == .eventStream else { return }
-        out.append("retry: \(retry)\nevent: subscribed\ndata: {\"subscription\":\"\(id.text)\"}\n\n")
+    /// - Parameters:
+    ///   - position: where the subscription begins; nil if the client did not ask for it.
+    ///   - retry: milliseconds after which an EventSource reconnects.
+    public func appendOpening(
+        _ id: SubscriptionID, at position: OpeningPosition? = nil, retry: Int = 1000, into out: inout ByteBuffer
+    ) {
+        let members = position.map { "\"epoch\":\"\($0.epoch)\",\"next\":\($0.next)" }
+        guard self == .eventStream else {
+            if let members { out.append("{\(members)}\n") }
+            return
+        }
+        out.append("retry: \(retry)\n")
+        // An EventSource that is cut off before its first message sends this id back.
+        if let position { out.append("id: \(EventID(epoch: position.epoch, sequence: position.next - 1).text)\n") }
+        out.append("event: subscribed\ndata: {\"subscription\":\"\(id.text)\"\(members.map { "," + $0 } ?? "")}\n\n")
     }
 
     /// A keepalive, for proxies and to detect dead clients; returns whether this format has one. JSON lines have none:

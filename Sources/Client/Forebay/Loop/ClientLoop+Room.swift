@@ -1,0 +1,23 @@
+// ClientLoop+Room: how many subscriptions and channels a client's connection carries.
+
+import Client
+
+extension ClientLoop {
+    /// Streams of a connection that subscriptions and channels leave for single publishes, at most.
+    static let reservedStreams = 16
+
+    /// The connection can carry another subscription or channel.
+    var hasRoom: Bool {
+        guard let connection else { return false }
+        let limit = connection.streamLimit
+        return streams.count < max(limit - min(Self.reservedStreams, max(limit / 4, 1)), 1)
+    }
+
+    /// The error for one that it cannot carry.
+    var noRoom: ForebayError {
+        ForebayError(
+            .busy,
+            "The connection already carries \(streams.count) subscriptions and publishes, the most it can: wait until "
+                + "some of them have ended, or connect another client.")
+    }
+}
