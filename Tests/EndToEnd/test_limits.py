@@ -224,13 +224,13 @@ def test_topics(limited, users):
     alice, bob = this.peer(ALICE), this.peer(BOB)
     for topic in ("a", "b"):
         assert alice.publish(topic, b"x") == [1]
-    with pytest.raises(StreamError, match="User 'alice' was the first to use 2 topics"):
+    with pytest.raises(StreamError, match="User 'alice' has created 2 topics"):
         alice.publish("c", b"x")
     status, problem = this.post("c", user="alice")
     assert (status, problem["type"]) == (429, "/problems/limit")
     assert bob.publish("c", b"x") == [1] and alice.publish("c", b"x") == [2]
     assert this.reached() == {"topics-per-user": 2}
-    this.told("topics-per-user", "User 'alice' was the first to use 2 topics")
+    this.told("topics-per-user", "User 'alice' has created 2 topics")
     bob.control("$SYS.topic.delete", name="a")
     assert alice.publish("d", b"x") == [1]
 
@@ -315,7 +315,7 @@ def test_acknowledged_publishes_wait_and_fire_is_dropped(limited, users):
         try:
             results.append(offer.sequence())
         except StreamError as error:
-            assert "User 'alice' may publish 10 messages a second" in error.text
+            assert "User 'alice' may publish 10 messages per second" in error.text
             results.append(None)
     taken = [one for one in results if one]
     assert taken == list(range(13, 13 + len(taken))) and 10 <= len(taken) < 60

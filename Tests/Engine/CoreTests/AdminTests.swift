@@ -41,7 +41,7 @@ import Testing
             Case(.deleteTopic, field(1, topic), failed),
             Case(.topicInfo, field(1, topic), "5", "not-found: There is no topic '\(topic)'"),
             Case(.topicInfo, [0x0A, 9], "3", "invalid: The request ends within a field"),
-            Case(.topicInfo, [0x0A, 1, 0xFF], "3", "invalid: The text of topic is not UTF-8"),
+            Case(.topicInfo, [0x0A, 1, 0xFF], "3", "invalid: The text of topic is not valid UTF-8"),
             Case(.topicInfo, field(1, "$SYS.events"), [2: "$SYS.events", 4: "1"]),
         ]
             + ended.flatMap {

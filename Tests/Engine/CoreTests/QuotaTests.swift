@@ -243,7 +243,7 @@ import Testing
         alice[0].channel("c", "x", stream: 3)
         alice[1].publish("d", "x", stream: 3)
         #expect(
-            alice[1].received().contains { $0.hasPrefix("3:! 202 limit: User 'alice' was the first to use 3 topics") })
+            alice[1].received().contains { $0.hasPrefix("3:! 202 limit: User 'alice' has created 3 topics") })
         alice[0].fire("e", "x", stream: 5)
         #expect(reached(.topicsPerUser, broker) == 2)
         // Bob may, and Alice may use his.

@@ -138,7 +138,7 @@ import Testing
         let lines = alice.received()
         #expect(lines.contains("5:3|"))
         #expect(
-            lines.count { $0.contains("! 202 limit: User 'alice' may publish 1 message a second") } == 3, "\(lines)")
+            lines.count { $0.contains("! 202 limit: User 'alice' may publish 1 message per second") } == 3, "\(lines)")
         #expect(!alice.isClosed && published(broker) == 3)
         broker.advance(seconds: 2)
         alice.publish("t", "x", stream: 21)

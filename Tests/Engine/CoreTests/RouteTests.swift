@@ -44,7 +44,7 @@ import Testing
         ("t?replay=1&from=1", "exclude each other"), ("t?epoch=4", "epoch requires from"),
         ("t?from=1&gap=tell", "requires meta=on"), ("t?from=0", "1 to 18446744073709551615"),
         ("t?from=18446744073709551616", "1 to 18446744073709551615"), ("t?meta=yes", "use one of: on, off"),
-        ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "not UTF-8"),
+        ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "valid UTF-8"),
         ("t?opening=1", "use one of: on, off"), ("t?x-a=1&x-a=1", "given twice"), ("t?x-a", "has no value"),
         ("t?X-a=1", "'X-a' is unknown"), ("t?x=1", "'x' is unknown"),
     ])

@@ -16,7 +16,7 @@ import Testing
 
     private func token(_ number: UInt8) -> [UInt8] { [UInt8](repeating: number, count: 16) }
 
-    private static let noSession = "4 not-found: The session does not exist, or has ended: reconnect with SETUP."
+    private static let noSession = "4 not-found: The session does not exist, or has ended; reconnect with SETUP."
 
     // Time
 
@@ -103,7 +103,7 @@ import Testing
         for _ in 0..<3 { client.resume(on: 1, has: 5) }
         #expect(
             client.refusal
-                == "4 gap: The session cannot continue from position 5, which is ahead of the 0 bytes that were sent: "
+                == "4 gap: The session cannot continue from position 5, which is ahead of the 0 bytes that were sent; "
                 + "reconnect with SETUP.")
         client.resume(on: 1, first: 1_000_000)
         #expect(client.refusal?.hasPrefix("4 gap: The client no longer has the data from position ") == true)

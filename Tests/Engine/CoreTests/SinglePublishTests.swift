@@ -135,7 +135,7 @@ import Testing
         ("a*", "! 204 invalid: The topic 'a*' has a '*' or '>'"),
         ("a..b", "! 204 invalid: The topic 'a..b' has an empty token"),
         ("a?x", "! 204 invalid: The option 'x' has no value"), ("a%2", "! 204 invalid: 'a%2' has a '%'"),
-        ("?x=1", "! 204 invalid: The option 'x' is unknown here"),
+        ("?x=1", "! 204 invalid: The option 'x' is unknown; "),
         ("%20", "! 204 invalid: The topic ' ' has a character"),
         (String(repeating: "a", count: 256), "! 204 invalid: The topic name has 256 bytes"),
         ("$SYS.events", "! 204 "), ("%24SYS.events", "! 204 "),

@@ -122,8 +122,8 @@ struct EndpointTests {
     }
 
     @Test(arguments: [
-        ("", "write HOST:PORT"), ("7690", "write HOST:PORT"), ("localhost", "write HOST:PORT"), (":7690", "a host"),
-        ("[]:1", "a host"), ("::1:7690", "in brackets"), ("[::1]", "in brackets"), ("a:", "0 to 65535"),
+        ("", "write HOST:PORT"), ("7690", "write HOST:PORT"), ("localhost", "write HOST:PORT"), (":7690", "the host"),
+        ("[]:1", "the host"), ("::1:7690", "in brackets"), ("[::1]", "in brackets"), ("a:", "0 to 65535"),
         ("a:65536", "0 to 65535"), ("a:-1", "0 to 65535"), ("a:+1", "0 to 65535"), ("a:http", "0 to 65535"),
         (" a:1", "not have spaces"), ("[::\u{0}1]:7", "not have spaces"), ("a\u{7F}:1", "not have spaces"),
     ])

@@ -62,7 +62,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         ("", "neither open nor request_n"), ("1a00", "neither open nor request_n"),
         // With the wrong wire type it is unknown.
         ("0a", "ends within a field"), ("0801", "neither open"), ("1200", "neither open"),
-        ("1000", "demand of 0"), ("108080808010", "demand of 0"),
+        ("1000", "request_n is 0"), ("108080808010", "request_n is 0"),
         ("0a00", "request_n is 0"), ("0a030a0174", "request_n is 0"),
         // Contradictions: replay_last and replay_all, replay_all and from_sequence, replay_last and from_sequence.
         ("0a06100118012001", "exclude each"), ("0a06100120012801", "exclude each"),
@@ -70,7 +70,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         // Epoch only; buffer too large; overflow unknown, negative.
         ("0a0410013001", "requires from_sequence"), ("0a0810013880808080 08", "Open.buffer"),
         ("0a0410014006", "Open.overflow is 6"), ("0a0d100140ffffffffffffffffff01", "Open.overflow is -1"),
-        ("0a0510010a01ff", "not UTF-8"), ("0a021001 10", "ends within"), ("0a0310010a", "Open ends within"),
+        ("0a0510010a01ff", "valid UTF-8"), ("0a021001 10", "ends within"), ("0a0310010a", "Open ends within"),
         ("0b0d", "ends within"),
     ])
     func whatIsNotAllowedIsToldAsInvalid(text: String, part: String) {
@@ -146,8 +146,8 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
     }
 
     @Test(arguments: [
-        ("", "none of open"), ("2001", "none of open"), ("1a01ff", "not UTF-8"), ("0a030a01ff", "not UTF-8"),
-        ("12032201ff", "content_type is not UTF-8"), ("12052a030a01ff", "name in Message.headers"),
+        ("", "none of open"), ("2001", "none of open"), ("1a01ff", "valid UTF-8"), ("0a030a01ff", "valid UTF-8"),
+        ("12032201ff", "content_type is not valid UTF-8"), ("12052a030a01ff", "name in Message.headers"),
         ("12052a031201ff", "value in Message.headers"), ("12021205", "Message ends within"),
         ("12042a020a05", "Message.headers ends within"), ("12", "ends within"),
     ])

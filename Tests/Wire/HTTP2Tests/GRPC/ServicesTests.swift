@@ -126,7 +126,8 @@ import Testing
         #expect(try error(in: answer([])) == GRPCStatus.invalidArgument.rawValue)
         #expect(
             try hex(ask(3, "x"))
-                == "12031a01783a24080512206e6f742d666f756e643a205468657265206973206e6f2027782720686572652e")
+                == "12031a01783a2e0805122a6e6f742d666f756e643a205468657265206973206e6f"
+                + "2066696c65206f722073796d626f6c202778272e")
     }
 
     @Test func messagesHaveNoExtensions() throws {

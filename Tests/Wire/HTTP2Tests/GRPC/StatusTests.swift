@@ -104,7 +104,7 @@ import Testing
                     .call(
                         GRPCError(
                             .unimplemented,
-                            "'Peek' is not a method of forebay.v1.PubSub, which has Subscribe, Publish, PublishOne."))))
+                            "'Peek' is not a method of forebay.v1.PubSub; it has Subscribe, Publish, PublishOne."))))
         for path in [
             "", "/", "//", "/forebay.v1.PubSub", "/forebay.v1.PubSub/", "/forebay.v1.PubSub/Subscribe/x", "/a/b",
         ] {
