@@ -126,7 +126,7 @@ final class RSocketRequests: ShardPart {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
                     var route = try Route(tags)
-                    try route.addOptions(from: content.data)
+                    if ControlCall.Name(rawValue: route.name) != nil { try route.addOptions(from: content.data) }
                     return try calls.call(connection, stream: stream, try ControlRequest.read(route), now: now)
                 }
                 topic = target.name

@@ -144,7 +144,7 @@ private let second: UInt64 = 1_000_000_000
             _ = broker.talk()
             broker.send(id) { $0.append(nonsense) }
             let seen = broker.talk()
-            #expect(isError(seen, .protocolViolation, "broke the protocol"), "\(seen)")
+            #expect(isError(seen, .protocolViolation, "violated the protocol"), "\(seen)")
             // The broker is notified.
             broker.carry()
             #expect(broker.goAway?.code == .protocolError)

@@ -143,7 +143,7 @@ import Testing
         #expect(refusal("pub", "t", "--stdin", "--size", "3").hasPrefix("--stdin and --size are mutually exclusive"))
         #expect(refusal("pub", "t") == "There is nothing to publish; give a MESSAGE, --file, --stdin or --size.")
         #expect(refusal("pub", "$SYS.stats", "m").contains("the broker's own"))
-        #expect(refusal("sub", "").hasPrefix("The topic's name is empty"))
+        #expect(refusal("sub", "").hasPrefix("The topic name is empty"))
         #expect(refusal("sub", String(repeating: "a", count: 256)).contains("has 256 bytes; at most 255"))
         #expect(
             refusal("bench", "--count", "3", "--seconds", "3").hasPrefix("--count and --seconds are mutually exclusive")

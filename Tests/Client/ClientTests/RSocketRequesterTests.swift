@@ -316,7 +316,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             Issue.record("\(seen)")
             return
         }
-        #expect(error.code == .protocolViolation && error.message.contains("not RSocket"))
+        #expect(error.code == .protocolViolation && error.message.contains("does not speak RSocket"))
     }
 
     /// Its first bytes arrived separately, which ended the connection.

@@ -71,7 +71,7 @@ extension GRPCConnection {
                 }
             } catch {
                 if error.status == .resourceExhausted { return tooLarge(call) }
-                throw refuse(error.message)
+                throw refuse(error.sentence)
             }
         }
         return nil

@@ -9,7 +9,7 @@ func publishNumbers(_ topic: Topic) {
 }
 
 func ignoreFailures(_ messages: some Publisher<[UInt8], ForebayError>) -> AnyCancellable {
-    // expected-error@+1 {{is unavailable: this publisher can fail: give receiveCompletion as well}}
+    // expected-error@+1 {{is unavailable: this publisher can fail; pass receiveCompletion as well}}
     messages.sink { _ in }
 }
 
