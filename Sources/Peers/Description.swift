@@ -57,7 +57,7 @@ final class Descriptions: ShardPart {
     }
 
     func describe(_ topic: Topic, now: Instant) -> Description {
-        let figures = TopicFigures(topic, now: now)
+        let figures = TopicStatistics(topic, now: now)
         return .topic(
             TopicRow(
                 json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
@@ -65,7 +65,7 @@ final class Descriptions: ShardPart {
     }
 
     func describe(_ subscriber: Subscriber, now: Instant) -> Description {
-        let figures = SubscriptionFigures(subscriber, connection: text(subscriber.connection.id), now: now)
+        let figures = SubscriptionStatistics(subscriber, connection: text(subscriber.connection.id), now: now)
         return .subscription(
             SubscriptionRow(
                 json: figures.json, id: figures.id, topic: figures.topic, connection: figures.connection))
@@ -88,8 +88,8 @@ final class Descriptions: ShardPart {
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
-        if let meter = connection.meter, meter.isWaiting, publishers + connection.input.parkedCount > 0 {
-            object.add("waits_for", rateLimiter.shortage(meter, now: now).name)
+        if let userRate = connection.userRate, userRate.isWaiting, publishers + connection.input.parkedCount > 0 {
+            object.add("waits_for", rateLimiter.shortage(userRate, now: now).name)
         }
         object.add("bytes_in", connection.bytes.in)
         object.add("bytes_out", connection.bytes.out)

@@ -25,7 +25,7 @@ final class Responses: ShardPart {
     // To a connection
 
     /// Ends the connection with this error; it is closed once that is written.
-    func sayFatal(_ error: RSocketError, on connection: Connection) {
+    func sendFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
             http.transport.goAway(error.message)
             return
@@ -36,7 +36,7 @@ final class Responses: ShardPart {
     }
 
     /// Asks the peer whether it is still there.
-    func sayProbe(on connection: Connection) {
+    func sendProbe(on connection: Connection) {
         if let http = connection.http {
             http.transport.ping(moment.monotonic)
             connections.flush(connection)
@@ -56,7 +56,7 @@ final class Responses: ShardPart {
     }
 
     /// Refuses a request on `stream`, or fails a stream that carries neither messages nor rows.
-    func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
+    func sendRefusal(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             if let exchange = http.exchange(of: stream) { httpResponses.finish(exchange, refusal) }
             return
@@ -71,13 +71,13 @@ final class Responses: ShardPart {
     // To a publisher
 
     /// Grants `n` more messages.
-    func sayGranted(_ n: UInt64, to publisher: Publisher) {
+    func sendCredit(_ n: UInt64, to publisher: Publisher) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
                 grantedCredit: n, acknowledgedSequence: publisher.known.sequence.value,
                 acceptedCount: publisher.known.accepted)
-            httpResponses.say(exchange) { response.append(to: &$0) }
-            publisher.untold = nil
+            httpResponses.sendMessage(exchange) { response.append(to: &$0) }
+            publisher.unsent = nil
             return
         }
         publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: UInt32(n), into: &$0) }
@@ -85,11 +85,11 @@ final class Responses: ShardPart {
     }
 
     /// Acknowledges a channel's messages up to `sequence`, `accepted` in all. `complete` ends the channel.
-    func sayAcknowledged(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
+    func sendAcknowledgement(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
                 grantedCredit: 0, acknowledgedSequence: sequence.value, acceptedCount: accepted)
-            httpResponses.say(exchange) { response.append(to: &$0) }
+            httpResponses.sendMessage(exchange) { response.append(to: &$0) }
             if complete { httpResponses.finish(exchange, .ok) }
             return
         }
@@ -102,14 +102,14 @@ final class Responses: ShardPart {
 
     /// Completes a channel whose messages have all been accepted. No sequence is sent: the client gave no credit for
     /// one.
-    func sayFinished(to publisher: Publisher) {
+    func sendFinished(to publisher: Publisher) {
         if let exchange = publisher.exchange { return httpResponses.finish(exchange, .ok) }
         publisher.connection.output.control { Responses.complete(publisher.stream, metadata: nil, into: &$0) }
         connections.flush(publisher.connection)
     }
 
     /// Acknowledges a single publish.
-    func sayPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
+    func sendPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
@@ -118,7 +118,7 @@ final class Responses: ShardPart {
                 return httpResponses.answer(exchange, answer)
             }
             let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)
-            httpResponses.say(exchange) { response.append(to: &$0) }
+            httpResponses.sendMessage(exchange) { response.append(to: &$0) }
             return httpResponses.finish(exchange, .ok)
         }
         writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
@@ -142,7 +142,7 @@ final class Responses: ShardPart {
     // To a subscriber
 
     /// The subscription is in effect. RSocket has no frame for that.
-    func sayJoined(to subscriber: Subscriber) {
+    func sendJoined(to subscriber: Subscriber) {
         guard let exchange = subscriber.exchange else {
             if subscriber.options.opening { sendOpening(to: subscriber) }
             return
@@ -153,7 +153,7 @@ final class Responses: ShardPart {
             outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
             epoch: subscriber.view.epoch, dropped: 0,
             nextSequence: subscriber.options.opening ? subscriber.opening.next : 0)
-        httpResponses.say(exchange) { tail.append(to: &$0) }
+        httpResponses.sendMessage(exchange) { tail.append(to: &$0) }
     }
 
     /// A PAYLOAD with the position as metadata and without data.
@@ -169,16 +169,16 @@ final class Responses: ShardPart {
     }
 
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
-    func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
+    func sendCompletion(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange {
             if let plain = exchange.plain {
                 return httpResponses.complete(
-                    exchange, plain, StreamLoss(dropped: lost, restarts: subscriber.hasUntoldGap))
+                    exchange, plain, StreamLoss(dropped: lost, restarts: subscriber.hasUnreportedGap))
             }
             return httpResponses.finish(exchange, .ok, end: .completed, dropped: lost)
         }
         var metadata: [UInt8]?
-        if subscriber.options.meta, lost > 0 || subscriber.hasUntoldGap {
+        if subscriber.options.meta, lost > 0 || subscriber.hasUnreportedGap {
             let info = MessageMetadata(
                 epoch: subscriber.view.epoch, sequence: subscriber.view.log.end.advanced(by: -1),
                 timestamp: moment.wall, droppedBefore: lost)
@@ -191,7 +191,7 @@ final class Responses: ShardPart {
     }
 
     /// Fails a subscription or a list, after everything already handed over for it.
-    func sayFailed(_ refusal: Refusal, to stream: BoundStream) {
+    func sendFailure(_ refusal: Refusal, to stream: BoundStream) {
         if let exchange = stream.exchange { return httpResponses.finish(exchange, refusal) }
         queueEnd(on: stream.connection) {
             FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
@@ -201,33 +201,33 @@ final class Responses: ShardPart {
 
     // To the requester of a list or a control call
 
-    func sayRow(_ row: Description, to listing: Listing) {
-        if let exchange = listing.exchange { return httpResponses.say(exchange) { row.append(to: &$0) } }
+    func sendRow(_ row: Description, to listStream: ListStream) {
+        if let exchange = listStream.exchange { return httpResponses.sendMessage(exchange) { row.append(to: &$0) } }
         var text = row.json
         text.withUTF8 { data in
-            queue(on: listing.connection) {
+            queue(on: listStream.connection) {
                 FrameWriter.payload(
-                    stream: listing.stream, next: true, complete: false, metadata: nil,
+                    stream: listStream.stream, next: true, complete: false, metadata: nil,
                     data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
             }
         }
     }
 
     /// The list is complete.
-    func sayCompleted(to listing: Listing) {
-        if let exchange = listing.exchange { return httpResponses.finish(exchange, .ok) }
-        queueEnd(on: listing.connection) { Responses.complete(listing.stream, metadata: nil, into: &$0) }
+    func sendCompletion(to listStream: ListStream) {
+        if let exchange = listStream.exchange { return httpResponses.finish(exchange, .ok) }
+        queueEnd(on: listStream.connection) { Responses.complete(listStream.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
     /// - Parameter description: nil if the call returns nothing but success.
-    func sayAnswer(_ description: Description?, to call: BoundStream) {
+    func sendAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
             // Over plain HTTP the only call requests credit, which either succeeds or fails.
             if let plain = exchange.plain {
                 return httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
             }
-            httpResponses.say(exchange) { description?.append(to: &$0) }
+            httpResponses.sendMessage(exchange) { description?.append(to: &$0) }
             return httpResponses.finish(exchange, .ok)
         }
         var text = description?.json ?? ""

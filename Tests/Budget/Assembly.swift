@@ -118,7 +118,7 @@ struct Assembly {
         }
         let frames = Frames()
         for index in 0..<Assembly.batch {
-            for _ in 0..<2 { try frames.fire(Assembly.stream(0), "t\(first)-\(Assembly.stream(index))") }
+            for _ in 0..<2 { try frames.fireAndForget(Assembly.stream(0), "t\(first)-\(Assembly.stream(index))") }
         }
         try step(frames, actor)
     }
@@ -163,7 +163,7 @@ struct Assembly {
 
     private mutating func messages() throws(Fault) {
         let frames = Frames()
-        for _ in 0..<Assembly.batch { try frames.fire(nextStream, CostRun.topic) }
+        for _ in 0..<Assembly.batch { try frames.fireAndForget(nextStream, CostRun.topic) }
         try step(frames, actor)
         count += Assembly.batch
     }

@@ -87,7 +87,7 @@ final class CostRun {
         try repeated(.open) { _ in .channel(self.stream(), CostRun.topic) }
         try repeated(.cancel) { index in .cancel(self.idle.channels[index]) }
         let before = actor.taken
-        try repeated(.publish) { _ in .fire(self.stream(), CostRun.topic) }
+        try repeated(.publish) { _ in .fireAndForget(self.stream(), CostRun.topic) }
         let isTaken = actor.taken - before >= CostRun.repetitions * Frames.delivered
         guard isTaken || crowd == .full || crowd == .waiting else {
             throw Fault(message: "a published message did not arrive")
@@ -248,7 +248,7 @@ final class CostRun {
             idle.waiting.plain.append(try subscribe(CostRun.topic, n: 1, frames))
             idle.waiting.block.append(try subscribe(CostRun.blocking, n: 1, frames))
         }
-        for _ in 0..<2 { try frames.fire(stream(), CostRun.topic) }
+        for _ in 0..<2 { try frames.fireAndForget(stream(), CostRun.topic) }
         try step(frames, actor)
     }
 

@@ -10,7 +10,7 @@ enum Request {
     case cancel(UInt32)
     case channel(UInt32, String)
     case item(UInt32)
-    case fire(UInt32, String)
+    case fireAndForget(UInt32, String)
     case ask(UInt32, String)
 }
 
@@ -53,7 +53,7 @@ final class Frames {
         }
     }
 
-    func fire(_ stream: UInt32, _ route: String) throws(Fault) {
+    func fireAndForget(_ stream: UInt32, _ route: String) throws(Fault) {
         let route = try Run.route(route)
         Frames.payload.withUnsafeBytes {
             FrameWriter.requestFNF(stream: stream, metadata: route.readable, data: $0, fragment: 0, into: &out)
@@ -74,7 +74,7 @@ final class Frames {
         case .cancel(let stream): cancel(stream)
         case .channel(let stream, let route): try channel(stream, route)
         case .item(let stream): item(stream)
-        case .fire(let stream, let route): try fire(stream, route)
+        case .fireAndForget(let stream, let route): try fireAndForget(stream, route)
         case .ask(let stream, let route): try ask(stream, route)
         }
     }

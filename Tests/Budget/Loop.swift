@@ -16,7 +16,7 @@ final class Peer {
     /// What it was sent while the loop `hears`.
     var heard: [UInt8] = []
     /// Requests more messages when half of the credit is used.
-    var refill: Refill?
+    var refill: CreditWindow?
 
     init(shard: Int, id: ConnectionID) {
         self.shard = shard
@@ -25,7 +25,7 @@ final class Peer {
 }
 
 /// A subscriber's credit window.
-struct Refill {
+struct CreditWindow {
     /// Half a window of messages, in bytes.
     private let half: Int
     private let halfCount: Int
@@ -178,13 +178,13 @@ final class Loop {
         func readSockets() {
             swap(&loop.reading, &loop.ready[index])
             for peer in loop.reading {
-                loop.takeMail(index)
+                loop.takeMessages(index)
                 engine.receive(peer.unread, on: peer.id, now: now)
             }
             loop.reading.removeAll(keepingCapacity: true)
         }
 
-        func readInbox() { loop.takeMail(index) }
+        func readInbox() { loop.takeMessages(index) }
         func adoptSockets() {}
         /// `turn` carries out effects.
         func carryOut() {}
@@ -195,9 +195,9 @@ final class Loop {
     /// Carries out an engine's effects between turns.
     private func settle(_ index: Int) throws(Fault) {
         let turn = Turn(self, index)
-        turn.postMail()
+        turn.postMessages()
         turn.writeOutput()
-        turn.postMail()
+        turn.postMessages()
         try expectNoneClosed(index)
     }
 
@@ -209,7 +209,7 @@ final class Loop {
         shard.effects.log.removeAll(keepingCapacity: true)
     }
 
-    private func takeMail(_ index: Int) {
+    private func takeMessages(_ index: Int) {
         guard !inboxes[index].isEmpty else { return }
         var batches: [[ShardMessage]] = []
         swap(&batches, &inboxes[index])

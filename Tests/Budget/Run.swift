@@ -136,7 +136,7 @@ final class Run {
             data: Run.nothing, fragment: 0, into: &out)
         if let window = scenario.window {
             let request = Run.lasting { FrameWriter.requestN(stream: stream, n: 1, into: &$0) }
-            peer.refill = Refill(
+            peer.refill = CreditWindow(
                 window: window, frame: Run.delivered(scenario),
                 request: UnsafeMutableRawBufferPointer(mutating: request))
         }

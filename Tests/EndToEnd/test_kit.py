@@ -52,7 +52,7 @@ def test_fire_and_forget_2(a, b, topic):
     sub = a.subscribe(script(b, topic, b"c"))
     assert datas(sub.rest()) == [b"c"]
     b.fire(topic, b"d")
-    b.until(topic, lambda info: info["fire_dropped"] == 1)
+    b.until(topic, lambda info: info["fire_and_forget_dropped"] == 1)
     assert datas(a.subscribe(topic + WAITS).rest()) == [b"c"]
 
 

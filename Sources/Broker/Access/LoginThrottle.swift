@@ -103,7 +103,7 @@ private struct Failures {
 
     /// Returns the new number of failures.
     mutating func add(_ key: String, now: UInt64) -> Int {
-        if entries[key] == nil, entries.count >= capacity { forgetOldest() }
+        if entries[key] == nil, entries.count >= capacity { removeOldest() }
         var entry = entries[key] ?? Entry(count: 0, last: now)
         entry.count = Swift.min(entry.count + 1, 1000)
         entry.last = now
@@ -121,7 +121,7 @@ private struct Failures {
     }
 
     /// Forgets an eighth at a time, so that a flood of failures does not sort all entries for each one.
-    private mutating func forgetOldest() {
+    private mutating func removeOldest() {
         let oldest = entries.sorted { ($0.value.last, $0.key) < ($1.value.last, $1.key) }
         for (key, _) in oldest.prefix(Swift.max(1, capacity / 8)) { entries[key] = nil }
     }

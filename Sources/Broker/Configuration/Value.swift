@@ -22,7 +22,8 @@ public enum Value {
         guard let size = parseByteSize(text), range.contains(size) else {
             let bounds = "\(formatByteSize(range.lowerBound)) to \(formatByteSize(range.upperBound))"
             let examples = [("4K", 4 << 10), ("64K", 64 << 10), ("64M", 64 << 20), ("1G", 1 << 30)]
-            throw ValueFault("is not a size from \(bounds)" + told(examples.filter { range.contains($0.1) }.map(\.0)))
+            throw ValueFault(
+                "is not a size from \(bounds)" + described(examples.filter { range.contains($0.1) }.map(\.0)))
         }
         return size
     }
@@ -32,13 +33,13 @@ public enum Value {
         guard let time = parseTime(text), range.contains(time) else {
             let bounds = "\(formatTime(range.lowerBound)) to \(formatTime(range.upperBound))"
             let examples = ["500ms", "30s", "5m"].filter { parseTime($0).map(range.contains) == true }
-            throw ValueFault("is not a time from \(bounds)" + told(examples))
+            throw ValueFault("is not a time from \(bounds)" + described(examples))
         }
         return time
     }
 
     /// ", for example 30s or 5m"; empty if there are no examples.
-    private static func told(_ examples: [String]) -> String {
+    private static func described(_ examples: [String]) -> String {
         guard let last = examples.last else { return "" }
         let others = examples.dropLast().joined(separator: ", ")
         return ", for example " + (others.isEmpty ? last : "\(others) or \(last)")

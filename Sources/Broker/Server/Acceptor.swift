@@ -118,8 +118,8 @@ final class Acceptor {
             outcome = outcome ?? .drained(undelivered: undelivered)
         }
         if let drainDeadline, drainDeadline <= now, outcome == nil { outcome = .timedOut }
-        failures.tell(now: now, log: context.log)
-        for reason in refusals.keys { refusals[reason]?.tell(now: now, log: context.log) }
+        failures.report(now: now, log: context.log)
+        for reason in refusals.keys { refusals[reason]?.report(now: now, log: context.log) }
     }
 
     private var timeout: UInt64? {

@@ -103,7 +103,7 @@ public enum Broker {
         var manager = ServiceManager(log: log)
         var configuration = configuration
         configuration.passed = try passedSockets()
-        tellStart(reloader, configuration, log)
+        reportStart(reloader, configuration, log)
         let server: Server
         do throws(StartError) {
             server = try Server(configuration, log: log)
@@ -182,7 +182,7 @@ public enum Broker {
         server.drain()
     }
 
-    private static func tellStart(_ start: Reloader, _ configuration: Server.Configuration, _ log: Log) {
+    private static func reportStart(_ start: Reloader, _ configuration: Server.Configuration, _ log: Log) {
         log.write(
             .info, "starting",
             [

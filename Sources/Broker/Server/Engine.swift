@@ -14,7 +14,7 @@ protocol Engine: TurnEngine {
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)
-    func receive(_ mail: [ShardMessage], now: Instant)
+    func receive(_ messages: [ShardMessage], now: Instant)
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
     func count(_ result: LoginResult)
@@ -22,7 +22,7 @@ protocol Engine: TurnEngine {
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
-    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer
+    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer
     func writable(_ id: ConnectionID, now: Instant)
 
     // Connections that speak HTTP/1.1

@@ -39,7 +39,7 @@ extension LingerQueue {
             switch tls.flush() {
             case .bytes:
                 LingerQueue.end(fd, tls)
-                forgetStream(number)
+                removeStream(number)
                 LingerQueue.watch(fd, number, .read, poller)
             case .blocked: break
             case .failed: return close(number)

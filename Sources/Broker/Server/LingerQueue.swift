@@ -48,7 +48,7 @@ struct LingerQueue {
     }
 
     /// The sending side has been closed.
-    mutating func forgetStream(_ number: UInt32) {
+    mutating func removeStream(_ number: UInt32) {
         if socket(number) != nil { sockets[head + Int(number &- headNumber)].tls = nil }
     }
 

@@ -7,7 +7,7 @@ import TLS
 /// Items that other threads put into a loop's inbox.
 enum InboxItem: Sendable {
     /// Messages from another shard, as one batch.
-    case mail([ShardMessage])
+    case messages([ShardMessage])
     /// An accepted connection; the loop owns its socket.
     case accepted(fd: Int32, peer: String, wireProtocol: WireProtocol, isSecure: Bool = false)
     /// A socket that moves to a connection of this loop, which owns it.
@@ -23,7 +23,7 @@ enum InboxItem: Sendable {
     /// Drain; `Acceptor.Command.idle` must be sent once no connections are left.
     case drain
     /// A query of the admin thread, to be answered into its inbox.
-    case inquiry(job: UInt64, ShardQuery)
+    case query(job: UInt64, ShardQuery)
     /// Probe of the watchdog; `LoopContext.pulse` must be answered.
     case ping
     /// End the thread at once.

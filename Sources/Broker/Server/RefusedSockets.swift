@@ -76,7 +76,7 @@ struct RefusedSockets {
         case .blocked: break
         case .end, .failed: drop(number)
         case .bytes(let first):
-            forget(number)
+            discard(number)
             answer(connection.fd, RefusedSockets.answer(to: first, connection), limits, now: now, poller)
         }
     }
@@ -144,10 +144,10 @@ struct RefusedSockets {
 
     private mutating func drop(_ number: UInt32) {
         if let fd = waiting[number]?.connection.fd { close(fd) }
-        forget(number)
+        discard(number)
     }
 
-    private mutating func forget(_ number: UInt32) {
+    private mutating func discard(_ number: UInt32) {
         waiting[number] = nil
         while oldest != next, waiting[oldest] == nil { oldest &+= 1 }
     }

@@ -115,7 +115,7 @@ struct Reloader {
         if isMore, let shortage = machine.shortage(loaded.options, configuration) {
             log.write(.warning, "few open files", shortage)
         }
-        tell(changes, log)
+        report(changes, log)
     }
 
     /// Log lines for topic rules that were added, removed or reordered.
@@ -131,7 +131,7 @@ struct Reloader {
         return removed.map { line("topic rule removed", $0) } + added.map { line("topic rule added", $0) }
     }
 
-    private func tell(_ changes: [Change], _ log: Log) {
+    private func report(_ changes: [Change], _ log: Log) {
         for warning in loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         for change in changes where change.isApplied {
             // The number of elements is unchanged; other lines report the differences.

@@ -138,15 +138,15 @@ public final class Server: Sendable {
             throw StartError(cause: error)
         }
         for (wireProtocol, isSecure, address) in bound {
-            Server.tell(wireProtocol.name, on: address, isSecure: isSecure, configuration, log)
+            Server.report(wireProtocol.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
-            Server.tell(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
+            Server.report(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
         }
-        tellCertificate()
+        reportCertificate()
     }
 
-    private static func tell(
+    private static func report(
         _ listener: String, on address: SocketAddress, isSecure: Bool, _ configuration: Configuration, _ log: Log
     ) {
         let tls = isSecure ? [("tls", "on")] : []
@@ -212,7 +212,7 @@ public final class Server: Sendable {
         context.logins?.reload(configuration.access)
         // The files may have new contents under the same names.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
-        tellCertificate()
+        reportCertificate()
         for (_, isSecure, address) in bound {
             Server.warn(of: address, isSecure: isSecure, configuration.access, context.log)
         }
@@ -224,7 +224,7 @@ public final class Server: Sendable {
     func noteReload(isAccepted: Bool) { context.reloads.note(isAccepted: isAccepted) }
 
     /// Logs the certificate for new connections, with a warning if it needs renewal. Does nothing without TLS.
-    private func tellCertificate() {
+    private func reportCertificate() {
         guard let validity = context.tls?.validity else { return }
         context.log.write(.info, "TLS certificate", CertificateWatch.facts(validity))
         warnOfCertificate()

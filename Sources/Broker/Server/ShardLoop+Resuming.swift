@@ -42,7 +42,7 @@ extension ShardLoop {
                 lose(id, error: error.code)
                 continue
             }
-            if socket.tls?.hasNews == true { unread.append(id) }
+            if socket.tls?.hasInput == true { unread.append(id) }
         }
     }
 

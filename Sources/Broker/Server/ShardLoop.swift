@@ -17,7 +17,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     let shard: Shard
     let inbox: Inbox<InboxItem>
     let index: Int
-    private(set) var figures = LoopFigures()
+    private(set) var figures = LoopStatistics()
     var poller: Poller
     var connections = ConnectionTable()
     var lingering: LingerQueue
@@ -30,7 +30,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     private static var flushSlice: Int { 256 }
     private static var flushBytes: Int { 4 << 20 }
     /// Items from the inbox that have not been handled yet.
-    var mail: [InboxItem] = []
+    var inboxItems: [InboxItem] = []
     /// The poller's events that have not been handled yet.
     private var events = 0..<0
     let http1 = HTTP1Drivers<Shard>()
@@ -84,7 +84,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         if events.isEmpty { events = 0..<(try poller.wait(timeout: timeout)) }
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
         turn()
-        tellIdle()
+        reportIdle()
         let end = Clock.monotonic()
         figures.record(end - now.monotonic, end: end, work: Clock.thread)
     }
@@ -95,16 +95,16 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     func readSockets() {
         turnEnd = Clock.monotonic() + Limits.turnTime
-        while let event = events.first, takeMail(), !isTurnOver {
+        while let event = events.first, takeInbox(), !isTurnOver {
             events = event + 1..<events.upperBound
             handle(event)
         }
         handshakeTime = 0
-        if !unread.isEmpty, takeMail() { readUnread() }
+        if !unread.isEmpty, takeInbox() { readUnread() }
         if !newcomers.isEmpty { adoptNewcomers() }
     }
 
-    func readInbox() { takeMail() }
+    func readInbox() { takeInbox() }
 
     func adoptSockets() {
         if !arrivals.isEmpty { takeArrivals() }
@@ -113,10 +113,10 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     func fireTimers() {
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
-            if !ended.isEmpty { tellEnds() }
+            if !ended.isEmpty { reportEnds() }
             relays.expire(now: now.monotonic, limit: context.limits.httpSilence)
-            failedHandshakes.tell(now: now.monotonic, log: context.log)
-            context.frequent.tell(now: now.monotonic, log: context.log)
+            failedHandshakes.report(now: now.monotonic, log: context.log)
+            context.frequent.report(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
     }
@@ -140,7 +140,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     private var timeout: UInt64? {
         if shard.hasWork || flushed < flushing.count || !shard.effects.flush.isEmpty || http1.isDue
-            || !unread.isEmpty || !newcomers.isEmpty || !arrivals.isEmpty || !mail.isEmpty
+            || !unread.isEmpty || !newcomers.isEmpty || !arrivals.isEmpty || !inboxItems.isEmpty
         {
             return 0
         }
@@ -183,21 +183,21 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         guard !shard.isBehind(id) else {
             // The poller reports the rest of the socket's data again.
-            if connection.pointee.tls?.hasNews == true { unread.append(id) }
+            if connection.pointee.tls?.hasInput == true { unread.append(id) }
             return
         }
         let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(shard.readLimit(of: id)))
         let result: ReadResult
         if let tls = connection.pointee.tls {
             result = tls.read(into: buffer)
-            if tls.hasNews { unread.append(id) }
+            if tls.hasInput { unread.append(id) }
         } else {
             result = Socket.read(connection.pointee.fd, into: buffer)
         }
         switch result {
         case .bytes(let count):
             // Items in the inbox may have caused what the peer sent, by way of another connection, so they come first.
-            takeMail(all: true)
+            takeInbox(all: true)
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
             if !shard.effects.handovers.isEmpty { sendHandovers() }
         case .end:
@@ -221,7 +221,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             }
             connection.pointee.paused = !reading
             watch(id, connection.pointee)
-            if reading, connection.pointee.tls?.hasNews == true { unread.append(id) }
+            if reading, connection.pointee.tls?.hasInput == true { unread.append(id) }
         }
         shard.effects.reading.removeAll(keepingCapacity: true)
         for id in shard.effects.close {
@@ -303,7 +303,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             flushed = 0
         }
         // As before a read: items in the inbox come ahead of requests from clients.
-        if http1.isDue, takeMail() { http1.runDue { isTurnOver } }
+        if http1.isDue, takeInbox() { http1.runDue { isTurnOver } }
     }
 
     /// Returns how many bytes the socket accepted.
@@ -339,9 +339,9 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         return written
     }
 
-    func post(_ batch: [ShardMessage], to shard: Int) { context.inboxes[shard].push(.mail(batch)) }
+    func post(_ batch: [ShardMessage], to shard: Int) { context.inboxes[shard].push(.messages(batch)) }
 
-    private func tellIdle() {
+    private func reportIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
             http1.count == 0, relays.count == 0, arrivals.isEmpty
         else { return }
@@ -360,8 +360,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()
         // Items that came after `stop`, or while the loop failed.
-        inbox.drain { mail.append($0) }
-        for item in mail {
+        inbox.drain { inboxItems.append($0) }
+        for item in inboxItems {
             switch item {
             case .accepted(let fd, _, _, _):
                 close(fd)

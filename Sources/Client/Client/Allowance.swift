@@ -6,7 +6,7 @@ import Bytes
 struct Allowance {
     private(set) var left: UInt64
 
-    private static let unbounded = UInt64(Refill.unbounded)
+    private static let unbounded = UInt64(CreditWindow.unbounded)
 
     init(_ n: UInt32) { left = UInt64(n) }
 

@@ -37,16 +37,16 @@ public enum ClientEvent {
         /// MessageInfo. Nil if there is none, which differs from empty.
         public let metadata: UnsafeRawBufferPointer?
         public let data: UnsafeRawBufferPointer
-        private let told: MessageInfo?
+        private let reported: MessageInfo?
 
         init(metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, info: MessageInfo? = nil) {
             self.metadata = metadata
             self.data = data
-            told = info
+            reported = info
         }
 
         /// The message's position in its topic; nil if it was not requested from the broker.
-        public var info: MessageInfo? { told ?? metadata.flatMap { MessageInfo(metadata: $0) } }
+        public var info: MessageInfo? { reported ?? metadata.flatMap { MessageInfo(metadata: $0) } }
     }
 }
 

@@ -87,7 +87,7 @@ public struct Link: ~Copyable {
     public mutating func next() throws(ClientError) -> ClientEvent? {
         if let event = try connection.next() { return event }
         // The end arrived with the last bytes, so there is nothing left to wait for.
-        if let tls, tls.hasNews { _ = try read(atMost: TLSStream.record, now: Clock.monotonic()) }
+        if let tls, tls.hasInput { _ = try read(atMost: TLSStream.record, now: Clock.monotonic()) }
         if hasEnded { throw connection.receiveEnd() }
         return nil
     }

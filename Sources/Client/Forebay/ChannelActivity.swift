@@ -127,17 +127,17 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     // MARK: The client's thread
 
     override func attend(_ loop: ClientLoop) {
-        guard takeMail() else { return loop.finish(self) }
+        guard takeMailbox() else { return loop.finish(self) }
         guard stream == nil else { return loop.mark(self) }
         // Immediately, so that later requests of the program reach the broker after this one. A publisher that has its
         // first message ready delivers it during this request.
-        settle(loop)
-        if !isOver, takeMail() { settle(loop) }
+        flush(loop)
+        if !isOver, takeMailbox() { flush(loop) }
     }
 
     /// Moves the publisher's values from the mailbox to the state.
     /// - Returns: false if it was cancelled.
-    private func takeMail() -> Bool {
+    private func takeMailbox() -> Bool {
         lock.lock()
         let isCancelled = mailbox.isCancelled
         let (arrived, end, breach) = (mailbox.arrived, mailbox.end, mailbox.breach)
@@ -157,10 +157,10 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         return true
     }
 
-    override func connected(_ loop: ClientLoop) { settle(loop) }
+    override func connected(_ loop: ClientLoop) { flush(loop) }
     override func creditChanged(_ loop: ClientLoop) { loop.mark(self) }
 
-    override func settle(_ loop: ClientLoop) {
+    override func flush(_ loop: ClientLoop) {
         switch phase {
         case .publishing:
             if let connection = loop.connection {
@@ -206,7 +206,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private func complete(_ connection: any ClientConnection, _ loop: ClientLoop) {
         guard state.isSent, !isOver else { return }
         if let upstreamFailure {
-            if state.isSettled { fail(upstreamFailure, loop, upstream: true) }
+            if state.isAcknowledged { fail(upstreamFailure, loop, upstream: true) }
         } else if let stream {
             phase = .ending
             connection.complete(stream)
@@ -230,8 +230,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         subscription.request(.max(Int(clamping: n)))
     }
 
-    override func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {
-        guard let accepted = told.accepted else { return }
+    override func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {
+        guard let accepted = reported.accepted else { return }
         state.acknowledge(accepted)
         progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
         if upstreamFailure != nil { loop.mark(self) }

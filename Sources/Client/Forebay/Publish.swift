@@ -100,8 +100,8 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         }
     }
 
-    override func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {
-        outcome.resolve(.success(Receipt(sequence: told.sequence, epoch: told.epoch)))
+    override func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {
+        outcome.resolve(.success(Receipt(sequence: reported.sequence, epoch: reported.epoch)))
     }
 
     override func completed(dropped: UInt64, _ loop: ClientLoop) {

@@ -29,7 +29,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     /// Used only on the client's thread.
     private var state: SubscriptionState
     /// Those who wait for the broker to accept the subscription have been notified. Used only on the client's thread.
-    private var isSettled = false
+    private var isConfirmed = false
 
     var description: String { "TopicMessages" }
 
@@ -77,13 +77,13 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         }
         state.request(more)
         // Immediately, so that a later publish of the program finds the subscription at the broker.
-        settle(loop)
+        flush(loop)
     }
 
-    override func connected(_ loop: ClientLoop) { settle(loop) }
+    override func connected(_ loop: ClientLoop) { flush(loop) }
 
     /// Sends the broker the requests that are due; those that the subscriber makes while it is called, once per turn.
-    override func settle(_ loop: ClientLoop) {
+    override func flush(_ loop: ClientLoop) {
         if let turns { state.request(turns.turnEnded()) }
         guard !isCancelled.load(ordering: .relaxed) else { return }
         guard let connection = loop.connection else { return }
@@ -103,15 +103,15 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     }
 
     /// The broker has accepted or refused the subscription.
-    private func settled(_ error: ForebayError?) {
-        guard !isSettled, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
-        isSettled = true
+    private func confirm(_ error: ForebayError?) {
+        guard !isConfirmed, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
+        isConfirmed = true
         whenTaken?(error)
     }
 
     override func opened(_ position: OpeningPosition, _ loop: ClientLoop) {
         state.opened(position)
-        settled(nil)
+        confirm(nil)
     }
 
     override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {
@@ -119,7 +119,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         guard let info = message.info else {
             return fail(ForebayError(.protocolViolation, "The broker sent a message without its sequence."), loop)
         }
-        settled(nil)
+        confirm(nil)
         loop.mark(self)
         let verdict = state.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
         guard case .deliver(let gap) = verdict else { return }
@@ -133,7 +133,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         loop.unbind(self)
         loop.finish(self)
         guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
-        settled(nil)
+        confirm(nil)
         if dropped > 0 { lossAtEnd?(Gap(.dropped, lost: dropped)) }
         deliver(.finished)
     }
@@ -151,7 +151,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
 
     private func deliver(_ completion: Subscribers.Completion<ForebayError>) {
         let downstream = lock.with { self.downstream.take() }
-        if case .failure(let error) = completion { settled(error) }
+        if case .failure(let error) = completion { confirm(error) }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
     }
 }

@@ -125,10 +125,10 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
         try Task.checkCancellation()
         let taken = OneShot<ForebayError?>()
         var copy = self
-        let tell = whenTaken
+        let report = whenTaken
         copy.whenTaken = {
             taken.resolve($0)
-            tell?($0)
+            report?($0)
         }
         let handle = copy.subscribe()
         if let error = handle.subscriber.failure { throw error }

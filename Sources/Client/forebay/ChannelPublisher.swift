@@ -78,8 +78,8 @@ struct ChannelPublisher: ~Copyable {
     private var account: String {
         guard messages.taken > 0 else { return "" }
         let sent = counted(messages.taken, "message was", "messages were")
-        let told = lastSequence.map { "\(messages.acknowledged) acknowledged, last sequence \($0)" }
-        return " (\(sent) sent, \(told ?? "none acknowledged").)"
+        let reported = lastSequence.map { "\(messages.acknowledged) acknowledged, last sequence \($0)" }
+        return " (\(sent) sent, \(reported ?? "none acknowledged").)"
     }
 
     /// Reconnects and sends unacknowledged messages again. Returns an exit code if it does not get that far.
@@ -110,7 +110,7 @@ struct ChannelPublisher: ~Copyable {
         reconnection.answered(by: session.address)
         guard repeated > 0 else { return }
         let what = counted(repeated, "message is", "messages are")
-        tell("\(what) sent again because no acknowledgement arrived; subscribers may receive them twice.")
+        notify("\(what) sent again because no acknowledgement arrived; subscribers may receive them twice.")
         repeated = 0
     }
 
@@ -273,10 +273,10 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .acknowledged(_, let told):
+        case .acknowledged(_, let reported):
             works()
-            lastSequence = told.sequence
-            if let accepted = told.accepted { messages.accept(accepted) }
+            lastSequence = reported.sequence
+            if let accepted = reported.accepted { messages.accept(accepted) }
         case .completed:
             guard isEnding else {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")
@@ -312,7 +312,7 @@ struct ChannelPublisher: ~Copyable {
         let acknowledged = counted(messages.acknowledged, "message is", "messages are")
         let rest = missing == 0 ? "" : "; the outcome of \(missing) more is unknown"
         let topic = settings.complete && messages.taken > 0 ? " The topic stays live." : ""
-        tell(
+        notify(
             "Interrupted: \(acknowledged) acknowledged\(rest).\(topic)",
             ["acknowledged": messages.acknowledged, "unknown": missing])
         return ExitCode.of(signal: interruption?.signal ?? SIGINT)

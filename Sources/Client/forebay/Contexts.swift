@@ -183,23 +183,23 @@ struct ContextCommand {
             _ = try Program.reachable(arguments)
             try store.write(try Context(name, arguments))
             if isFirst { try store.use(name) }
-            return told(name, isFirst ? "saved, and is now the default" : isNew ? "saved" : "replaced")
+            return reported(name, isFirst ? "saved, and is now the default" : isNew ? "saved" : "replaced")
         case .contextUse:
             let name = arguments.operands[0]
             _ = try store.read(name)
             try store.use(name)
-            if environment("FOREBAY_URL") != nil { tell("FOREBAY_URL is set and overrides every context.") }
-            return told(name, "now the default")
+            if environment("FOREBAY_URL") != nil { notify("FOREBAY_URL is set and overrides every context.") }
+            return reported(name, "now the default")
         case .contextRemove:
             let name = arguments.operands[0]
             let wasUsed = store.current == name
             try store.remove(name)
-            return told(name, wasUsed ? "removed; there is no default now" : "removed")
+            return reported(name, wasUsed ? "removed; there is no default now" : "removed")
         default: return list()
         }
     }
 
-    private func told(_ name: String, _ what: String) -> String {
+    private func reported(_ name: String, _ what: String) -> String {
         arguments.has("json") ? JSON.object([("name", .string(name))]).encoded + "\n" : "\(name) is \(what)\n"
     }
 
@@ -210,7 +210,7 @@ struct ContextCommand {
             do throws(UsageError) {
                 rows.append(row(try store.read(name), isUsed: name == current))
             } catch {
-                tell(error.message)
+                notify(error.message)
             }
         }
         if arguments.has("json") { return rows.map { $0.encoded + "\n" }.joined() }

@@ -105,7 +105,7 @@ extension Session {
 }
 
 /// `topics`, `subs`, `conns`: a stream of JSON objects, shown as a table.
-struct Listing {
+struct ListRequest {
     private let kind: BrokerList
     private let json: Bool
     /// Includes columns about the broker's internals.
@@ -131,11 +131,11 @@ struct Listing {
     func run(_ addresses: [BrokerAddress]) throws(ClientError) -> Int32 {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         var output = Output()
-        var refill = Refill(batch: Self.batch)
+        var creditWindow = CreditWindow(batch: Self.batch)
         var rows: [JSON] = []
         var hasPrinted = false
         var isEmpty = true
-        let id = try session.connection.list(kind, n: refill.first())
+        let id = try session.connection.list(kind, n: creditWindow.first())
         while true {
             var used: UInt64 = 0
             while let event = try session.next() {
@@ -150,10 +150,10 @@ struct Listing {
                         rows.append(JSON(message.data) ?? .null)
                     }
                 case .completed(id, _, _):
-                    guard let sight = try session.askSight() else { return ExitCode.done }
-                    if isEmpty, !sight.covers(kind) { throw ClientError(.rejected, sight.refusal(kind)) }
+                    guard let visibility = try session.askVisibility() else { return ExitCode.done }
+                    if isEmpty, !visibility.covers(kind) { throw ClientError(.rejected, visibility.refusal(kind)) }
                     if !json, !rows.isEmpty || !hasPrinted { print(&rows, &output) }
-                    if !sight.covers(kind) { tell(sight.note(kind)) }
+                    if !visibility.covers(kind) { notify(visibility.note(kind)) }
                     session.finish()
                     return output.finish()
                 case .failed(id, let error): throw error
@@ -166,7 +166,7 @@ struct Listing {
             }
             output.drain()
             if !output.isUsable { return output.finish() }
-            let n = refill.use(used)
+            let n = creditWindow.use(used)
             if n > 0 { session.connection.requestN(id, n) }
             if try session.wait(Session.Wants()).signal != nil { return ExitCode.done }
         }

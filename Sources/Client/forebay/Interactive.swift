@@ -23,13 +23,13 @@ struct Interactive: ~Copyable {
     private var stream: StreamID
     private var flowing = FlowingDemand()
 
-    private var listing: StreamID?
-    private var listingBegan: UInt64 = 0
-    private var nextListing: UInt64 = 0
+    private var listStream: StreamID?
+    private var listBegan: UInt64 = 0
+    private var nextList: UInt64 = 0
     /// Drops reported with messages, used until the broker's list is available; and drops on earlier connections.
     private var droppedTold: UInt64 = 0
     private var droppedBefore: UInt64 = 0
-    private var hasListing = false
+    private var hasList = false
 
     private var rateSince: (time: UInt64, delivered: UInt64)
     private var picture = Picture()
@@ -78,7 +78,7 @@ struct Interactive: ~Copyable {
         session.connection.cancel(stream)
         session.finish()
         if let failure {
-            tell(Program.sentence(failure))
+            notify(Program.sentence(failure))
             return ExitCode.of(failure)
         }
         return ExitCode.done
@@ -96,7 +96,7 @@ struct Interactive: ~Copyable {
         wants.input = true
         wants.output = !output.isEmpty
         wants.outputGone = true
-        wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextListing)
+        wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextList)
         return obey(try session.wait(wants), &terminal)
     }
 
@@ -119,9 +119,9 @@ struct Interactive: ~Copyable {
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
         // Credit that was granted and not used is granted again.
-        let left = UInt32(min(state.granted - taken, UInt64(Refill.unbounded)))
+        let left = UInt32(min(state.granted - taken, UInt64(CreditWindow.unbounded)))
         state.status = .lost
-        listing = nil
+        listStream = nil
         var error = error
         while true {
             reconnection.lose(error)
@@ -158,9 +158,9 @@ struct Interactive: ~Copyable {
         try reconnection.greet(session)
         state.granted += UInt64(n - left)
         flowing = FlowingDemand()
-        (droppedTold, droppedBefore, hasListing) = (state.dropped, state.dropped, false)
+        (droppedTold, droppedBefore, hasList) = (state.dropped, state.dropped, false)
         state.status = .live
-        nextListing = 0
+        nextList = 0
     }
 
     private mutating func showNote() {
@@ -173,7 +173,7 @@ struct Interactive: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .message(listing, let message): readRow(message.data)
+        case .message(listStream, let message): readRow(message.data)
         case .opened(stream, let opening): position.opened(opening)
         case .message(stream, let message):
             reconnection.works()
@@ -183,10 +183,10 @@ struct Interactive: ~Copyable {
             reconnection.answered(by: session.address)
             state.address = "\(session.address)"
             showNote()
-        case .completed(listing, _, _):
+        case .completed(listStream, _, _):
             reconnection.works()
-            endListing()
-        case .failed(listing, _): endListing()
+            endList()
+        case .failed(listStream, _): endList()
         case .completed(stream, let dropped, _):
             droppedTold += dropped
             state.status = .completed
@@ -220,24 +220,24 @@ struct Interactive: ~Copyable {
         }
         state.delivered += 1
         droppedTold += info?.dropped ?? 0
-        if !hasListing { state.dropped = droppedTold }
+        if !hasList { state.dropped = droppedTold }
     }
 
     /// Requests the list of subscriptions half a second after the last one, or later if that took long.
     private mutating func list(_ now: UInt64) throws(ClientError) {
-        guard listing == nil, now >= nextListing, state.status == .live else {
-            if listing == nil, state.status != .live { nextListing = UInt64.max }
+        guard listStream == nil, now >= nextList, state.status == .live else {
+            if listStream == nil, state.status != .live { nextList = UInt64.max }
             return
         }
-        listing = try session.connection.list(.subscriptions, n: Refill.unbounded)
-        listingBegan = now
-        nextListing = UInt64.max
+        listStream = try session.connection.list(.subscriptions, n: CreditWindow.unbounded)
+        listBegan = now
+        nextList = UInt64.max
     }
 
-    private mutating func endListing() {
-        listing = nil
+    private mutating func endList() {
+        listStream = nil
         let now = Clock.monotonic()
-        nextListing = now + max(Self.listInterval, 20 * (now - listingBegan))
+        nextList = now + max(Self.listInterval, 20 * (now - listBegan))
     }
 
     private mutating func readRow(_ data: UnsafeRawBufferPointer) {
@@ -245,7 +245,7 @@ struct Interactive: ~Copyable {
         else {
             return
         }
-        hasListing = true
+        hasList = true
         state.waiting = row["waiting"]?.unsigned
         state.buffer = row["buffer"]?.unsigned
         state.policy = row["policy"]?.text.map(SafeText.line)

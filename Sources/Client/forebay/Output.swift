@@ -90,7 +90,7 @@ struct Output: ~Copyable {
     mutating func finish() -> Int32 {
         drain()
         guard let failure else { return ExitCode.done }
-        tellError("output", "The output cannot be written: \(failure).")
+        reportError("output", "The output cannot be written: \(failure).")
         return ExitCode.failure
     }
 
@@ -119,21 +119,21 @@ func writeError(_ text: String) {
 }
 
 /// With --json, reports on stderr are objects, too. Set once, before the first report.
-let tellsJSON: Atomic<Bool> = Atomic(false)
+let reportsJSON: Atomic<Bool> = Atomic(false)
 
 /// Reports a sentence to the user, on stderr.
 /// - Parameter counts: the numbers in it, for programs.
-func tell(_ sentence: String, _ counts: KeyValuePairs<String, UInt64> = [:]) {
+func notify(_ sentence: String, _ counts: KeyValuePairs<String, UInt64> = [:]) {
     Progress.clear()
-    guard tellsJSON.load(ordering: .relaxed) else { return writeError("forebay: \(SafeText.line(sentence))\n") }
+    guard reportsJSON.load(ordering: .relaxed) else { return writeError("forebay: \(SafeText.line(sentence))\n") }
     let members = counts.map { ($0.key, JSON.number("\($0.value)")) }
     writeError(JSON.object([("note", .string(sentence))] + members).encoded + "\n")
 }
 
 /// Reports the program's failure, on stderr.
 /// - Parameter word: names the kind of failure, for programs.
-func tellError(_ word: String, _ sentence: String) {
+func reportError(_ word: String, _ sentence: String) {
     Progress.clear()
-    guard tellsJSON.load(ordering: .relaxed) else { return tell(sentence) }
+    guard reportsJSON.load(ordering: .relaxed) else { return notify(sentence) }
     writeError(JSON.object([("error", .string(word)), ("message", .string(sentence))]).encoded + "\n")
 }

@@ -43,7 +43,7 @@ enum Program {
     }
 
     static func run(_ words: [String]?) -> Int32 {
-        tellsJSON.store(words?.contains("--json") == true, ordering: .relaxed)
+        reportsJSON.store(words?.contains("--json") == true, ordering: .relaxed)
         do {
             guard let words else {
                 throw UsageError("The command line is not valid UTF-8; publish binary messages with --file or --stdin.")
@@ -64,13 +64,13 @@ enum Program {
             if let context = try context(arguments) { arguments.add(context) }
             return try run(command.id, arguments, brokerAddresses(arguments))
         } catch let error as UsageError {
-            tellError("usage", error.message)
+            reportError("usage", error.message)
             return ExitCode.usage
         } catch let error as ClientError {
-            tellError(error.code.name, sentence(error))
+            reportError(error.code.name, sentence(error))
             return ExitCode.of(error)
         } catch {
-            tellError("failure", "\(error)")
+            reportError("failure", "\(error)")
             return ExitCode.failure
         }
     }
@@ -190,9 +190,9 @@ enum Program {
             return try Ping(arguments, addresses).run()
         case .bench:
             return try Bench.run(BenchSettings(arguments), addresses[0])
-        case .topics: return try Listing(.topics, arguments).run(addresses)
-        case .subs: return try Listing(.subscriptions, arguments).run(addresses)
-        case .conns: return try Listing(.connections, arguments).run(addresses)
+        case .topics: return try ListRequest(.topics, arguments).run(addresses)
+        case .subs: return try ListRequest(.subscriptions, arguments).run(addresses)
+        case .conns: return try ListRequest(.connections, arguments).run(addresses)
         case .top:
             var top = try Top(arguments, addresses, Reconnection(arguments, addresses, hasPicture: true))
             return try top.run()

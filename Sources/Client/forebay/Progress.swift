@@ -45,7 +45,7 @@ struct Progress {
             ? "waiting for the acknowledgement"
             : credit == 0
                 ? "waiting for credit"
-                : credit == Refill.unbounded ? "credit unbounded" : "credit \(Units.grouped(UInt64(credit)))"
+                : credit == CreditWindow.unbounded ? "credit unbounded" : "credit \(Units.grouped(UInt64(credit)))"
         return "\(Units.counted(sent, "message")) · \(Units.rate(rate)) · \(state)"
     }
 

@@ -30,7 +30,7 @@ struct Reconnection {
     /// When the connection was lost, while there is none.
     private var lostAt: UInt64?
     /// The last reason that was reported for having no connection.
-    private var told: String?
+    private var reported: String?
     /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
@@ -66,7 +66,7 @@ struct Reconnection {
     /// The broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
-        if lostAt != nil { say("Reconnected to \(address).") }
+        if lostAt != nil { show("Reconnected to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
@@ -80,7 +80,7 @@ struct Reconnection {
         if hasLasted {
             backoff.reset()
             lostAt = nil
-            told = nil
+            reported = nil
         }
         answeredAt = nil
         hasWorked = false
@@ -116,7 +116,7 @@ struct Reconnection {
         guard isOn, isServed, Self.mayPass(error), now < end, let pause = backoff.next(using: &random) else {
             throw error
         }
-        tellLoss(error)
+        reportLoss(error)
         lostAt = since
         return min(now.addingClamped(pause), end)
     }
@@ -140,11 +140,11 @@ struct Reconnection {
         }
     }
 
-    private mutating func tellLoss(_ error: ClientError) {
+    private mutating func reportLoss(_ error: ClientError) {
         let sentence = Program.sentence(error)
-        guard sentence != told else { return }
-        say(sentence + (told == nil ? " Reconnecting." : " Trying again."))
-        told = sentence
+        guard sentence != reported else { return }
+        show(sentence + (reported == nil ? " Reconnecting." : " Trying again."))
+        reported = sentence
     }
 
     /// What the screen should show; nil if nothing is new.
@@ -154,8 +154,8 @@ struct Reconnection {
         return note
     }
 
-    private mutating func say(_ sentence: String) {
-        if note == nil { tell(sentence) } else { note = SafeText.line(sentence) }
+    private mutating func show(_ sentence: String) {
+        if note == nil { notify(sentence) } else { note = SafeText.line(sentence) }
     }
 }
 

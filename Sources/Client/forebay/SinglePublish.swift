@@ -29,7 +29,7 @@ struct SinglePublish {
         let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties)
         var sequence: UInt64?
         let signal = try session.waitForEnd(of: id) {
-            if case .acknowledged(_, let told) = $0 { sequence = told.sequence }
+            if case .acknowledged(_, let reported) = $0 { sequence = reported.sequence }
         }
         if let signal { return interrupted(by: signal) }
         guard settings.ack else { return ExitCode.done }
@@ -40,7 +40,7 @@ struct SinglePublish {
     }
 
     private func interrupted(by signal: Int32) -> Int32 {
-        tell(
+        notify(
             "Interrupted before the broker answered; the message may or may not have been published.",
             ["acknowledged": 0, "unknown": 1])
         return ExitCode.of(signal: signal)

@@ -16,7 +16,7 @@ struct Subscriber: ~Copyable {
     /// No message has arrived since the connection was lost.
     private var isBack = false
     private var output: Output
-    private var refill: Refill
+    private var creditWindow: CreditWindow
     private var stream: StreamID
     private var delivered: UInt64 = 0
     /// With `--once`, what was requested and has not arrived. The broker forgets it when the connection is lost.
@@ -24,7 +24,7 @@ struct Subscriber: ~Copyable {
     /// Messages in the output that the reader has not accepted yet; they do not count as consumed.
     private var unprinted: UInt64 = 0
     private var epoch: UInt64?
-    private var hasToldSpent = false
+    private var hasReportedSpent = false
 
     private enum End {
         case completed
@@ -33,13 +33,13 @@ struct Subscriber: ~Copyable {
     }
     private var end: End?
     /// Asks whether the topic exists, if stderr is a terminal.
-    private let inquiry: StreamID?
+    private let topicQuery: StreamID?
 
     init(
         _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
     ) throws(ClientError) {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
-        var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
+        var creditWindow = CreditWindow(batch: settings.request, once: settings.once, limit: settings.count)
         var options = settings.options
         // Resuming requires the position, which is part of the metadata.
         if reconnection.isOn, !options.meta {
@@ -49,19 +49,19 @@ struct Subscriber: ~Copyable {
         }
         if reconnection.isOn { options.opening = true }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
-        let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
-        let n = refill.first()
+        let topicQuery = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
+        let n = creditWindow.first()
         let stream = try session.connection.subscribe(settings.topic, options, n: n)
         // The response proves that the subscription was not refused.
         try reconnection.greet(session)
-        self.inquiry = inquiry
+        self.topicQuery = topicQuery
         self.stream = stream
         left = n
         self.options = options
         position = TopicPosition(options.start)
         self.session = session
         self.reconnection = reconnection
-        self.refill = refill
+        self.creditWindow = creditWindow
         self.settings = settings
         output = Output()
         format = MessageFormat(kind: settings.format, isTerminal: output.isTerminal)
@@ -94,11 +94,11 @@ struct Subscriber: ~Copyable {
             options.start = position.start
             // The next message then reports what is missing.
             options.gap = .tell
-            refill = Refill(
+            creditWindow = CreditWindow(
                 batch: settings.once ? left : settings.request, once: settings.once,
                 limit: settings.count.map { $0 - delivered })
             do throws(ClientError) {
-                stream = try session.connection.subscribe(settings.topic, options, n: refill.first())
+                stream = try session.connection.subscribe(settings.topic, options, n: creditWindow.first())
                 try reconnection.greet(session)
                 return nil
             } catch let other {
@@ -155,7 +155,7 @@ struct Subscriber: ~Copyable {
             if settings.options.opening, !isBack { show(opening) }
         case .message(stream, let message):
             unprinted += 1
-            if left > 0, left < Refill.unbounded { left -= 1 }
+            if left > 0, left < CreditWindow.unbounded { left -= 1 }
             reconnection.works()
             let info = message.info
             guard isNew(info) else { return }
@@ -167,12 +167,12 @@ struct Subscriber: ~Copyable {
                 end = .enough
             }
         case .completed(stream, let dropped, let info):
-            if settings.meta { tellOfEnd(dropped: dropped, info) }
+            if settings.meta { announceEnd(dropped: dropped, info) }
             end = .completed
         case .failed(stream, let error): end = .failed(advised(error))
         // A user that may subscribe is not always allowed to ask.
-        case .failed(inquiry, let error) where error.word == .notFound:
-            tell("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
+        case .failed(topicQuery, let error) where error.word == .notFound:
+            notify("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
         case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, that is reported separately.
         case .opened, .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
@@ -194,13 +194,13 @@ struct Subscriber: ~Copyable {
         if isBack {
             if let sentence = arrival.sentence(info) { note(sentence) }
         } else if settings.meta {
-            tellOf(info)
+            report(info)
         }
         isBack = false
         return true
     }
 
-    private mutating func tellOf(_ info: MessageInfo) {
+    private mutating func report(_ info: MessageInfo) {
         if epoch != info.epoch {
             if format.kind == .text || isAnew(info) {
                 note("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
@@ -213,7 +213,7 @@ struct Subscriber: ~Copyable {
     }
 
     /// Reports what no message could report.
-    private mutating func tellOfEnd(dropped: UInt64, _ info: MessageInfo?) {
+    private mutating func announceEnd(dropped: UInt64, _ info: MessageInfo?) {
         if dropped > 0 { note("\(counted(dropped, "message")) dropped before the end.") }
         guard delivered == 0, let info else { return }
         if isAnew(info) {
@@ -226,7 +226,7 @@ struct Subscriber: ~Copyable {
     /// Reports something about the messages, after the ones before it have been printed.
     private mutating func note(_ sentence: String) {
         output.flush()
-        tell(sentence)
+        notify(sentence)
     }
 
     /// Where the subscription was asked to resume.
@@ -240,13 +240,13 @@ struct Subscriber: ~Copyable {
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }
-        let n = refill.use(unprinted)
+        let n = creditWindow.use(unprinted)
         unprinted = 0
         if n > 0 { session.connection.requestN(stream, n) }
-        if settings.once, !hasToldSpent, session.connection.outstanding(on: stream) == 0 {
-            hasToldSpent = true
+        if settings.once, !hasReportedSpent, session.connection.outstanding(on: stream) == 0 {
+            hasReportedSpent = true
             let spent = "The credit of \(settings.request ?? 0) is used up."
-            tell("\(spent) The subscription stays open and reports its end; ^C cancels it.")
+            notify("\(spent) The subscription stays open and reports its end; ^C cancels it.")
         }
     }
 

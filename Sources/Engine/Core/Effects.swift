@@ -102,11 +102,10 @@ public struct Effects {
     /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each of them there;
     /// nothing may be read from it before.
     public var handovers: [Handover] = []
-    /// Messages for other shards, by shard index. `takeMail` hands each inbox one batch.
-    public var mail: [[ShardMessage]]
-    /// As `mail`, but delivered after all of it: an acknowledgement must not overtake its message on the way to other
-    /// shards.
-    public var lateMail: [[ShardMessage]]
+    /// Messages for other shards, by shard index. `takeMessages` hands each inbox one batch.
+    public var messages: [[ShardMessage]]
+    /// Delivered after all of `messages`: an acknowledgement must not overtake its message on the way to other shards.
+    public var deferredMessages: [[ShardMessage]]
     public var log: [LogRecord] = []
     /// Set when everything open has been reviewed after a change of permissions.
     public var reviewed: Review?
@@ -118,26 +117,28 @@ public struct Effects {
 
     /// No effects, for a broker with this number of `shards`.
     public init(shards: Int) {
-        mail = Array(repeating: [], count: shards)
-        lateMail = mail
+        messages = Array(repeating: [], count: shards)
+        deferredMessages = messages
     }
 
     /// Whether nothing is left to do for connections, other shards, the store or the log.
     public var isEmpty: Bool {
         flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
             && store.isEmpty
-            && mail.allSatisfy(\.isEmpty) && lateMail.allSatisfy(\.isEmpty)
+            && messages.allSatisfy(\.isEmpty) && deferredMessages.allSatisfy(\.isEmpty)
     }
 
-    /// Takes the messages for other shards, one batch per inbox: all of `mail`, then `lateMail`.
-    public mutating func takeMail(_ deliver: (_ batch: [ShardMessage], _ shard: Int) -> Void) {
-        for shard in mail.indices where !mail[shard].isEmpty { deliver(Effects.take(&mail[shard]), shard) }
-        for shard in lateMail.indices where !lateMail[shard].isEmpty { deliver(Effects.take(&lateMail[shard]), shard) }
+    /// Takes the messages for other shards, one batch per inbox: all of `messages`, then `deferredMessages`.
+    public mutating func takeMessages(_ deliver: (_ batch: [ShardMessage], _ shard: Int) -> Void) {
+        for shard in messages.indices where !messages[shard].isEmpty { deliver(Effects.take(&messages[shard]), shard) }
+        for shard in deferredMessages.indices where !deferredMessages[shard].isEmpty {
+            deliver(Effects.take(&deferredMessages[shard]), shard)
+        }
     }
 
-    private static func take(_ mail: inout [ShardMessage]) -> [ShardMessage] {
+    private static func take(_ messages: inout [ShardMessage]) -> [ShardMessage] {
         var batch: [ShardMessage] = []
-        swap(&batch, &mail)
+        swap(&batch, &messages)
         return batch
     }
 }

@@ -38,7 +38,7 @@ public struct Limits: Equatable, Sendable {
     public var connectionsPerAddress = 100_000
     public var streamsPerConnection = 10_000
     /// Concurrent lists (`$SYS.topics` …) of one connection. Each may hold a page of rows.
-    public var listingsPerConnection = 16
+    public var listsPerConnection = 16
     /// Bytes handed over to a connection and not yet taken by its socket; above this, messages wait.
     public var output = 256 << 10
     /// Unread control output above which the broker stops reading a connection.

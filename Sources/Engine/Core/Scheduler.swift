@@ -16,14 +16,14 @@ final class Scheduler: ShardPart {
     let connectionTicks: ConnectionTicks
     let accessReview: AccessReview
     let unreadRelief: UnreadRelief
-    let settlement: Settlement
+    let propagation: Propagation
 
     init(
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ authorization: Authorization,
         _ users: ConnectionUsers, _ delivery: Delivery, _ views: ViewTable, _ ends: StreamEnds,
         _ ownership: TopicOwnership, _ connectionEnds: ConnectionEnds, _ inputs: ConnectionInputs,
         _ resumption: Resumption, _ connectionTicks: ConnectionTicks, _ accessReview: AccessReview,
-        _ unreadRelief: UnreadRelief, _ settlement: Settlement
+        _ unreadRelief: UnreadRelief, _ propagation: Propagation
     ) {
         self.connections = connections
         self.topics = topics
@@ -39,7 +39,7 @@ final class Scheduler: ShardPart {
         self.connectionTicks = connectionTicks
         self.accessReview = accessReview
         self.unreadRelief = unreadRelief
-        self.settlement = settlement
+        self.propagation = propagation
         super.init(context)
     }
 
@@ -62,13 +62,13 @@ final class Scheduler: ShardPart {
             if let topic = work.nextTopic() {
                 left -= 1
                 topic.publishers.refuseSome()
-                if topic.publishers.refusal == nil { ownership.forgetIfUnused(topic) }
+                if topic.publishers.refusal == nil { ownership.removeIfUnused(topic) }
             }
             if let connection = work.nextBehind() {
                 left -= 1
                 inputs.take(connection, now: now)
                 connections.charge(connection)
-                settlement.settle(now)
+                propagation.run(now)
             }
             if let subscriber = work.nextForm() {
                 left -= 1

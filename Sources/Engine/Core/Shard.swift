@@ -18,7 +18,7 @@ public final class Shard {
     let parts: ShardParts
     // Parts used by every write, cached.
     private let inputs: ConnectionInputs
-    private let settlement: Settlement
+    private let propagation: Propagation
 
     /// - Parameters:
     ///   - index: this shard's index among `count`.
@@ -34,7 +34,7 @@ public final class Shard {
             index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
         parts = ShardParts(context, access: access)
         inputs = parts.protocols.inputs
-        settlement = parts.turn.settlement
+        propagation = parts.turn.propagation
     }
 
     deinit { parts.dismantle() }
@@ -44,7 +44,7 @@ public final class Shard {
     private func input<Result>(_ now: Instant, _ body: (ShardParts) -> Result) -> Result {
         context.moment = now
         let result = body(parts)
-        settlement.settle(now)
+        propagation.run(now)
         return result
     }
 
@@ -137,8 +137,8 @@ public final class Shard {
     // Other shards, the store, operators
 
     /// Messages from other shards, in the order in which each shard sent its own.
-    public func receive(_ mail: [ShardMessage], now: Instant) {
-        input(now) { $0.turn.dispatch.receive(mail, now: now) }
+    public func receive(_ messages: [ShardMessage], now: Instant) {
+        input(now) { $0.turn.dispatch.receive(messages, now: now) }
     }
 
     /// The store has committed the topic's messages before `end`, which `Effects.store` handed to it.
@@ -152,8 +152,8 @@ public final class Shard {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }
 
-    public func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer {
-        input(now) { $0.requests.surveys.answer(inquiry, now: now) }
+    public func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
+        input(now) { $0.requests.surveys.answer(query, now: now) }
     }
 
     /// Credentials in `Effects.logins` have been verified.

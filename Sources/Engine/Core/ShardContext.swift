@@ -68,7 +68,7 @@ package final class ShardContext {
     }
 
     func send(_ content: ShardMessage.Content, to shard: Int) {
-        effects.mail[shard].append(ShardMessage(content: content))
+        effects.messages[shard].append(ShardMessage(content: content))
     }
 
     func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {

@@ -12,8 +12,8 @@ final class ShardDispatch: ShardPart {
     let ownership: TopicOwnership
     let subscribing: Subscribing
     let intake: PublishIntake
-    let listings: Listings
-    let calls: ControlCalls
+    let listStreams: ListRequests
+    let calls: ControlRequests
     let statistics: BrokerStatistics
     let inputs: ConnectionInputs
 
@@ -21,7 +21,8 @@ final class ShardDispatch: ShardPart {
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ reports: Reports,
         _ forwarding: Forwarding, _ losses: PublishLosses, _ events: Events, _ views: ViewTable,
         _ notices: PublisherNotices, _ ownership: TopicOwnership, _ subscribing: Subscribing, _ intake: PublishIntake,
-        _ listings: Listings, _ calls: ControlCalls, _ statistics: BrokerStatistics, _ inputs: ConnectionInputs
+        _ listStreams: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics,
+        _ inputs: ConnectionInputs
     ) {
         self.connections = connections
         self.topics = topics
@@ -34,7 +35,7 @@ final class ShardDispatch: ShardPart {
         self.ownership = ownership
         self.subscribing = subscribing
         self.intake = intake
-        self.listings = listings
+        self.listStreams = listStreams
         self.calls = calls
         self.statistics = statistics
         self.inputs = inputs
@@ -42,9 +43,9 @@ final class ShardDispatch: ShardPart {
     }
 
     /// Messages from other shards, in the order in which each shard sent its own.
-    func receive(_ mail: [ShardMessage], now: Instant) {
-        for message in mail {
-            work.spent += Work.mail
+    func receive(_ messages: [ShardMessage], now: Instant) {
+        for message in messages {
+            work.spent += Work.messages
             open(message.content, now: now)
         }
     }
@@ -52,7 +53,7 @@ final class ShardDispatch: ShardPart {
     private func open(_ content: ShardMessage.Content, now: Instant) {
         switch content {
         case .attach(let name, let shard, let account, let connection):
-            tellProcessed(MessageBatch.envelope, shard, connection)
+            reportProcessed(MessageBatch.envelope, shard, connection)
             ownership.attach(name, from: shard, account, now: now)
         case .detach(let epoch, let shard, let past): ownership.unlink(epoch, shard, past, now: now)
 
@@ -61,36 +62,36 @@ final class ShardDispatch: ShardPart {
         case .advance(let epoch, let advance): views[epoch: epoch]?.advance(advance, now: now)
 
         case .publish(let key, let request):
-            tellProcessed(request.message.weight, key.shard, request.connection)
+            reportProcessed(request.message.weight, key.shard, request.connection)
             intake.open(key, request, now: now)
         case .items(let key, let connection, let batch):
-            tellProcessed(batch.weight, key.shard, connection)
+            reportProcessed(batch.weight, key.shard, connection)
             intake.take(batch, from: key, now: now)
         case .frames(let key, let connection, let batch):
-            tellProcessed(batch.weight, key.shard, connection)
+            reportProcessed(batch.weight, key.shard, connection)
             intake.take(batch, from: key, now: now)
         case .publisherEnded(let key, let name, let end):
             intake.ended(key, of: name, end, now: now)
-        case .fire(let name, let connection, let shard, let batch, let account):
-            tellProcessed(batch.weight, shard, connection)
+        case .fireAndForget(let name, let connection, let shard, let batch, let account):
+            reportProcessed(batch.weight, shard, connection)
             intake.takeFire(batch, name: name, account, now: now)
 
-        case .notice(let key, let notice): notices.hear(notice, key.handle)
+        case .notice(let key, let notice): notices.receive(notice, key.handle)
         case .processed(let id, let bytes):
             let connection = connections.find(id)
             forwarding.processed(bytes, of: connection)
             if let connection { inputs.resume(connection, now: now) }
 
         case .call(let key, let connection, let call):
-            tellProcessed(ControlRequest.weight, key.shard, connection)
+            reportProcessed(ControlRequest.weight, key.shard, connection)
             calls.answer(key, calls.perform(call, now: now))
         case .answer(let key, let result): calls.answer(key, result)
         case .credit(let key, let id, let n, let user):
             calls.answer(key, subscribing.give(n, to: id, of: user, now: now))
         case .listPage(let page, let shard):
-            let (rows, next) = listings.rows(of: page.list, after: page.after, for: page.principal, now: now)
+            let (rows, next) = listStreams.rows(of: page.list, after: page.after, for: page.principal, now: now)
             send(.listRows(rows, next: next), to: shard)
-        case .listRows(let rows, let next): listings.listed(rows, next, now: now)
+        case .listRows(let rows, let next): listStreams.listed(rows, next, now: now)
 
         case .report(let report, let shard): take(report, from: shard, now: now)
         case .reportHeard(let shard): reports.heard(by: shard)
@@ -99,7 +100,7 @@ final class ShardDispatch: ShardPart {
     }
 
     /// Reports to another shard that its connection's request has been processed.
-    func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
+    func reportProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
         send(.processed(connection, bytes: weight), to: shard)
     }
 

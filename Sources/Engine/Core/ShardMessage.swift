@@ -23,7 +23,7 @@ public struct ShardMessage: Sendable {
         case items(StreamKey, ConnectionID, MessageBatch)
         case frames(StreamKey, ConnectionID, FrameBatch)
         case publisherEnded(StreamKey, name: String, PublisherEnd)
-        case fire(name: String, ConnectionID, shard: Int, MessageBatch, Account?)
+        case fireAndForget(name: String, ConnectionID, shard: Int, MessageBatch, Account?)
 
         // From the owner to a publisher's shard
         case notice(StreamKey, PublisherNotice)

@@ -26,7 +26,7 @@ final class ShardParts {
         output.delivery.subscribing = requests.subscribing
         output.ends.subscribing = requests.subscribing
         output.ends.publishing = requests.publishing
-        output.ends.listings = requests.listings
+        output.ends.listStreams = requests.listStreams
         output.notices.intake = requests.intake
         requests.connectionEnds.resumption = protocols.resumption
         protocols.logins.httpLogins = protocols.httpLogins
@@ -132,8 +132,8 @@ extension ShardParts {
         let publishing: Publishing
         let descriptions: Descriptions
         let connectionEnds: ConnectionEnds
-        let listings: Listings
-        let calls: ControlCalls
+        let listStreams: ListRequests
+        let calls: ControlRequests
         let statistics: BrokerStatistics
         let surveys: Surveys
 
@@ -152,10 +152,10 @@ extension ShardParts {
             connectionEnds = ConnectionEnds(
                 context, tables.timers, tables.connections, tables.events, output.reading, output.users,
                 output.httpResponses, output.responses, output.ends)
-            listings = Listings(
+            listStreams = ListRequests(
                 context, tables.streams, tables.connections, tables.topics, tables.authorization, output.responses,
                 output.ends, descriptions)
-            calls = ControlCalls(
+            calls = ControlRequests(
                 context, tables.auditLog, tables.streams, tables.connections, tables.subscriptions,
                 tables.authorization, output.reading, output.users, output.ends, output.ownership, descriptions,
                 connectionEnds)
@@ -163,7 +163,8 @@ extension ShardParts {
                 context, tables.timers, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
                 tables.events)
             surveys = Surveys(
-                context, tables.streams, tables.connections, tables.topics, output.views, listings, calls, statistics)
+                context, tables.streams, tables.connections, tables.topics, output.views, listStreams, calls, statistics
+            )
         }
     }
 
@@ -190,18 +191,18 @@ extension ShardParts {
             httpCalls = HTTPCalls(
                 context, tables.streams, tables.relief, tables.peers, tables.authorization, output.reading,
                 output.httpResponses, output.sender, output.ends, requests.subscribing, requests.publishing)
-            httpAdmin = HTTPAdmin(context, output.httpResponses, requests.listings, requests.calls, httpCalls)
+            httpAdmin = HTTPAdmin(context, output.httpResponses, requests.listStreams, requests.calls, httpCalls)
             plainRequests = PlainRequests(
                 context, tables.streams, tables.connections, tables.relief, tables.peers, tables.authorization,
                 output.reading, output.httpResponses, requests.subscribing, requests.publishing, requests.calls,
                 httpLogins, httpCalls)
             feeding = OutputFeeding(
-                context, tables.streams, tables.connections, tables.relief, output.delivery, requests.listings,
+                context, tables.streams, tables.connections, tables.relief, output.delivery, requests.listStreams,
                 httpAdmin)
             rsocketRequests = RSocketRequests(
                 context, tables.streams, tables.connections, tables.peers, tables.losses, tables.authorization,
                 output.responses, output.ends, requests.subscribing, requests.publishing, requests.connectionEnds,
-                requests.listings, requests.calls, logins)
+                requests.listStreams, requests.calls, logins)
             httpInputs = HTTPInputs(
                 context, tables.connections, tables.peers, output.reading, output.httpResponses, output.delivery,
                 output.ends, requests.connectionEnds, httpLogins, httpCalls, httpAdmin, plainRequests)
@@ -223,7 +224,7 @@ extension ShardParts {
     /// What runs without a client's input: time, deferred work, messages from other shards.
     struct Turn {
         let unreadRelief: UnreadRelief
-        let settlement: Settlement
+        let propagation: Propagation
         let scheduler: Scheduler
         let accessReview: AccessReview
         let ticker: Ticker
@@ -233,22 +234,22 @@ extension ShardParts {
         init(_ context: ShardContext, _ tables: Tables, _ output: Output, _ requests: Requests, _ protocols: Protocols)
         {
             unreadRelief = UnreadRelief(context, tables.connections, tables.relief, requests.connectionEnds)
-            settlement = Settlement(
+            propagation = Propagation(
                 context, tables.connections, tables.topics, tables.rateLimiter, tables.reports, tables.forwarding,
                 output.views, requests.subscribing, requests.publishing, protocols.feeding)
             accessReview = AccessReview(context, tables.streams, tables.authorization, output.ends)
             scheduler = Scheduler(
                 context, tables.connections, tables.topics, tables.authorization, output.users, output.delivery,
                 output.views, output.ends, output.ownership, requests.connectionEnds, protocols.inputs,
-                protocols.resumption, protocols.connectionTicks, accessReview, unreadRelief, settlement)
+                protocols.resumption, protocols.connectionTicks, accessReview, unreadRelief, propagation)
             ticker = Ticker(
                 context, tables.timers, tables.topics, tables.rateLimiter, tables.relief, tables.events,
                 output.blocking, output.ownership, requests.publishing, requests.statistics, protocols.feeding,
-                protocols.resumption, protocols.connectionTicks, unreadRelief, settlement, scheduler)
+                protocols.resumption, protocols.connectionTicks, unreadRelief, propagation, scheduler)
             dispatch = ShardDispatch(
                 context, tables.connections, tables.topics, tables.reports, tables.forwarding, tables.losses,
                 tables.events, output.views, output.notices, output.ownership, requests.subscribing, requests.intake,
-                requests.listings, requests.calls, requests.statistics, protocols.inputs)
+                requests.listStreams, requests.calls, requests.statistics, protocols.inputs)
             inspector = Inspector(
                 context, tables.streams, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
                 tables.reports, tables.forwarding, output.views, requests.intake)

@@ -19,14 +19,14 @@ final class Ticker: ShardPart {
     let resumption: Resumption
     let connectionTicks: ConnectionTicks
     let unreadRelief: UnreadRelief
-    let settlement: Settlement
+    let propagation: Propagation
     let scheduler: Scheduler
 
     init(
         _ context: ShardContext, _ timers: Timers, _ topics: TopicTable, _ rateLimiter: RateLimiter,
         _ relief: MemoryRelief, _ events: Events, _ blocking: Blocking, _ ownership: TopicOwnership,
         _ publishing: Publishing, _ statistics: BrokerStatistics, _ feeding: OutputFeeding, _ resumption: Resumption,
-        _ connectionTicks: ConnectionTicks, _ unreadRelief: UnreadRelief, _ settlement: Settlement,
+        _ connectionTicks: ConnectionTicks, _ unreadRelief: UnreadRelief, _ propagation: Propagation,
         _ scheduler: Scheduler
     ) {
         self.timers = timers
@@ -42,7 +42,7 @@ final class Ticker: ShardPart {
         self.resumption = resumption
         self.connectionTicks = connectionTicks
         self.unreadRelief = unreadRelief
-        self.settlement = settlement
+        self.propagation = propagation
         self.scheduler = scheduler
         super.init(context)
     }
@@ -55,7 +55,7 @@ final class Ticker: ShardPart {
         pool.look()
         if now.monotonic >= rateLimiter.nextPayment {
             rateLimiter.payWaiting(publishing, now: now)
-            settlement.settle(now)
+            propagation.run(now)
         }
         guard now.monotonic >= timers.nextTick else { return }
         if !timers.isTicking { beginTick(now: now) }
@@ -101,7 +101,7 @@ final class Ticker: ShardPart {
         unreadRelief.relieveUnread(now: now)
         if memory.isPendingHigh, !scheduler.isSweeping(.holdingBack) { scheduler.sweep(.holdingBack, now: now) }
         resumption.giveUpUnacknowledged(now: now)
-        if now.monotonic >= timers.nextStatistics { statistics.tell(now: now) }
+        if now.monotonic >= timers.nextStatistics { statistics.report(now: now) }
     }
 
     // Topics

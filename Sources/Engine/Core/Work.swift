@@ -15,7 +15,7 @@ struct Work {
     static let endings = 64
 
     /// Requests and batches on their way to other shards above which each connection may have only one at a time.
-    static let mailUnderWay = 1024
+    static let messagesInFlight = 1024
 
     /// Connections, topics or streams that a sweep visits before others have their turn.
     static let sweep = 64
@@ -23,7 +23,7 @@ struct Work {
     // Costs, in units
     static let event = 1
     /// A message from another shard.
-    static let mail = 4
+    static let messages = 4
     /// A new HTTP connection, or a request over HTTP/1.1.
     static let request = 25
     static let subscribing = 8

@@ -6,14 +6,14 @@
 //
 //     appended(upTo:)                      the messages are pending
 //     deliverable / handOver, repeatedly   as far as credit and the connection's output allow
-//     settle()                             what is still pending waits, and the overflow policy applies
+//     applyPolicy()                        what is still pending waits, and the overflow policy applies
 //
 // It repeats `deliverable`/`handOver` whenever credit or output space becomes available. The result is the same as for
 // handling each message separately, in order. The life cycle:
 //
-//     open ──── topicEnded ──────────────┐
-//       ├────── settle, evict: overflow ─┼─→ ending ── all it accepted is delivered or lost; takeEnd ──→ over
-//       └────── fail(_:) ────────────────┘
+//     open ──── topicEnded ───────────────────┐
+//       ├────── applyPolicy, evict: overflow ─┼─→ ending ── all it accepted is delivered or lost; takeEnd ──→ over
+//       └────── fail(_:) ─────────────────────┘
 //
 // Every operation is O(1), or O(ranges) for `evict`, however many messages it concerns.
 
@@ -36,7 +36,7 @@ public struct Subscription: ~Copyable, Sendable {
     @usableFromInline var state = State.open
     @usableFromInline var waitingRanges: WaitingRanges
     /// Messages before this are delivered, waiting or lost; those from here on are pending.
-    @usableFromInline var settled: SequenceNumber
+    @usableFromInline var handled: SequenceNumber
     /// The topic's end, as far as the subscription knows.
     @usableFromInline var arrived: SequenceNumber
     /// The message after the last one delivered, or the first one it should receive.
@@ -99,7 +99,7 @@ public struct Subscription: ~Copyable, Sendable {
 
         let bounded = overflow == .latest ? 1 : min(max(buffer, 1), Int(Int32.max))
         waitingRanges = WaitingRanges(joinedWith, buffer: UInt32(bounded))
-        settled = next
+        handled = next
         arrived = next
         expected = begin
         joined = next
@@ -121,7 +121,7 @@ public struct Subscription: ~Copyable, Sendable {
 
     /// The topic's end, as far as the subscription knows.
     @inlinable @inline(__always)
-    package var told: SequenceNumber { arrived }
+    package var knownEnd: SequenceNumber { arrived }
 
     /// The newest waiting message; nil if there is none.
     public var newestWaiting: SequenceNumber? {
@@ -190,7 +190,7 @@ public struct Subscription: ~Copyable, Sendable {
 
     // Events
 
-    /// The topic now ends at `end` (exclusive). The messages up to there are pending until `settle()`.
+    /// The topic now ends at `end` (exclusive). The messages up to there are pending until `applyPolicy()`.
     public mutating func appended(upTo end: SequenceNumber) {
         arrived = max(arrived, end)
     }
@@ -206,20 +206,20 @@ public struct Subscription: ~Copyable, Sendable {
         droppedSinceDelivery -= lost(before: range.lower)
         expected = range.lower.adding(n)
         if waited > 0 { waitingRanges.removeFirst(waited) }
-        settled = settled.adding(n - waited)
+        handled = handled.adding(n - waited)
         delivered += n
     }
 
     /// Pending messages that could not be handed over now wait, as far as the overflow policy permits.
     @inlinable @inline(__always)
-    public mutating func settle() {
-        if settled != arrived { settlePending() }
+    public mutating func applyPolicy() {
+        if handled != arrived { applyPolicyToPending() }
     }
 
     @usableFromInline
-    mutating func settlePending() {
+    mutating func applyPolicyToPending() {
         let arrivals = pending
-        settled = arrived
+        handled = arrived
         guard !arrivals.isEmpty else { return }
         let unplaced = waitingRanges.admit(arrivals, under: overflow)
         guard unplaced > 0 else { return }
@@ -234,7 +234,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// just below the next sequence, without gaps, so that they form one range. Losses are reported before the first of
     /// them. Must be called when nothing is pending.
     public mutating func closeGaps() {
-        if overflow.leavesGaps { waitingRanges.closeGaps(below: settled) }
+        if overflow.leavesGaps { waitingRanges.closeGaps(below: handled) }
     }
 
     /// The log lost its messages before `head` for lack of space: waiting or pending ones are lost. Under `fail` the
@@ -245,8 +245,8 @@ public struct Subscription: ~Copyable, Sendable {
         var lost = waitingRanges.remove(before: head)
         let pending = pending
         if !pending.isEmpty && pending.lower < head {
-            settled = min(pending.upper, head)
-            lost += settled.distance(from: pending.lower)
+            handled = min(pending.upper, head)
+            lost += handled.distance(from: pending.lower)
         }
         guard lost > 0 else { return }
         lose(lost)
@@ -265,7 +265,7 @@ public struct Subscription: ~Copyable, Sendable {
         guard !isOver, end == nil else { return }
         lose(waitingRanges.count + pending.length)
         waitingRanges.removeAll()
-        settled = arrived
+        handled = arrived
         overflowed(cause)
     }
 
@@ -278,13 +278,13 @@ public struct Subscription: ~Copyable, Sendable {
 
     // Internal
 
-    /// Arrivals that `settle()` has not handled yet.
+    /// Arrivals that `applyPolicy()` has not handled yet.
     @inlinable @inline(__always)
     var pending: SequenceRange {
         switch state {
-        case .open: SequenceRange(lower: settled, upper: arrived)
-        case .ending(_, let stop): SequenceRange(lower: settled, upper: max(settled, min(stop, arrived)))
-        case .over: SequenceRange(lower: settled, upper: settled)
+        case .open: SequenceRange(lower: handled, upper: arrived)
+        case .ending(_, let stop): SequenceRange(lower: handled, upper: max(handled, min(stop, arrived)))
+        case .over: SequenceRange(lower: handled, upper: handled)
         }
     }
 

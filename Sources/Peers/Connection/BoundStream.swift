@@ -2,7 +2,7 @@
 // list. Owned by the connection's shard.
 
 class BoundStream {
-    enum Kind { case subscriber, publisher, call, listing }
+    enum Kind { case subscriber, publisher, call, listStream }
 
     let kind: Kind
     let connection: Connection
@@ -13,7 +13,7 @@ class BoundStream {
     /// The user that opened it.
     var principal = Principal.nobody
     /// The meter of its user.
-    var meter: Meter?
+    var userRate: UserRate?
     /// A subscription or a channel; other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel
@@ -30,9 +30,9 @@ class BoundStream {
         assert(kind == .publisher)
         return unsafeDowncast(self, to: Publisher.self)
     }
-    var asListing: Listing {
-        assert(kind == .listing)
-        return unsafeDowncast(self, to: Listing.self)
+    var asListStream: ListStream {
+        assert(kind == .listStream)
+        return unsafeDowncast(self, to: ListStream.self)
     }
 
     init(kind: Kind, connection: Connection, stream: UInt32, handle: Handle) {

@@ -83,7 +83,7 @@ final class Connection: Timed {
     var address: String { remote.address }
     var certificate: PeerCertificate? { remote.certificate }
     var principal: Principal? { login.principal }
-    var meter: Meter? { login.meter }
+    var userRate: UserRate? { login.userRate }
     var isExpelled: Bool { login.isExpelled }
     var phase: Lifecycle.Phase { lifecycle.phase }
     var isOpen: Bool { lifecycle.isOpen }
@@ -125,7 +125,7 @@ final class Connection: Timed {
     /// When one of its time limits may be reached; `soon` if every tick must check it.
     func timeLimit(_ limits: Limits, soon: UInt64) -> UInt64 {
         if let since = session?.detachedAt { return since.addingClamped(limits.resumeTime) }
-        if session != nil, hungryCount > 0 || waiters.listingCount > 0 { return soon }
+        if session != nil, outputWaiterCount > 0 || waiters.listCount > 0 { return soon }
         var due = UInt64.max
         func add(_ since: UInt64?, _ time: UInt64) { if let since { due = Swift.min(due, since.addingClamped(time)) } }
         add(liveness.unreadSince, limits.unreadTime)
@@ -138,7 +138,7 @@ final class Connection: Timed {
         add(liveness.lastHeard, liveness.probed ? liveness.lifetime : liveness.lifetime / 2)
         add(rsocket.oldestReassembly, limits.reassemblyTime)
         if let session = http?.session {
-            if http?.bodies.isCrowded == true { return soon }
+            if http?.bodies.hasWindowWaiters == true { return soon }
             if session.pointee.hasPartialFrame { add(liveness.lastHeard, limits.reassemblyTime) }
             add(session.pointee.deadline, 0)
         }
@@ -157,7 +157,7 @@ final class Connection: Timed {
         streams.add(stream)
         guard let http else {
             stream.principal = principal ?? .nobody
-            stream.meter = meter
+            stream.userRate = userRate
             return rsocket.setHandle(stream.handle.index, stream: stream.stream)
         }
         stream.exchange = http.exchange(of: stream.stream)
@@ -166,7 +166,7 @@ final class Connection: Timed {
             if stream.isLasting { http.exchanges.countLasting(1) }
         }
         stream.principal = stream.exchange?.principal ?? .nobody
-        stream.meter = stream.exchange?.meter
+        stream.userRate = stream.exchange?.userRate
     }
 
     /// The engine has finished with a stream. This ends an RSocket stream. An HTTP stream lasts until its response is
@@ -181,12 +181,12 @@ final class Connection: Timed {
 
     func remove(channel publisher: Publisher) { streams.remove(channel: publisher) }
 
-    var hungryCount: Int { waiters.hungryCount }
+    var outputWaiterCount: Int { waiters.outputWaiterCount }
 
-    func add(hungry subscriber: Subscriber) { waiters.add(hungry: subscriber) }
+    func add(outputWaiter subscriber: Subscriber) { waiters.add(outputWaiter: subscriber) }
 
     /// Removes a subscriber that waits for output space.
-    func leave(hungry subscriber: Subscriber) { waiters.leave(hungry: subscriber) }
+    func remove(outputWaiter subscriber: Subscriber) { waiters.remove(outputWaiter: subscriber) }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.
     static func address(of peer: String) -> String {

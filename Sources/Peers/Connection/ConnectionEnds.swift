@@ -44,7 +44,7 @@ final class ConnectionEnds: ShardPart {
         guard !connection.hasEnded else { return }
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: error.message)
-        resumption.forgetSession(of: connection)
+        resumption.endSession(of: connection)
         for exchange in connection.http?.exchanges.all ?? [] {
             // Do not wait for the rest of its request.
             if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
@@ -52,14 +52,18 @@ final class ConnectionEnds: ShardPart {
         }
         ends.dropStreams(of: connection, now: now)
         connection.output.dropMessages()
-        if let answer { connection.output.connectionControl(answer) } else { responses.sayFatal(error, on: connection) }
+        if let answer {
+            connection.output.connectionControl(answer)
+        } else {
+            responses.sendFatal(error, on: connection)
+        }
         connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         let isCounted = isProtocolError && ![.connectionClose, .rejectedResume, .rejectedSetup].contains(error.code)
         if isCounted { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         reading.updateReading(connection)
-        if connection.http?.transport.endsUntold == true { return close(connection, reason: error.message, now: now) }
+        if connection.http?.transport.endsSilently == true { return close(connection, reason: error.message, now: now) }
         connections.flush(connection)
     }
 
@@ -72,7 +76,7 @@ final class ConnectionEnds: ShardPart {
         connection.http?.http1?.giveBack()
         connection.lifecycle.close(reason: reason)
         if !connection.isDetached { resumption.uncountSocket(of: connection) }
-        resumption.forgetSession(of: connection)
+        resumption.endSession(of: connection)
         connections.charge(connection)
         ends.giveBack(connection)
         connections.remove(connection.handle)
@@ -92,23 +96,23 @@ final class ConnectionEnds: ShardPart {
         connection.lifecycle.beginDraining(now: now.monotonic)
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
-        guard let http = connection.http, connection.isOpen, http.transport.tellOfEnd() else { return }
-        httpResponses.tellWatchers(http)
+        guard let http = connection.http, connection.isOpen, http.transport.announceEnd() else { return }
+        httpResponses.notifyWatchers(http)
         connections.flush(connection)
     }
 
     /// Closes a connection of a draining shard once nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
         // If everything is written and a list still waits, its peer keeps its window closed, as if without credit.
-        guard connection.isWritten, connection.hungryCount == 0, connection.input.parkedBytes == 0,
-            connection.waiters.listingCount == 0 || connection.http != nil, connection.http?.isWaiting != true
+        guard connection.isWritten, connection.outputWaiterCount == 0, connection.input.parkedBytes == 0,
+            connection.waiters.listCount == 0 || connection.http != nil, connection.http?.isWaiting != true
         else { return }
         let (delivered, waiting) = connection.standing
         let since = connection.lifecycle.drain(delivered: delivered, now: now.monotonic)
         if waiting > 0, since < limits.askTime { return }
         counters.undelivered &+= waiting
-        let goodbye = RSocketError(
+        let notice = RSocketError(
             code: .connectionClose, sentence: Refusal.draining.sentence, scope: .connection)
-        fatal(connection, goodbye, now: now)
+        fatal(connection, notice, now: now)
     }
 }

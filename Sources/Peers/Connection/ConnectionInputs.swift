@@ -102,7 +102,7 @@ final class ConnectionInputs: ShardPart {
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
-        if let http = connection.http { feeding.feedCrowded(http, now: now) }
+        if let http = connection.http { feeding.feedWindowWaiters(http, now: now) }
         connections.charge(connection)
     }
 
@@ -273,7 +273,7 @@ final class ConnectionInputs: ShardPart {
                 take(connection, now: now)
                 connections.charge(connection)
             }
-            notices.tellUntold(on: connection)
+            notices.sendUnsent(on: connection)
             resumption.askForAcknowledgement(connection)
             if !blocked { feeding.fill(connection, now: now) }
         }

@@ -7,7 +7,7 @@ struct ConnectionStreams: RandomAccessCollection {
     private(set) var channels: [Publisher] = []
     private(set) var subscriptions = 0
     /// Lists in progress. One that ends while a page is being fetched for it counts until the page arrives.
-    var listings = 0
+    var listStreams = 0
 
     var startIndex: Int { 0 }
     var endIndex: Int { streams.count }
@@ -49,50 +49,50 @@ struct ConnectionStreams: RandomAccessCollection {
 /// What waits for output space.
 struct OutputWaiters {
     /// Subscribers with messages to hand over, in order.
-    private var hungry = TurnQueue<Subscriber>()
+    private var outputWaiters = TurnQueue<Subscriber>()
     /// Lists with rows and credit.
-    private var waitingListings: [Listing] = []
+    private var waitingLists: [ListStream] = []
     /// Acknowledgements wait until the peer has read earlier ones.
-    var hasUntold = false
+    var hasUnsent = false
 
     @inline(__always)
-    var isEmpty: Bool { !hasUntold && hungry.isEmpty && waitingListings.isEmpty }
-    var hungryCount: Int { hungry.count }
-    var listingCount: Int { waitingListings.count }
+    var isEmpty: Bool { !hasUnsent && outputWaiters.isEmpty && waitingLists.isEmpty }
+    var outputWaiterCount: Int { outputWaiters.count }
+    var listCount: Int { waitingLists.count }
 
-    mutating func add(hungry subscriber: Subscriber) {
-        assert(!subscriber.isHungry)
-        subscriber.outputTurn = hungry.append(subscriber)
+    mutating func add(outputWaiter subscriber: Subscriber) {
+        assert(!subscriber.isWaitingForOutput)
+        subscriber.outputTurn = outputWaiters.append(subscriber)
     }
 
     /// Removes a subscriber that waits for output space.
-    mutating func leave(hungry subscriber: Subscriber) {
+    mutating func remove(outputWaiter subscriber: Subscriber) {
         guard let turn = subscriber.outputTurn else { return }
         subscriber.outputTurn = nil
-        hungry.withdraw(turn)
+        outputWaiters.withdraw(turn)
     }
 
     /// The subscriber at the head of the queue.
-    mutating func nextHungry() -> Subscriber? {
-        let subscriber = hungry.popFirst()
+    mutating func nextOutputWaiter() -> Subscriber? {
+        let subscriber = outputWaiters.popFirst()
         subscriber?.outputTurn = nil
         return subscriber
     }
 
-    func forEachHungry(_ body: (Subscriber) -> Void) { hungry.forEach(body) }
+    func forEachOutputWaiter(_ body: (Subscriber) -> Void) { outputWaiters.forEach(body) }
 
-    mutating func add(_ listing: Listing) { waitingListings.append(listing) }
+    mutating func add(_ listStream: ListStream) { waitingLists.append(listStream) }
 
-    mutating func remove(_ listing: Listing) { waitingListings.removeAll { $0 === listing } }
+    mutating func remove(_ listStream: ListStream) { waitingLists.removeAll { $0 === listStream } }
 
-    mutating func takeListings() -> [Listing] {
-        defer { waitingListings.removeAll() }
-        return waitingListings
+    mutating func takeLists() -> [ListStream] {
+        defer { waitingLists.removeAll() }
+        return waitingLists
     }
 
     /// Subscribers and lists refer back to the connection.
     mutating func removeAll() {
-        hungry.removeAll()
-        waitingListings.removeAll()
+        outputWaiters.removeAll()
+        waitingLists.removeAll()
     }
 }

@@ -77,7 +77,9 @@ final class ConnectionTable: ShardPart {
     /// Output may have left without a write: it now waits for its peer's windows, or its stream has ended. Other
     /// streams of the connection may wait for that space, and no write will trigger them.
     func noteRoom(_ connection: Connection) {
-        guard connection.hungryCount > 0 || connection.http?.bodies.isCrowded == true, !connection.lists.isRoomy else {
+        guard connection.outputWaiterCount > 0 || connection.http?.bodies.hasWindowWaiters == true,
+            !connection.lists.isRoomy
+        else {
             return
         }
         connection.lists.isRoomy = true

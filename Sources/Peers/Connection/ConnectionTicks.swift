@@ -133,7 +133,7 @@ final class ConnectionTicks: ShardPart {
         }
         if silent >= connection.liveness.lifetime / 2, !connection.liveness.probed {
             connection.liveness.probed = true
-            responses.sayProbe(on: connection)
+            responses.sendProbe(on: connection)
         }
         if let since = connection.liveness.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
@@ -143,7 +143,9 @@ final class ConnectionTicks: ShardPart {
         // Continue what a shortage of memory held back. Memory may be available now if it was not at the last write.
         if connection.session != nil {
             resumption.askForAcknowledgement(connection)
-            if connection.hungryCount > 0 || connection.waiters.listingCount > 0 { feeding.fill(connection, now: now) }
+            if connection.outputWaiterCount > 0 || connection.waiters.listCount > 0 {
+                feeding.fill(connection, now: now)
+            }
         }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
@@ -157,7 +159,7 @@ final class ConnectionTicks: ShardPart {
             }
             http.takeErrors(into: &counters)
             httpInputs.expire(http, now: now)
-            feeding.feedCrowded(http, now: now)
+            feeding.feedWindowWaiters(http, now: now)
             httpResponses.sendHeartbeats(http, now: now)
             if let deadline = session.pointee.deadline, deadline <= now.monotonic {
                 session.pointee.expire(now: now.monotonic)

@@ -24,35 +24,35 @@ final class ConnectionUsers: ShardPart {
     /// Counts a connection for its user. Over HTTP, where each request can have another user, it counts for the user of
     /// the latest request and for each user with a request in progress.
     func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
-        let former = connection.meter
+        let former = connection.userRate
         if let former, former.account.user == principal.user { return }
-        let meter = rateLimiter.meter(of: principal.user)
+        let userRate = rateLimiter.userRate(of: principal.user)
         let http = connection.http
-        let isCounted = http?.users.speaks(for: meter.account) == true
-        guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
+        let isCounted = http?.users.speaks(for: userRate.account) == true
+        guard isCounted || userRate.account.connections.take(limit: limits.connectionsPerUser) else {
             throw refusal(
                 at: .connectionsPerUser,
-                "\(meter.account.titleHas) \(counted(limits.connectionsPerUser, "connection")), the maximum; "
+                "\(userRate.account.titleHas) \(counted(limits.connectionsPerUser, "connection")), the maximum; "
                     + "close some.")
         }
-        connection.login.meter = meter
+        connection.login.userRate = userRate
         if let former, http?.users.speaks(for: former.account) != true { former.account.connections.give() }
     }
 
     /// Stops counting a connection, for all users.
     func disenroll(_ connection: Connection) {
-        let latest = connection.meter
+        let latest = connection.userRate
         latest?.account.connections.give()
-        connection.login.meter = nil
+        connection.login.userRate = nil
         connection.http?.users.endAll { account in
             if account !== latest?.account { account.connections.give() }
         }
     }
 
     /// The meter of a publisher on a stream of a connection.
-    func meter(_ connection: Connection, _ stream: UInt32) -> Meter? {
-        guard let http = connection.http else { return connection.meter }
-        return http.exchange(of: stream)?.meter
+    func userRate(_ connection: Connection, _ stream: UInt32) -> UserRate? {
+        guard let http = connection.http else { return connection.userRate }
+        return http.exchange(of: stream)?.userRate
     }
 
     // Permissions

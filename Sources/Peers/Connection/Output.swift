@@ -153,7 +153,7 @@ struct Output: ~Copyable {
     }
 
     private mutating func gatherAll(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        settleKeepalive()
+        finishKeepalive()
         if let keeping { return keeping.gather(ahead: control.readable, into: pieces) }
         return queue.gather(ahead: control.readable, into: pieces)
     }
@@ -176,7 +176,7 @@ struct Output: ~Copyable {
             var rest = queue.inFlight > 0 ? queue.takeInFlight(written) : written
             if queue.inFlight == 0 { rest -= takeControl(rest) }
             if rest > 0 { queue.take(rest, isFramed: isRSocket) }
-            queue.settle(blocked: blocked)
+            queue.finishWrite(blocked: blocked)
         }
         if queue.sent >= answersEnd { answers = 0 }
         self.blocked = blocked
@@ -194,7 +194,7 @@ struct Output: ~Copyable {
     }
 
     /// Moves the KEEPALIVE response into the control frames; a later one can no longer replace it.
-    private mutating func settleKeepalive() {
+    private mutating func finishKeepalive() {
         guard !keepalive.isEmpty else { return }
         control.append(keepalive.readable)
         keepalive.removeAll()
@@ -205,7 +205,7 @@ struct Output: ~Copyable {
     /// Drops all waiting messages: the connection is closing, and only its last error matters.
     mutating func dropMessages() {
         guard isRSocket else { return }
-        settleKeepalive()
+        finishKeepalive()
         answers = 0
         if let keeping {
             keeping.store.dropUnsent()

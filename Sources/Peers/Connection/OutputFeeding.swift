@@ -6,18 +6,18 @@ final class OutputFeeding: ShardPart {
     let connections: ConnectionTable
     let relief: MemoryRelief
     let delivery: Delivery
-    let listings: Listings
+    let listStreams: ListRequests
     let httpAdmin: HTTPAdmin
 
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ relief: MemoryRelief,
-        _ delivery: Delivery, _ listings: Listings, _ httpAdmin: HTTPAdmin
+        _ delivery: Delivery, _ listStreams: ListRequests, _ httpAdmin: HTTPAdmin
     ) {
         self.streams = streams
         self.connections = connections
         self.relief = relief
         self.delivery = delivery
-        self.listings = listings
+        self.listStreams = listStreams
         self.httpAdmin = httpAdmin
         super.init(context)
     }
@@ -27,32 +27,33 @@ final class OutputFeeding: ShardPart {
 
     func feedRoomy(_ connection: Connection, now: Instant) {
         guard !connection.isClosed else { return }
-        feedHungry(connection, now: now)
-        if let http = connection.http { feedCrowded(http, now: now) }
+        feedOutputWaiters(connection, now: now)
+        if let http = connection.http { feedWindowWaiters(http, now: now) }
     }
 
     /// The output has space again: delivers to subscribers that waited for it.
-    func feedHungry(_ connection: Connection, now: Instant) {
-        for _ in 0..<connection.hungryCount {
+    func feedOutputWaiters(_ connection: Connection, now: Instant) {
+        for _ in 0..<connection.outputWaiterCount {
             guard connection.hasRoom(limits.output), !connection.output.blocked,
-                let subscriber = connection.waiters.nextHungry()
+                let subscriber = connection.waiters.nextOutputWaiter()
             else { return }
             delivery.deliver(
-                subscriber, quantum: connection.hungryCount > 0 ? OutputFeeding.subscriptionQuantum : .max, now: now)
+                subscriber, quantum: connection.outputWaiterCount > 0 ? OutputFeeding.subscriptionQuantum : .max,
+                now: now)
         }
     }
 
     /// The output has space: continues everything that waited for it.
     func fill(_ connection: Connection, now: Instant) {
-        feedHungry(connection, now: now)
+        feedOutputWaiters(connection, now: now)
         if let http = connection.http {
-            feedCrowded(http, now: now)
+            feedWindowWaiters(http, now: now)
             httpAdmin.answerHeldBack(http, now: now)
         }
-        if connection.waiters.listingCount > 0 {
-            for listing in connection.waiters.takeListings() where streams[listing.handle] === listing {
-                listing.isWaiting = false
-                listings.proceed(listing, now: now)
+        if connection.waiters.listCount > 0 {
+            for listStream in connection.waiters.takeLists() where streams[listStream.handle] === listStream {
+                listStream.isWaiting = false
+                listStreams.proceed(listStream, now: now)
             }
         }
         if !connection.isWritten { connections.flush(connection) }
@@ -60,8 +61,8 @@ final class OutputFeeding: ShardPart {
 
     /// Delivers to streams whose next message exceeds their window, as long as the limit on bytes beyond windows
     /// allows.
-    func feedCrowded(_ http: HTTPConnection, now: Instant) {
-        while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
+    func feedWindowWaiters(_ http: HTTPConnection, now: Instant) {
+        while let exchange = http.nextWindowWaiter(limit: limits.beyondWindows) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
             delivery.deliver(bound.asSubscriber, now: now)
         }

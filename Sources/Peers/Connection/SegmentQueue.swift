@@ -239,8 +239,8 @@ struct SegmentQueue: ~Copyable {
 
     /// Cleans up after a write. `blocked`: the socket takes no more for now.
     @inline(__always)
-    mutating func settle(blocked: Bool) {
-        if blocked { settleStalled() }
+    mutating func finishWrite(blocked: Bool) {
+        if blocked { finishStalled() }
         if first == segments.count {
             // Popping the few elements one by one is cheaper than `removeAll`.
             if !blocked, segments.capacity <= 64 { while segments.popLast() != nil {} } else { segments = [] }
@@ -357,7 +357,7 @@ struct SegmentQueue: ~Copyable {
 
     /// Copies small remainders of shared memory as long as there is room for copies, so that a connection blocked for
     /// long does not keep a chunk for a few bytes. Other segments keep referring to their chunk.
-    private mutating func settleStalled() {
+    private mutating func finishStalled() {
         var index = first
         while index < segments.count {
             if case .shared = segments[index].owner, segments[index].count < BodyQueue.worthSharing,

@@ -6,7 +6,7 @@ final class StreamEnds: ShardPart {
     // Above
     unowned(unsafe) var subscribing: Subscribing!
     unowned(unsafe) var publishing: Publishing!
-    unowned(unsafe) var listings: Listings!
+    unowned(unsafe) var listStreams: ListRequests!
 
     init(_ context: ShardContext, _ streams: StreamTable, _ responses: Responses) {
         self.streams = streams
@@ -16,7 +16,7 @@ final class StreamEnds: ShardPart {
 
     /// Answers a request, which ends its stream.
     func reply(_ description: Description?, to stream: BoundStream) {
-        responses.sayAnswer(description, to: stream)
+        responses.sendAnswer(description, to: stream)
         drop(stream)
     }
 
@@ -25,10 +25,10 @@ final class StreamEnds: ShardPart {
         guard streams[stream.handle] === stream else { return }
         switch stream.kind {
         case .subscriber:
-            responses.sayFailed(refusal, to: stream)
+            responses.sendFailure(refusal, to: stream)
             stream.asSubscriber.end = refusal.message
-        case .listing: responses.sayFailed(refusal, to: stream)
-        case .publisher, .call: responses.sayRefused(refusal, on: stream.connection, stream: stream.stream)
+        case .listStream: responses.sendFailure(refusal, to: stream)
+        case .publisher, .call: responses.sendRefusal(refusal, on: stream.connection, stream: stream.stream)
         }
         drop(stream)
     }
@@ -52,9 +52,9 @@ final class StreamEnds: ShardPart {
         stream.connection.detach(stream)
         streams.remove(stream.handle)
         switch stream.kind {
-        case .subscriber: subscribing.forget(stream.asSubscriber)
-        case .publisher: publishing.forget(stream.asPublisher)
-        case .listing: listings.forget(stream.asListing)
+        case .subscriber: subscribing.discard(stream.asSubscriber)
+        case .publisher: publishing.discard(stream.asPublisher)
+        case .listStream: listStreams.discard(stream.asListStream)
         case .call: break
         }
     }
@@ -67,7 +67,7 @@ final class StreamEnds: ShardPart {
             if count == Work.endings { return work.endLater(connection) }
             count += 1
             if stream.kind == .subscriber {
-                // `forget` accounts for its own cost.
+                // `discard` accounts for its own cost.
                 if let reason { stream.asSubscriber.end = "its connection ended: \(reason)" }
             } else {
                 work.spent += Work.ending

@@ -21,7 +21,7 @@ struct BodyAccount: ~Copyable {
     /// The part of `bytes` that the peer's windows did not allow when it was handed over. It waits only for the peer.
     private(set) var beyond = 0
     /// Streams with a message larger than their window, which wait until `beyond` is less, in order.
-    private var crowded = TurnQueue<Exchange>()
+    private var windowWaiters = TurnQueue<Exchange>()
 
     init(pool: BlockPool) { self.pool = pool }
 
@@ -30,7 +30,7 @@ struct BodyAccount: ~Copyable {
     /// Bytes of bodies that are sent as soon as the output takes them.
     var ready: Int { bytes - beyond }
     /// Streams wait until less is beyond the windows.
-    var isCrowded: Bool { !crowded.isEmpty }
+    var hasWindowWaiters: Bool { !windowWaiters.isEmpty }
 
     /// Counts a body that has changed.
     @inline(__always)
@@ -78,12 +78,12 @@ struct BodyAccount: ~Copyable {
     mutating func crowd(_ exchange: Exchange) {
         exchange.isStalled = true
         guard exchange.counted.turn == nil else { return }
-        exchange.counted.turn = crowded.append(exchange)
+        exchange.counted.turn = windowWaiters.append(exchange)
     }
 
     /// The exchange that has waited longest for other bodies, if its message may go beyond the windows now.
-    mutating func nextCrowded(limit: Int) -> Exchange? {
-        guard beyond < limit, let exchange = crowded.popFirst() else { return nil }
+    mutating func nextWindowWaiter(limit: Int) -> Exchange? {
+        guard beyond < limit, let exchange = windowWaiters.popFirst() else { return nil }
         exchange.counted.turn = nil
         exchange.isStalled = false
         return exchange
@@ -93,6 +93,6 @@ struct BodyAccount: ~Copyable {
     mutating func withdraw(_ exchange: Exchange) {
         guard let turn = exchange.counted.turn else { return }
         exchange.counted.turn = nil
-        crowded.withdraw(turn)
+        windowWaiters.withdraw(turn)
     }
 }

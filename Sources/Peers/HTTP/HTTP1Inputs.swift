@@ -140,7 +140,7 @@ final class HTTP1Inputs: ShardPart {
             return answer
         }
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
-        told(size, on: connection)
+        noteSent(size, on: connection)
         return answer
     }
 
@@ -158,7 +158,7 @@ final class HTTP1Inputs: ShardPart {
         }
         current.http.weigh(exchange)
         http1.quietSince = now.monotonic
-        told(count, on: connection)
+        noteSent(count, on: connection)
         connections.charge(connection)
         return .bytes(count)
     }
@@ -170,7 +170,7 @@ final class HTTP1Inputs: ShardPart {
         let connection = current.connection
         current.exchange.finish()
         httpCalls.leave(current.exchange, .cancelled, now: now)
-        current.http.forget(current.exchange)
+        current.http.discard(current.exchange)
         current.http1.end(now: now.monotonic)
         connection.liveness.lastHeard = now.monotonic
         connections.charge(connection)
@@ -209,7 +209,7 @@ final class HTTP1Inputs: ShardPart {
         connection.liveness.lastHeard = moment.monotonic
     }
 
-    private func told(_ count: Int, on connection: Connection) {
+    private func noteSent(_ count: Int, on connection: Connection) {
         connection.bytes.out &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
     }

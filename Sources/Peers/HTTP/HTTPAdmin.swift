@@ -8,16 +8,16 @@ import Replay
 
 final class HTTPAdmin: ShardPart {
     let httpResponses: HTTPResponses
-    let listings: Listings
-    let calls: ControlCalls
+    let listStreams: ListRequests
+    let calls: ControlRequests
     let httpCalls: HTTPCalls
 
     init(
-        _ context: ShardContext, _ httpResponses: HTTPResponses, _ listings: Listings, _ calls: ControlCalls,
+        _ context: ShardContext, _ httpResponses: HTTPResponses, _ listStreams: ListRequests, _ calls: ControlRequests,
         _ httpCalls: HTTPCalls
     ) {
         self.httpResponses = httpResponses
-        self.listings = listings
+        self.listStreams = listStreams
         self.calls = calls
         self.httpCalls = httpCalls
         super.init(context)
@@ -44,8 +44,8 @@ final class HTTPAdmin: ShardPart {
 
     /// Credit is unbounded: the peer's windows and the output limit the rate of rows.
     private func list(_ list: BrokerList, for exchange: Exchange, now: Instant) throws(Refusal) {
-        try listings.openListing(
-            exchange.connection, stream: exchange.stream, initialN: Listing.unbounded, list, now: now)
+        try listStreams.openList(
+            exchange.connection, stream: exchange.stream, initialN: ListStream.unbounded, list, now: now)
         httpResponses.begin(exchange)
     }
 
@@ -111,17 +111,17 @@ final class HTTPAdmin: ShardPart {
     func reflect(_ request: UnsafeRawBufferPointer, for exchange: Exchange) throws(GRPCError) {
         guard let http = exchange.connection.http else { return }
         if exchange.role != .reflection {
-            guard http.reflections.count < limits.listingsPerConnection else {
+            guard http.reflections.count < limits.listsPerConnection else {
                 throw GRPCError(
                     .resourceExhausted, word: .limit,
-                    "The connection has \(limits.listingsPerConnection) reflection calls open, the maximum; "
+                    "The connection has \(limits.listsPerConnection) reflection calls open, the maximum; "
                         + "end one.")
             }
             http.reflections.open(exchange)
         }
         var answer = ByteBuffer()
         try Reflection.answer(request, to: &answer)
-        httpResponses.say(exchange) { $0.append(answer.readable) }
+        httpResponses.sendMessage(exchange) { $0.append(answer.readable) }
     }
 }
 

@@ -108,7 +108,7 @@ final class HTTPCalls: ShardPart {
         case .subscriber: sender.endIfSpent(bound.asSubscriber)
         case .publisher where exchange.method == .publish:
             publishing.ended(bound.asPublisher, .completed, now: now)
-        case .publisher, .call, .listing: break
+        case .publisher, .call, .listStream: break
         }
     }
 
@@ -123,15 +123,15 @@ final class HTTPCalls: ShardPart {
         case .publishOne: try publishOne(message, for: exchange, now: now)
         case .healthCheck:
             let status = try Health.check(try Health.parse(message), isServing: !draining)
-            httpResponses.say(exchange) { Health.append(status, to: &$0) }
+            httpResponses.sendMessage(exchange) { Health.append(status, to: &$0) }
             httpResponses.finish(exchange, .ok)
         case .healthWatch:
             let service = try Health.parse(message)
             let status = Health.watch(service, isServing: !draining)
             exchange.role = .watch(status)
-            httpResponses.say(exchange) { Health.append(status, to: &$0) }
+            httpResponses.sendMessage(exchange) { Health.append(status, to: &$0) }
         case .healthList:
-            httpResponses.say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
+            httpResponses.sendMessage(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             httpResponses.finish(exchange, .ok)
         case .reflection, .reflectionAlpha: try httpAdmin.reflect(message, for: exchange)
         case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .closeConnection, .closeSubscription,

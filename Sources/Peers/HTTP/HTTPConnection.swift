@@ -56,7 +56,7 @@ final class HTTPConnection {
     /// It speaks HTTP/2, and nothing of it waits for a write.
     var isAtEase: Bool {
         guard case .http2(let session) = transport else { return false }
-        return !bodies.isCrowded && reflections.waiting.isEmpty && !session.pointee.hasEvents
+        return !bodies.hasWindowWaiters && reflections.waiting.isEmpty && !session.pointee.hasEvents
             && !session.pointee.wantsOutput
     }
 
@@ -104,7 +104,7 @@ final class HTTPConnection {
     }
 
     /// Removes an exchange whose stream has ended; nothing more is reported or written for it.
-    func forget(_ exchange: Exchange) {
+    func discard(_ exchange: Exchange) {
         exchange.finish()
         users.end(exchange)
         exchange.body.removeAll()
@@ -161,12 +161,12 @@ final class HTTPConnection {
     }
 
     /// The next exchange that waited for other bodies and may continue.
-    func nextCrowded(limit: Int) -> Exchange? { bodies.nextCrowded(limit: bodies.mostBeyond(limit)) }
+    func nextWindowWaiter(limit: Int) -> Exchange? { bodies.nextWindowWaiter(limit: bodies.mostBeyond(limit)) }
 
     /// Something that was or could be handed over waits for the peer's windows, or to be made in its form.
     var isWaiting: Bool {
         exchanges.all.contains {
-            guard $0.bound?.kind != .listing else { return false }
+            guard $0.bound?.kind != .listStream else { return false }
             if ($0.bound as? Subscriber)?.awaitsForm == true { return true }
             return !$0.body.isEmpty || ($0.isStalled && $0.bound != nil)
         }

@@ -61,11 +61,11 @@ final class HTTPInputs: ShardPart {
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.finish()
             httpCalls.leave(exchange, .cancelled, now: now)
-            http.forget(exchange)
+            http.discard(exchange)
             connections.noteRoom(connection)
         case .closed(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
-            http.forget(exchange)
+            http.discard(exchange)
             connections.noteRoom(connection)
         case .writable(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
@@ -203,11 +203,11 @@ final class HTTPInputs: ShardPart {
     private func expire(_ exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         if exchange.plain != nil {
             plainRequests.bodyLate(exchange, now: now)
-        } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
+        } else if exchange.bound?.kind == .listStream, !exchange.body.isEmpty {
             // A status would come after rows that the peer may never read, and lists are no longer counted then.
             httpCalls.leave(exchange, .cancelled, now: now)
             http.transport.cancel(exchange)
-            http.forget(exchange)
+            http.discard(exchange)
             connections.noteRoom(exchange.connection)
             connections.flush(exchange.connection)
         } else {

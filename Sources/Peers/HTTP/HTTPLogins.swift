@@ -63,7 +63,7 @@ final class HTTPLogins: ShardPart {
     private func admit(_ exchange: Exchange, as principal: Principal) throws(Refusal) {
         try users.enroll(exchange.connection, principal)
         exchange.principal = principal
-        exchange.meter = exchange.connection.meter
+        exchange.userRate = exchange.connection.userRate
         exchange.connection.http?.users.begin(exchange)
     }
 

@@ -49,7 +49,7 @@ final class HTTPResponses: ShardPart {
     }
 
     /// Sends a message, which `write` appends after its prefix.
-    func say(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
+    func sendMessage(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
         begin(exchange)
         exchange.body.append(write)
@@ -106,10 +106,10 @@ final class HTTPResponses: ShardPart {
     // Health
 
     /// The broker begins to drain: notifies the clients that watch its health.
-    func tellWatchers(_ http: HTTPConnection) {
+    func notifyWatchers(_ http: HTTPConnection) {
         for exchange in http.exchanges.all where exchange.role == .watch(.serving) {
             exchange.role = .watch(.notServing)
-            say(exchange) { Health.append(.notServing, to: &$0) }
+            sendMessage(exchange) { Health.append(.notServing, to: &$0) }
         }
     }
 }

@@ -33,7 +33,7 @@ extension HTTPTransport {
     var session: UnsafeMutablePointer<ServerSession>? { if case .http2(let session) = self { session } else { nil } }
 
     /// The end of the connection cannot be reported: no request is in progress, and there is no frame for it.
-    var endsUntold: Bool {
+    var endsSilently: Bool {
         switch self {
         case .undecided: true
         case .http2: false
@@ -164,7 +164,7 @@ extension HTTPTransport {
 
     /// Asks the peer to send its next requests elsewhere; those in flight are still answered. False over HTTP/1.1,
     /// where the responses say so.
-    func tellOfEnd() -> Bool {
+    func announceEnd() -> Bool {
         session?.pointee.shutdownNotice()
         return session != nil
     }

@@ -22,14 +22,14 @@ final class PlainRequests: ShardPart {
     let httpResponses: HTTPResponses
     let subscribing: Subscribing
     let publishing: Publishing
-    let calls: ControlCalls
+    let calls: ControlRequests
     let httpLogins: HTTPLogins
     let httpCalls: HTTPCalls
 
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ relief: MemoryRelief,
         _ peers: PeerState, _ authorization: Authorization, _ reading: Reading, _ httpResponses: HTTPResponses,
-        _ subscribing: Subscribing, _ publishing: Publishing, _ calls: ControlCalls, _ httpLogins: HTTPLogins,
+        _ subscribing: Subscribing, _ publishing: Publishing, _ calls: ControlRequests, _ httpLogins: HTTPLogins,
         _ httpCalls: HTTPCalls
     ) {
         self.streams = streams

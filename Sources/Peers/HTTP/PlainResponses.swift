@@ -60,7 +60,7 @@ extension HTTPResponses {
             // The subscription has not ended: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            let loss = StreamLoss(dropped: exchange.dropped, restarts: exchange.subscriber?.hasUntoldGap ?? false)
+            let loss = StreamLoss(dropped: exchange.dropped, restarts: exchange.subscriber?.hasUnreportedGap ?? false)
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, loss, into: &$0)
             }

@@ -1,7 +1,7 @@
 // ReflectionCalls: a connection's gRPC reflection calls, and those of them with waiting requests.
 
 struct ReflectionCalls {
-    /// Open calls, at most `Limits.listingsPerConnection`.
+    /// Open calls, at most `Limits.listsPerConnection`.
     private(set) var count = 0
     /// Calls with requests that wait until the previous response is sent.
     private(set) var waiting: [Exchange] = []

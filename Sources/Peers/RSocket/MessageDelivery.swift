@@ -41,7 +41,7 @@ final class MessageDelivery: ShardPart {
             subscriber.view.delivered &+= UInt64(count)
             connections.flush(connection)
             // Nothing can be left; at low rates this saves another check.
-            if count == range.count, range.upper == subscriber.cursor.told { return false }
+            if count == range.count, range.upper == subscriber.cursor.knownEnd { return false }
         }
         return false
     }

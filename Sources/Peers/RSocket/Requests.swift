@@ -16,8 +16,8 @@ final class RSocketRequests: ShardPart {
     let subscribing: Subscribing
     let publishing: Publishing
     let connectionEnds: ConnectionEnds
-    let listings: Listings
-    let calls: ControlCalls
+    let listStreams: ListRequests
+    let calls: ControlRequests
     let logins: Logins
     // Above
     unowned(unsafe) var resumption: Resumption!
@@ -25,8 +25,9 @@ final class RSocketRequests: ShardPart {
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ peers: PeerState,
         _ losses: PublishLosses, _ authorization: Authorization, _ responses: Responses, _ ends: StreamEnds,
-        _ subscribing: Subscribing, _ publishing: Publishing, _ connectionEnds: ConnectionEnds, _ listings: Listings,
-        _ calls: ControlCalls, _ logins: Logins
+        _ subscribing: Subscribing, _ publishing: Publishing, _ connectionEnds: ConnectionEnds,
+        _ listStreams: ListRequests,
+        _ calls: ControlRequests, _ logins: Logins
     ) {
         self.streams = streams
         self.connections = connections
@@ -38,7 +39,7 @@ final class RSocketRequests: ShardPart {
         self.subscribing = subscribing
         self.publishing = publishing
         self.connectionEnds = connectionEnds
-        self.listings = listings
+        self.listStreams = listStreams
         self.calls = calls
         self.logins = logins
         super.init(context)
@@ -88,7 +89,7 @@ final class RSocketRequests: ShardPart {
             if let handle, let bound = self.stream(handle, nil) {
                 ends.revoke(bound, Refusal(error), now: now)
             } else {
-                responses.sayRefused(Refusal(error), on: connection, stream: stream)
+                responses.sendRefusal(Refusal(error), on: connection, stream: stream)
             }
         case .drop(_, let error):
             losses.dropped(PublishLoss(unfinished: error.bound) ?? .tooLarge, of: nil)
@@ -136,7 +137,8 @@ final class RSocketRequests: ShardPart {
                     try publishing.publish(
                         connection, stream: stream, to: target, metadata: metadata, payload: content.data, now: now)
                 } else {
-                    try publishing.fire(connection, to: target, metadata: metadata, payload: content.data, now: now)
+                    try publishing.fireAndForget(
+                        connection, to: target, metadata: metadata, payload: content.data, now: now)
                 }
             case .stream:
                 try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
@@ -152,7 +154,7 @@ final class RSocketRequests: ShardPart {
                 return losses.dropped(PublishLoss(error), of: topic)
             }
             connection.rsocket.closeStream(stream)
-            responses.sayRefused(error, on: connection, stream: stream)
+            responses.sendRefusal(error, on: connection, stream: stream)
         }
     }
 
@@ -218,8 +220,8 @@ final class RSocketRequests: ShardPart {
             subscribing.request(n, of: bound.asSubscriber, now: now)
         case .publisher:
             publishing.request(n, of: bound.asPublisher)
-        case .listing:
-            listings.request(n, of: bound.asListing, now: now)
+        case .listStream:
+            listStreams.request(n, of: bound.asListStream, now: now)
         case .call:
             break
         }
@@ -240,7 +242,7 @@ final class RSocketRequests: ShardPart {
     ) throws(Refusal) {
         if let list = BrokerList(rawValue: route.name) {
             try route.expect([], for: route.name)
-            try listings.openListing(connection, stream: stream, initialN: initialN, list, now: now)
+            try listStreams.openList(connection, stream: stream, initialN: initialN, list, now: now)
             return
         }
         try subscribing.subscribe(

@@ -55,7 +55,7 @@ final class Resumption: ShardPart {
     /// The connection is admitted. If it asked for that, it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
-        let account = connection.meter?.account
+        let account = connection.userRate?.account
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
             throw refusal(
                 at: .sessionsPerUser,
@@ -79,7 +79,7 @@ final class Resumption: ShardPart {
         }
     }
 
-    func forgetSession(of connection: Connection) {
+    func endSession(of connection: Connection) {
         guard let session = connection.session else { return }
         if session.detachedAt != nil { counters.detached -= 1 }
         quotas.sessions.remove(session.token)
@@ -139,9 +139,9 @@ final class Resumption: ShardPart {
     func heard(_ position: UInt64, on connection: Connection, now: Instant) {
         guard let session = connection.session else { return }
         // It may acknowledge output that was already given up.
-        let isNews = connection.output.acknowledge(position) || position > session.told
-        guard isNews else { return }
-        session.told = position
+        let isNew = connection.output.acknowledge(position) || position > session.reported
+        guard isNew else { return }
+        session.reported = position
         session.askedAt = nil
         session.isFull = false
         askForAcknowledgement(connection)
@@ -157,7 +157,7 @@ final class Resumption: ShardPart {
         }
         guard session.askedAt == nil, connection.output.wantsAcknowledgement else { return }
         session.askedAt = moment.monotonic
-        responses.sayProbe(on: connection)
+        responses.sendProbe(on: connection)
     }
 
     /// Memory is short: discards sent output of peers that were asked for an acknowledgement and have not replied, or
@@ -258,7 +258,7 @@ final class Resumption: ShardPart {
             connection.output.blocked = false
         }
         connection.remote.move(to: handover.peer, countAgain(handover))
-        session.told = handover.lastReceivedServerPosition
+        session.reported = handover.lastReceivedServerPosition
         connection.liveness.lastHeard = now.monotonic
         connection.liveness.probed = false
         connection.input.isReading = true

@@ -14,7 +14,7 @@ final class Session {
     /// When the peer was asked which position it has received, if it has not answered yet.
     var askedAt: UInt64?
     /// The position up to which the peer has confirmed the broker's output.
-    var told: UInt64 = 0
+    var reported: UInt64 = 0
     /// Set while the resume buffer is full: nothing more is handed over until the peer acknowledges some of it.
     var isFull = false
 

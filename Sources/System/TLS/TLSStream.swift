@@ -222,7 +222,7 @@ public final class TLSStream {
     // MARK: Reading
 
     /// The next read returns something that no poller reports: an end or a failure that followed bytes.
-    public var hasNews: Bool { latched != nil }
+    public var hasInput: Bool { latched != nil }
 
     /// Reads what is available, at most `recordsPerRead` records and `buffer.count` bytes, which must be at least
     /// `record`. The end is one that the peer has sent: a connection that is cut off has failed.
@@ -280,7 +280,7 @@ public final class TLSStream {
                 cursor.skip(count)
             case .blocked:
                 begun = record.count
-                tellGauge()
+                writeGauge()
                 return .bytes(written + record.count)
             case .failed(let error): return .failed(error)
             }
@@ -312,7 +312,7 @@ public final class TLSStream {
         _ = SSL_ctrl(ssl, SSL_CTRL_SET_SPLIT_SEND_FRAGMENT, wanted, nil)
     }
 
-    private func tellGauge() {
+    private func writeGauge() {
         // OpenSSL's buffer for a begun record has space for any record.
         let held = (begun > 0 ? room : 0) + (rest?.count ?? 0)
         guard held != gauged else { return }
@@ -322,7 +322,7 @@ public final class TLSStream {
 
     /// Continues writing what is held. Returns `.blocked` if some of it still is.
     public func flush() -> WriteResult {
-        defer { tellGauge() }
+        defer { writeGauge() }
         if begun > 0 {
             switch writeRecord(UnsafeRawBufferPointer(start: nothing.baseAddress, count: begun)) {
             case .bytes(let count):

@@ -37,7 +37,7 @@ enum Program {
             write(usage)
             return words.contains("-h") || words.contains("--help") ? 0 : 2
         }
-        tellOfCrashes()
+        reportCrashes()
         let began = now()
         var seed = arguments.from ?? newSeed()
         var count = 0
@@ -138,8 +138,8 @@ enum Program {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    private static func tellOfCrashes() {
-        for number in [SIGILL, SIGTRAP, SIGSEGV, SIGABRT, SIGBUS] { signal(number, tellOfCrash) }
+    private static func reportCrashes() {
+        for number in [SIGILL, SIGTRAP, SIGSEGV, SIGABRT, SIGBUS] { signal(number, reportCrash) }
     }
 }
 
@@ -147,7 +147,7 @@ enum Program {
 nonisolated(unsafe) private var crashing: UInt64 = 0
 
 /// Called by a signal handler: allocates no memory.
-private func tellOfCrash(_ number: Int32) {
+private func reportCrash(_ number: Int32) {
     var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
     withUnsafeMutableBytes(of: &digits) { text in
         var place = text.count - 1

@@ -168,7 +168,7 @@ extension ServerConnection {
             return .closedByPeer(code: code, message: message)
         }
         guard let index = streams.find(header.stream) else { return nil }
-        let entry = forget(at: index)
+        let entry = discard(at: index)
         guard entry.announced else { return nil }
         // Only a channel's requester has a half that can fail; from any other requester ERROR can only mean "stop".
         return entry.kind == .channel
@@ -199,7 +199,7 @@ extension ServerConnection {
 
     private mutating func receiveCancel(_ stream: UInt32) -> Event? {
         guard let index = streams.find(stream) else { return nil }
-        let entry = forget(at: index)
+        let entry = discard(at: index)
         return entry.announced ? .cancel(stream: entry.id, handle: entry.handle) : nil
     }
 
@@ -224,7 +224,7 @@ extension ServerConnection {
     public mutating func responderDone(stream: UInt32) {
         guard let index = streams.find(stream) else { return }
         streams[index].responderDone = true
-        if streams[index].requesterDone { forget(at: index) }
+        if streams[index].requesterDone { discard(at: index) }
     }
 
     /// We sent CANCEL on a channel, which stops the requester's half: its remaining frames are ignored.
@@ -232,7 +232,7 @@ extension ServerConnection {
         guard let index = streams.find(stream) else { return }
         streams[index].requesterDone = true
         if streams[index].responderDone {
-            forget(at: index)
+            discard(at: index)
         } else if streams[index].assembling {
             streams[index].assembling = false
             reassembly.remove(stream)
@@ -241,12 +241,12 @@ extension ServerConnection {
 
     /// We sent ERROR: both halves have ended, the id is free, and further frames on it are ignored.
     public mutating func closeStream(_ stream: UInt32) {
-        if let index = streams.find(stream) { forget(at: index) }
+        if let index = streams.find(stream) { discard(at: index) }
     }
 
     /// Removes a stream and its unfinished message.
     @discardableResult
-    mutating func forget(at index: Int) -> StreamEntry {
+    mutating func discard(at index: Int) -> StreamEntry {
         let entry = streams.remove(at: index)
         if entry.assembling { reassembly.remove(entry.id) }
         return entry
@@ -254,7 +254,7 @@ extension ServerConnection {
 
     /// Removes a stream and asks the owner to answer with an error on it.
     mutating func refuse(at index: Int, _ error: RSocketError) -> Event {
-        let entry = forget(at: index)
+        let entry = discard(at: index)
         if entry.kind == .fireAndForget { return .drop(stream: entry.id, error) }
         return .refuse(stream: entry.id, handle: entry.knownHandle, error)
     }

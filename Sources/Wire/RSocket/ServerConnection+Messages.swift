@@ -76,7 +76,7 @@ extension ServerConnection {
         var handle: UInt32?
         var answered = kind != .fireAndForget
         if let index = streams.find(stream) {
-            let entry = forget(at: index)
+            let entry = discard(at: index)
             handle = entry.knownHandle
             answered = answered || entry.kind != .fireAndForget
         }

@@ -106,7 +106,7 @@ public struct ServerConnection: ~Copyable {
         hold()
         let rest = Array(aside.readable)
         phase = .closed
-        forgetAll()
+        discardAll()
         return rest
     }
 
@@ -123,7 +123,7 @@ public struct ServerConnection: ~Copyable {
             if let event = frame { return event }
         }
         guard phase != .closed else {
-            forgetAll()
+            discardAll()
             return nil
         }
         putAside()
@@ -168,7 +168,7 @@ public struct ServerConnection: ~Copyable {
         aside.shrink()
     }
 
-    private mutating func forgetAll() {
+    private mutating func discardAll() {
         input = UnsafeRawBufferPointer(start: nil, count: 0)
         aside.removeAll()
         aside.shrink()

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func isTold() {
+    @Test func isReported() {
         let facts = CertificateWatch.facts(validity)
         #expect(facts.map(\.key) == ["subject", "from", "until"])
         #expect(facts.map { "\($0.value)" } == ["CN=b", "1970-04-11T00:00:00Z", "1970-07-20T00:00:00Z"])

@@ -54,7 +54,7 @@ import Testing
         #expect(
             told == [
                 "events": formatByteSize(Reports.eventBytes),
-                "listings-per-connection": String(limits.listingsPerConnection),
+                "lists-per-connection": String(limits.listsPerConnection),
                 "keepalive-data": formatByteSize(limits.keepaliveData),
                 "control-output": formatByteSize(limits.controlOutput),
                 "lifetime": "\(limits.lifetime.upperBound / Limits.second / 60)m",

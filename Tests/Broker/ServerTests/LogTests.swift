@@ -32,11 +32,11 @@ struct LogTests {
         refuse(1, 10 * second)
         for number in 2..<200 { refuse(number % 100, 10 * second + UInt64(number)) }
         // A thread whose clock was read earlier.
-        frequent.tell(now: 9 * second, log: log)
-        frequent.tell(now: 11 * second - 1, log: log)
-        frequent.tell(now: 11 * second, log: log)
+        frequent.report(now: 9 * second, log: log)
+        frequent.report(now: 11 * second - 1, log: log)
+        frequent.report(now: 11 * second, log: log)
         // Those already reported are not reported again.
-        frequent.tell(now: 20 * second, log: log)
+        frequent.report(now: 20 * second, log: log)
         refuse(7, 30 * second)
         log.close()
         pipe.closeInput()
@@ -63,7 +63,7 @@ struct LogTests {
         /// The line for the records since the last one.
         func wait() {
             now += 1_000_000_000
-            frequent.tell(now: now, log: log)
+            frequent.report(now: now, log: log)
         }
         refuse(["alice"])
         refuse(["alice", "bob", "alice", nil, "bob", "alice", "carol"], 2)
@@ -105,9 +105,9 @@ struct LogTests {
         drop(20, "a")
         drop(300, "b")
         drop(4000, "a")
-        frequent.tell(now: 11 * second, log: log)
+        frequent.report(now: 11 * second, log: log)
         drop(5, "b")
-        frequent.tell(now: 12 * second, log: log)
+        frequent.report(now: 12 * second, log: log)
         log.close()
         pipe.closeInput()
         let lines = pipe.readAll().split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1)[1] }

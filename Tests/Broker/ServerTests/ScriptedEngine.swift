@@ -118,7 +118,7 @@ final class ScriptedEngine: Engine {
     func receiveEnd(on id: ConnectionID, now: Instant) {
         record.ends += 1
         guard let peer = peers[id.index], peer.generation == id.generation else { return }
-        if peer.written == peer.output.count { forget(id) }
+        if peer.written == peer.output.count { discard(id) }
     }
 
     func lost(_ id: ConnectionID, reason: String, now: Instant) {
@@ -126,7 +126,7 @@ final class ScriptedEngine: Engine {
         peers.removeValue(forKey: id.index)?.output.deallocate()
     }
 
-    func receive(_ mail: [ShardMessage], now: Instant) {}
+    func receive(_ messages: [ShardMessage], now: Instant) {}
 
     func fire(now: Instant) {
         record.fired += 1
@@ -141,7 +141,7 @@ final class ScriptedEngine: Engine {
     func adopt(_ limits: Limits, now: Instant) {}
 
     func drain(now: Instant) { draining = true }
-    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer { .present }
+    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer { .present }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }
@@ -163,7 +163,7 @@ final class ScriptedEngine: Engine {
         } else if peer.written < peer.output.count {
             effects.flush.append(id)
         } else if peer.closes {
-            forget(id)
+            discard(id)
         }
     }
 
@@ -190,7 +190,7 @@ final class ScriptedEngine: Engine {
         effects.flush.append(id)
     }
 
-    private func forget(_ id: ConnectionID) {
+    private func discard(_ id: ConnectionID) {
         effects.close.append(id)
         peers.removeValue(forKey: id.index)?.output.deallocate()
     }

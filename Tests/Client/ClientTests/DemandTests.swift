@@ -8,7 +8,7 @@ import Testing
 
 @Suite struct RefillTests {
     /// Simulates `messages` messages printed one by one, and returns every n requested.
-    private func asked(_ refill: Refill, messages: Int) -> [UInt32] {
+    private func asked(_ refill: CreditWindow, messages: Int) -> [UInt32] {
         var refill = refill
         var asked = [refill.first()]
         for _ in 0..<messages {
@@ -19,14 +19,14 @@ import Testing
     }
 
     @Test func asksAgainWhenHalfIsUsed() {
-        #expect(asked(Refill(batch: 10), messages: 14) == [10, 5, 5])
-        #expect(asked(Refill(batch: 5), messages: 9) == [5, 3, 3, 3])
-        #expect(asked(Refill(batch: 2), messages: 3) == [2, 1, 1, 1])
-        #expect(asked(Refill(batch: 1), messages: 3) == [1, 1, 1, 1])
+        #expect(asked(CreditWindow(batch: 10), messages: 14) == [10, 5, 5])
+        #expect(asked(CreditWindow(batch: 5), messages: 9) == [5, 3, 3, 3])
+        #expect(asked(CreditWindow(batch: 2), messages: 3) == [2, 1, 1, 1])
+        #expect(asked(CreditWindow(batch: 1), messages: 3) == [1, 1, 1, 1])
     }
 
     @Test func severalAtOnce() {
-        var refill = Refill(batch: 10)
+        var refill = CreditWindow(batch: 10)
         #expect(refill.first() == 10)
         #expect(refill.use(4) == 0)
         #expect(refill.use(6) == 10)
@@ -35,7 +35,7 @@ import Testing
 
     @Test func outstandingNeverExceedsTheBatch() {
         for batch in UInt32(1)...40 {
-            var refill = Refill(batch: batch)
+            var refill = CreditWindow(batch: batch)
             var outstanding = UInt64(refill.first())
             for step in 0..<200 {
                 let used = min(outstanding, UInt64(step * 7 % 5))
@@ -49,20 +49,20 @@ import Testing
     }
 
     @Test func onceAsksOnce() {
-        let refill = Refill(batch: 3, once: true)
+        let refill = CreditWindow(batch: 3, once: true)
         #expect(asked(refill, messages: 3) == [3])
         #expect(refill.isSpent)
     }
 
     @Test func neverMoreThanTheLimitInAll() {
-        #expect(asked(Refill(batch: 10, limit: 13), messages: 13) == [10, 3])
-        #expect(asked(Refill(batch: 10, limit: 4), messages: 4) == [4])
-        #expect(asked(Refill(batch: nil, limit: 4), messages: 4) == [4])
+        #expect(asked(CreditWindow(batch: 10, limit: 13), messages: 13) == [10, 3])
+        #expect(asked(CreditWindow(batch: 10, limit: 4), messages: 4) == [4])
+        #expect(asked(CreditWindow(batch: nil, limit: 4), messages: 4) == [4])
     }
 
     @Test func unboundedIsAskedForOnce() {
-        #expect(asked(Refill(batch: nil), messages: 100) == [Refill.unbounded])
-        #expect(asked(Refill(batch: Refill.unbounded), messages: 100) == [Refill.unbounded])
+        #expect(asked(CreditWindow(batch: nil), messages: 100) == [CreditWindow.unbounded])
+        #expect(asked(CreditWindow(batch: CreditWindow.unbounded), messages: 100) == [CreditWindow.unbounded])
     }
 }
 

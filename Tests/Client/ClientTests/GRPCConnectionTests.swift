@@ -156,7 +156,7 @@ import Testing
 
     @Test func whatIsNotPulledIsNotAcknowledged() throws {
         let broker = GRPCBroker()
-        let id = try subscribe(broker, n: Refill.unbounded)
+        let id = try subscribe(broker, n: CreditWindow.unbounded)
         _ = broker.talk()
         let window = broker.room(id)
         let text = String(repeating: "x", count: 10_000)
@@ -175,7 +175,7 @@ import Testing
 
     @Test func listsAreCallsOfTheirOwn() throws {
         let broker = GRPCBroker()
-        let id = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: Refill.unbounded)
+        let id = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: CreditWindow.unbounded)
         let paced = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: 1)
         _ = broker.talk()
         #expect(broker.asked[id.value]?.path == "/forebay.v1.Admin/ListTopics")
@@ -242,7 +242,7 @@ import Testing
             }
         }
         #expect(broker.talk() == [.granted(1, .max), .granted(1, .max)])
-        #expect(broker.connection.credit(of: id) == Refill.unbounded)
+        #expect(broker.connection.credit(of: id) == CreditWindow.unbounded)
     }
 
     @Test func whatTheWindowHoldsBackIsQueued() throws {

@@ -38,7 +38,7 @@ import Testing
     @Test func unboundedDemandIsNotIncreased() throws {
         var connection = RSocketRequester(now: 0)
         _ = connection.takeOutput()
-        _ = try connection.requestStream(Route("a"), n: Refill.unbounded, opens: true)
+        _ = try connection.requestStream(Route("a"), n: CreditWindow.unbounded, opens: true)
         #expect(connection.takeOutput()[9..<13].elementsEqual(hex("7fffffff")))
     }
 

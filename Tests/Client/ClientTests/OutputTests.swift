@@ -326,7 +326,7 @@ private func formatted(
             try #require(JSON(#"{"id":\#(id),"topic":"\#(topic)"}"#))
         }
         var rows = [try row("b", 3), try row("a", 102), try row("a", 12), try row("a", 9)]
-        rows.sort { Listing.precedes($0, $1, by: "topic") }
+        rows.sort { ListRequest.precedes($0, $1, by: "topic") }
         #expect(rows.map { $0["id"]?.text } == ["9", "12", "102", "3"])
     }
 

@@ -96,7 +96,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
     @Test func moreThanRequestedFailsTheStreamAlone() throws {
         var connection = RSocketRequester(now: 0)
         let greedy = try connection.requestStream(Route("a"), n: 1)
-        let other = try connection.requestStream(Route("b"), n: Refill.unbounded)
+        let other = try connection.requestStream(Route("b"), n: CreditWindow.unbounded)
         _ = connection.takeOutput()
         let seen = connection.feed(payload(1, "x") + payload(1, "y") + payload(1, "z") + payload(3, "fine"))
         #expect(
@@ -107,7 +107,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             ])
         same(connection.takeOutput(), cancel(1))
         same(connection.outstanding(on: greedy), 0)
-        same(connection.outstanding(on: other), Refill.unbounded)
+        same(connection.outstanding(on: other), CreditWindow.unbounded)
     }
 
     @Test func demandAddsUpAndSaturates() throws {
@@ -117,11 +117,11 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         same(connection.outstanding(on: id), 7)
         _ = connection.feed(payload(1, "x"))
         same(connection.outstanding(on: id), 6)
-        connection.requestN(id, Refill.unbounded)
-        connection.requestN(id, Refill.unbounded)
-        same(connection.outstanding(on: id), Refill.unbounded)
+        connection.requestN(id, CreditWindow.unbounded)
+        connection.requestN(id, CreditWindow.unbounded)
+        same(connection.outstanding(on: id), CreditWindow.unbounded)
         _ = connection.feed(payload(1, "x"))
-        same(connection.outstanding(on: id), Refill.unbounded)
+        same(connection.outstanding(on: id), CreditWindow.unbounded)
     }
 
     @Test func nothingAfterCancel() throws {
@@ -173,10 +173,10 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         var connection = RSocketRequester(now: 0)
         let id = try connection.requestChannel(Route("a"), n: 1, data: none, complete: false)
         _ = connection.feed(requestN(1, 0x7fff_ffff) + requestN(1, 0x7fff_ffff))
-        same(connection.credit(of: id), Refill.unbounded)
+        same(connection.credit(of: id), CreditWindow.unbounded)
         let sent = connection.send(id, data: none)
         #expect(sent)
-        same(connection.credit(of: id), Refill.unbounded)
+        same(connection.credit(of: id), CreditWindow.unbounded)
     }
 
     @Test func largeItemsGoOutInFragments() throws {

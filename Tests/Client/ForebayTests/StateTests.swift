@@ -67,8 +67,8 @@ private struct Constant: RandomNumberGenerator {
     }
 
     @Test(arguments: [
-        (Subscribers.Demand.unlimited, Refill.unbounded),
-        (.max(Int(Refill.unbounded) + 1), SubscriptionState.largestCredit),
+        (Subscribers.Demand.unlimited, CreditWindow.unbounded),
+        (.max(Int(CreditWindow.unbounded) + 1), SubscriptionState.largestCredit),
         (.max(Int.max), SubscriptionState.largestCredit),
         (.max(1), 1),
     ])
@@ -79,7 +79,7 @@ private struct Constant: RandomNumberGenerator {
         _ = state.receive(epoch: 1, sequence: 1, dropped: 0)
         #expect(state.credit() == 0, "a large remainder is not requested one by one")
         state.request(.unlimited)
-        #expect(state.credit() == (demand == .unlimited ? 0 : Refill.unbounded))
+        #expect(state.credit() == (demand == .unlimited ? 0 : CreditWindow.unbounded))
     }
 
     @Test func afterALossItGoesOnWhereItStood() {
@@ -107,8 +107,8 @@ private struct Constant: RandomNumberGenerator {
         (SubscribeOptions.Start.next, true), (.last(3), true), (.all, false), (.from(1, epoch: nil), false),
         (.from(1, epoch: 9), false),
     ])
-    func aLossBeforeTheFirstMessageIsTold(_ start: SubscribeOptions.Start, _ isTold: Bool) {
-        let gap = isTold ? Gap(.reconnected, lost: nil) : nil
+    func aLossBeforeTheFirstMessageIsTold(_ start: SubscribeOptions.Start, _ isReported: Bool) {
+        let gap = isReported ? Gap(.reconnected, lost: nil) : nil
         var state = state(start, demand: .unlimited)
         _ = state.opening()
         state.lost()
@@ -152,14 +152,14 @@ private struct Constant: RandomNumberGenerator {
         state.finish()
         #expect(state.ask(credit: 100) == 0 && !state.isSent)
         for _ in 2...4 { state.didSend() }
-        #expect(state.isSent && !state.isSettled)
+        #expect(state.isSent && !state.isAcknowledged)
         state.acknowledge(9)
         #expect(state.acknowledged == 0, "an excess over the messages sent is ignored")
         state.acknowledge(3)
         state.acknowledge(2)
         #expect(state.acknowledged == 3)
         state.acknowledgeAll()
-        #expect(state.acknowledged == 4 && state.isSettled)
+        #expect(state.acknowledged == 4 && state.isAcknowledged)
     }
 
     @Test(arguments: [false, true]) func whatIsNotAcknowledgedIsRepeatedOrUnknown(_ repeats: Bool) {

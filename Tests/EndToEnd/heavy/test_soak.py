@@ -128,7 +128,8 @@ def finish(broker, cast: dict[str, list[Role]]):
     watcher = broker.peer()
     for topic, count in counts.items():
         info = watcher.info(topic)
-        assert info["published"] == count - (info["fire_dropped"] if topic == "s.fired" else 0), (topic, count, info)
+        dropped = info["fire_and_forget_dropped"] if topic == "s.fired" else 0
+        assert info["published"] == count - dropped, (topic, count, info)
     watcher.close()
     for role in cast["subscribers"]:
         role.settle(counts[role.topic])

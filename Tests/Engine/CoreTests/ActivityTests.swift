@@ -38,7 +38,7 @@ import Testing
         for round in 0..<3000 {
             // Each has a different rate; some are removed.
             let number = random.next(random.next(count) + 1)
-            client.fire("t\(number)", "x", stream: stream)
+            client.fireAndForget("t\(number)", "x", stream: stream)
             stream += 2
             if round % 100 == 99 {
                 client.publish("$SYS.topic.delete?name=t\(random.next(50))", "", stream: stream)
@@ -48,7 +48,7 @@ import Testing
             }
         }
         for number in 0..<count {
-            client.fire("t\(number)", "x", stream: stream)
+            client.fireAndForget("t\(number)", "x", stream: stream)
             stream += 2
         }
         let shard = broker.shards[0]

@@ -61,21 +61,21 @@ import Testing
     @Test(arguments: [0, 1]) func callsAnswer(owner: Int) {
         let broker = TestBroker(shards: 2)
         let topic = name(on: owner, of: broker)
-        for text in ["a", "b"] { broker.connect().fire(topic, text) }
+        for text in ["a", "b"] { broker.connect().fireAndForget(topic, text) }
         let client = GRPCClient(broker)
         for this in calls(on: topic) {
             let came = client.answer(client.call(this.method, this.request))
             #expect(came.status == this.status && came.text.hasPrefix(this.text), "\(this): \(came)")
-            let told = fields(came.message)
-            for (number, value) in this.fields { #expect(told[number] == value, "\(this): \(told)") }
-            #expect((told[1]?.hasPrefix("{\"name\":\"") == true) == (this.status == "0"))
+            let reported = fields(came.message)
+            for (number, value) in this.fields { #expect(reported[number] == value, "\(this): \(reported)") }
+            #expect((reported[1]?.hasPrefix("{\"name\":\"") == true) == (this.status == "0"))
         }
         // An empty topic is not reported, and completing leaves no error.
-        broker.connect().fire(topic, "c")
+        broker.connect().fireAndForget(topic, "c")
         let completed = fields(client.answer(client.call(.completeTopic, field(1, topic))).message)
         #expect(completed[4] == "2" && completed[5] == nil)
         let other = name(on: owner, of: broker, "u")
-        broker.connect().fire(other, "c")
+        broker.connect().fireAndForget(other, "c")
         let failed = fields(client.answer(client.call(.failTopic, field(1, other))).message)
         #expect(failed[4] == "3" && failed[5] == "failed by request")
         #expect(broker.shards[0].streams.count == 0)
@@ -119,7 +119,7 @@ import Testing
         let broker = TestBroker(shards: 2)
         let client = GRPCClient(broker)
         let peer = broker.connect()
-        for number in 0..<150 { peer.fire("t\(number)", "x") }
+        for number in 0..<150 { peer.fireAndForget("t\(number)", "x") }
         peer.subscribe("t0?replay=all", n: 7, stream: 101)
         peer.subscribe("t1?overflow=block", stream: 103)
         _ = peer.received()
@@ -148,22 +148,22 @@ import Testing
         client.client.broker.shards[client.client.shard].find(client.client.id)!
     }
 
-    private func listings(_ client: GRPCClient) -> [Listing] {
-        connection(client).streams.filter { $0.kind == .listing }.map { $0.asListing }
+    private func listStreams(_ client: GRPCClient) -> [ListStream] {
+        connection(client).streams.filter { $0.kind == .listStream }.map { $0.asListStream }
     }
 
     /// A list holds a page, and some rows for its stream; nothing more.
     private func checkIsSmall(_ client: GRPCClient) {
-        for listing in listings(client) {
-            #expect(listing.rows.count <= Listing.page)
-            #expect(listing.exchange!.body.count < Listing.body + 1024)
+        for listStream in listStreams(client) {
+            #expect(listStream.rows.count <= ListStream.page)
+            #expect(listStream.exchange!.body.count < ListStream.body + 1024)
         }
     }
 
     private func broker(topics: Int, limits: Limits = Limits()) -> TestBroker {
         let broker = TestBroker(shards: 2, limits: limits)
         let peer = broker.connect()
-        for number in 0..<topics { peer.fire("topic\(number)", "x") }
+        for number in 0..<topics { peer.fireAndForget("topic\(number)", "x") }
         return broker
     }
 
@@ -172,9 +172,9 @@ import Testing
         let client = GRPCClient(broker, window: 0)
         let stream = client.call(.listTopics)
         client.receive()
-        #expect(client.messages[stream] == nil && listings(client).count == 1)
+        #expect(client.messages[stream] == nil && listStreams(client).count == 1)
         checkIsSmall(client)
-        let held = listings(client)[0]
+        let held = listStreams(client)[0]
         #expect(held.rows.count > 0 && held.shard == 0, "it has not been gathered from the other shard")
         var rounds = 0
         while client.ended[stream] == nil, rounds < 1000 {
@@ -186,7 +186,7 @@ import Testing
         #expect(client.ended[stream]?.status == "0" && rounds > 50)
         let names = client.messages[stream]!.map { fields($0)[2]! }
         #expect(Set(names).isSuperset(of: (0..<400).map { "topic\($0)" }) && Set(names).count == names.count)
-        #expect(listings(client).isEmpty && connection(client).streams.listings == 0)
+        #expect(listStreams(client).isEmpty && connection(client).streams.listStreams == 0)
     }
 
     @Test func aListGoesOnAsItsSocketTakesBytes() {
@@ -199,7 +199,7 @@ import Testing
         let streams = (0..<3).map { _ in client.call(.listTopics) }
         for _ in 0..<20 {
             checkIsSmall(client)
-            #expect(connection(client).output.count < 2 * limits.output + Listing.body)
+            #expect(connection(client).output.count < 2 * limits.output + ListStream.body)
             client.client.read(500)
         }
         client.receive()
@@ -213,21 +213,21 @@ import Testing
 
     @Test func listsAreCountedUntilTheyAreSent() {
         var limits = Limits()
-        limits.listingsPerConnection = 3
+        limits.listsPerConnection = 3
         let broker = broker(topics: 3, limits: limits)
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<3).map { _ in client.call(.listTopics) }
         let refused = client.answer(client.call(.listConnections))
         #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 3 lists open"))
         client.reset(streams[0])
-        #expect(connection(client).streams.listings == 2)
+        #expect(connection(client).streams.listStreams == 2)
         let last = client.call(.listConnections)
-        #expect(connection(client).streams.listings == 3)
+        #expect(connection(client).streams.listStreams == 3)
         for stream in streams.dropFirst() + [last] {
             client.openWindow(stream, 1 << 20)
             #expect(client.answer(stream).status == "0")
         }
-        #expect(connection(client).streams.listings == 0 && broker.shards[0].streams.count == 0)
+        #expect(connection(client).streams.listStreams == 0 && broker.shards[0].streams.count == 0)
     }
 
     @Test func aListEndsAtItsDeadline() {
@@ -236,12 +236,12 @@ import Testing
         let stream = client.call(.listTopics, timeout: "500m")
         broker.advance(seconds: 0.25)
         client.receive()
-        #expect(client.resets.isEmpty && listings(client).count == 1)
+        #expect(client.resets.isEmpty && listStreams(client).count == 1)
         broker.advance(seconds: 0.5)
         client.receive()
         #expect(client.resets == [stream] && client.ended.isEmpty)
-        #expect(connection(client).streams.listings == 0 && connection(client).http!.exchanges.count == 0)
-        #expect(connection(client).waiters.listingCount == 0)
+        #expect(connection(client).streams.listStreams == 0 && connection(client).http!.exchanges.count == 0)
+        #expect(connection(client).waiters.listCount == 0)
         let next = client.call(.listSubscriptions)
         client.openWindow(next, 1)
         #expect(client.answer(next).status == "0")
@@ -261,7 +261,7 @@ import Testing
         }
         for this in [peer, client.client] {
             let connection = broker.shards[0].find(this.id)!
-            #expect(connection.streams.listings == 0 && connection.waiters.listingCount == 0)
+            #expect(connection.streams.listStreams == 0 && connection.waiters.listCount == 0)
         }
     }
 
@@ -330,7 +330,7 @@ import Testing
 
     @Test func callsOfAConnectionAreFew() {
         var limits = Limits()
-        limits.listingsPerConnection = 2
+        limits.listsPerConnection = 2
         let broker = TestBroker(limits: limits)
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<2).map { _ in client.call(.reflection, services, end: false) }

@@ -11,7 +11,7 @@ import Testing
     private let table = AccessTable.users(["alice": .all, "bob": .all])
 
     /// Lines at a level that operators see, as "message key=value …".
-    private func told(_ broker: TestBroker) -> [String] {
+    private func reported(_ broker: TestBroker) -> [String] {
         broker.log.filter { $0.level >= .info }.map { record in
             ([record.message] + record.fields.map { "\($0.key)=\($0.value)" }).joined(separator: " ")
         }
@@ -37,18 +37,18 @@ import Testing
         let connection = "\(shards - 1)-\(shards == 1 ? 1 : 0)-1"
         let peer = "127.0.0.1:1001"
         #expect(
-            told(broker) == [
+            reported(broker) == [
                 "subscription cut off by=alice by-peer=127.0.0.1:1000 subscription=\(id) topic=t "
                     + "connection=\(connection) peer=\(peer) user=bob"
             ])
         alice.publish("$SYS.connection.close?id=\(connection)", "", stream: 5)
         #expect(
-            told(broker).dropFirst() == [
+            reported(broker).dropFirst() == [
                 "connection cut off by=alice by-peer=127.0.0.1:1000 connection=\(connection) peer=\(peer) user=bob"
             ])
         // An action that fails is not logged.
         alice.publish("$SYS.subscription.close?id=\(id)", "", stream: 7)
-        #expect(told(broker).count == 2)
+        #expect(reported(broker).count == 2)
     }
 
     @Test(arguments: [1, 2]) func whoEndsATopicIsLogged(shards: Int) {
@@ -59,7 +59,7 @@ import Testing
             alice.publish(["a", "b", "c", "d"][index], "x", stream: UInt32(4 * index + 1))
             alice.publish("$SYS.topic.\(call)", "", stream: UInt32(4 * index + 3))
         }
-        let lines = told(broker)
+        let lines = reported(broker)
         #expect(lines.count == 3)
         for (line, words) in zip(lines, ["completed", "failed", "deleted"]) {
             #expect(line.hasPrefix("topic \(words) by=alice by-peer=127.0.0.1:1000 topic="), "\(line)")
@@ -67,7 +67,7 @@ import Testing
         #expect(lines[1].contains("topic=b ") && lines[1].hasSuffix(" reason=gone"))
         // The second time there is nothing to end.
         alice.publish("$SYS.topic.complete?name=a", "", stream: 99)
-        #expect(told(broker).count == 3)
+        #expect(reported(broker).count == 3)
     }
 
     @Test func callsOverGRPCAndOfTheAdminListenerAreLoggedAsWell() throws {
@@ -75,13 +75,13 @@ import Testing
         let client = GRPCClient(broker)
         client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61])
         client.call(.deleteTopic, field(1, "t"))
-        #expect(told(broker).map { $0.contains("topic deleted by-peer=127.0.0.1:1000 topic=t") } == [true])
+        #expect(reported(broker).map { $0.contains("topic deleted by-peer=127.0.0.1:1000 topic=t") } == [true])
         client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61])
         var call = try ControlRequest.about("t", .complete)
         call.caller = Caller(user: "carol", peer: "127.0.0.1:9")
         _ = broker.shards[0].answer(.control(call), now: broker.now)
         broker.run()
-        #expect(told(broker).last?.hasPrefix("topic completed by=carol by-peer=127.0.0.1:9 topic=t") == true)
+        #expect(reported(broker).last?.hasPrefix("topic completed by=carol by-peer=127.0.0.1:9 topic=t") == true)
     }
 
     // Reasons

@@ -131,7 +131,7 @@ import Testing
             client.cancel(stream: stream)
         }
         #expect(seen.count { $0.subscriber != nil } <= 2)
-        #expect(connection(client).hungryCount == 1)
+        #expect(connection(client).outputWaiterCount == 1)
         client.read(.max)
         #expect(client.received().count == 20)
     }
@@ -188,14 +188,14 @@ import Testing
     @Test func listsTakeLittleMemory() {
         var limits = Limits()
         limits.output = 1000
-        limits.listingsPerConnection = 3
+        limits.listsPerConnection = 3
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
         for _ in 0..<100 { _ = broker.connect() }
         client.window = 0
         for stream in [1, 3, 5, 7] { client.subscribe("$SYS.connections", stream: UInt32(stream)) }
         for _ in 0..<1000 { client.requestN(1) }
-        #expect(connection(client).waiters.listingCount <= 3)
+        #expect(connection(client).waiters.listCount <= 3)
         client.read(.max)
         let lines = client.received()
         #expect(lines.count(where: { $0.hasPrefix("7:! 202 limit: The connection has 3 lists") }) == 1)
@@ -220,13 +220,13 @@ import Testing
         }
         shard.receive(buffer.readable, on: client.id, now: broker.now)
         while shard.hasWork { shard.goOn(now: broker.now) }
-        #expect(shard.effects.mail.map(\.count).reduce(0, +) == 1)
-        #expect(shard.pages.dueCount == Limits().listingsPerConnection - 1)
-        #expect(connection(client).streams.listings == Limits().listingsPerConnection)
+        #expect(shard.effects.messages.map(\.count).reduce(0, +) == 1)
+        #expect(shard.pages.dueCount == Limits().listsPerConnection - 1)
+        #expect(connection(client).streams.listStreams == Limits().listsPerConnection)
         broker.run()
-        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).streams.listings == 0)
+        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).streams.listStreams == 0)
         let refused = client.received()
-        #expect(refused.count == 800 - Limits().listingsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
+        #expect(refused.count == 800 - Limits().listsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
         client.subscribe("$SYS.topics", stream: 3001)
         #expect(client.received().last == "3001:|")
     }
@@ -265,10 +265,10 @@ import Testing
             client.window = 0
             client.subscribe("$SYS.connections", stream: 1)
             client.subscribe("t", stream: 3)
-            client.fire("t", String(repeating: "x", count: 2000))
-            client.fire("t", "y", stream: 11)
+            client.fireAndForget("t", String(repeating: "x", count: 2000))
+            client.fireAndForget("t", "y", stream: 11)
             gone = connection(client)
-            #expect(gone!.hungryCount == 1 && gone!.waiters.listingCount == 1)
+            #expect(gone!.outputWaiterCount == 1 && gone!.waiters.listCount == 1)
             client.disconnect()
         }
         // It would have been checked at the next tick.

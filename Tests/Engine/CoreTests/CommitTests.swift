@@ -20,7 +20,7 @@ import Testing
         subscriber.subscribe("t?meta=off")
         publisher.publish("t", "a")
         publisher.publish("t", "b", stream: 7)
-        publisher.fire("t", "c")
+        publisher.fireAndForget("t", "c")
         #expect(subscriber.received() + publisher.received() == [])
         broker.commit(upTo: 2)
         #expect(subscriber.received() == ["1:a"])
@@ -34,7 +34,7 @@ import Testing
     func joinersSeeWhatIsCommitted(_ shards: Int, _ at: Int, _ from: Int) throws {
         let broker = try broker(shards)
         let publisher = broker.connect(from)
-        for text in ["a", "b", "c"] { publisher.fire("t", text) }
+        for text in ["a", "b", "c"] { publisher.fireAndForget("t", text) }
         broker.commit(upTo: 3)
         let (joiner, second) = (broker.connect(at), broker.connect(from))
         joiner.subscribe("t?replay=all&meta=on")
@@ -103,7 +103,7 @@ import Testing
         let broker = try broker(uncommitted: 2)
         let (subscriber, publisher) = (broker.connect(), broker.connect())
         subscriber.subscribe("t?meta=off")
-        for text in ["a", "b", "dropped"] { publisher.fire("t", text) }
+        for text in ["a", "b", "dropped"] { publisher.fireAndForget("t", text) }
         publisher.publish("t", "c")
         broker.commit(upTo: 2)
         #expect(subscriber.received() == ["1:a"])
@@ -120,7 +120,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let (subscriber, publisher) = (broker.connect(), broker.connect())
         subscriber.subscribe("t?meta=off")
-        for number in 1...100 { publisher.fire("t", "\(number)") }
+        for number in 1...100 { publisher.fireAndForget("t", "\(number)") }
         let log = try #require(broker.shards[0].topics["t"]?.log)
         let taken = log.end.value - 1
         #expect(log.head.value == 1 && log.bytes <= 3000 && taken > 1 && taken < 100)

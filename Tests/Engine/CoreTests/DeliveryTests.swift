@@ -16,12 +16,12 @@ import Testing
         let subscriber = broker.connect(at)
         let publisher = broker.connect(from)
         subscriber.subscribe("orders", n: 2)
-        for text in ["a", "b", "c", "d"] { publisher.fire("orders", text) }
+        for text in ["a", "b", "c", "d"] { publisher.fireAndForget("orders", text) }
         #expect(subscriber.received() == ["1:a", "1:b"])
         subscriber.requestN(1)
         #expect(subscriber.received() == ["1:c"])
         subscriber.requestN(5)
-        publisher.fire("orders", "e")
+        publisher.fireAndForget("orders", "e")
         #expect(subscriber.received() == ["1:d", "1:e"])
     }
 
@@ -39,7 +39,7 @@ import Testing
             let subscriber = broker.connect(at)
             let publisher = broker.connect(from)
             subscriber.subscribe("t?overflow=\(policy)&buffer=2&meta=on", n: 1)
-            for text in 1...5 { publisher.fire("t", String(text)) }
+            for text in 1...5 { publisher.fireAndForget("t", String(text)) }
             subscriber.requestN(2)
             #expect(subscriber.received().map { String($0.prefix { $0 != "(" }).trimmed } == deliveries, "\(policy)")
         }
@@ -49,7 +49,7 @@ import Testing
     func lateJoinersAreReplayed(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
         let publisher = broker.connect(from)
-        for text in 1...5 { publisher.fire("t", String(text)) }
+        for text in 1...5 { publisher.fireAndForget("t", String(text)) }
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?replay=2", stream: 1)
         subscriber.subscribe("t?replay=all", n: 3, stream: 3)
@@ -253,7 +253,7 @@ import Testing
             publisher.publish("t", text, stream: UInt32(3 + 2 * index))
         }
         #expect(publisher.received() == ["3:1|", "5:2|"])
-        publisher.fire("t", "lost", stream: 21)
+        publisher.fireAndForget("t", "lost", stream: 21)
         subscriber.requestN(1)
         #expect(subscriber.received() == ["1:a", "1:b"])
         #expect(publisher.received() == ["7:3|"])
@@ -286,9 +286,9 @@ import Testing
         let subscriber = broker.connect(at)
         let publisher = broker.connect(from)
         subscriber.subscribe("t")
-        publisher.fire("t", "a")
+        publisher.fireAndForget("t", "a")
         subscriber.cancel()
-        publisher.fire("t", "b")
+        publisher.fireAndForget("t", "b")
         subscriber.requestN(3)
         #expect(subscriber.received() == ["1:a"])
         #expect(broker.shards[at].subscriptions.count == 0)
@@ -300,11 +300,11 @@ import Testing
         let subscriber = broker.connect(at)
         let publisher = broker.connect(from)
         subscriber.subscribe("t")
-        publisher.fire("t", "a")
+        publisher.fireAndForget("t", "a")
         publisher.publish("$SYS.topic.delete?name=t", "")
         #expect(subscriber.received() == ["1:a", "1:! 201 topic failed: deleted"])
         subscriber.subscribe("t?replay=all", stream: 3)
-        publisher.fire("t", "b")
+        publisher.fireAndForget("t", "b")
         #expect(subscriber.received() == ["3:b"])
     }
 
@@ -320,7 +320,7 @@ import Testing
         reader.subscribe("t?buffer=5")
         stalled.window = 0
         let text = String(repeating: "x", count: 100)
-        for _ in 1...50 { publisher.fire("t", text) }
+        for _ in 1...50 { publisher.fireAndForget("t", text) }
         #expect(reader.received().count == 50)
         #expect(stalled.received() == [])
         stalled.read(.max)
@@ -339,7 +339,7 @@ import Testing
         let subscribers = [broker.connect(0), broker.connect(1)]
         for subscriber in subscribers { subscriber.subscribe("t?meta=on", n: 1) }
         let publisher = broker.connect(from)
-        for _ in 1...20 { publisher.fire("t", String(repeating: "x", count: 4032)) }
+        for _ in 1...20 { publisher.fireAndForget("t", String(repeating: "x", count: 4032)) }
         // Also for subscriptions without credit, which could not find out otherwise.
         let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(topic.views.dropped.total == 2 * 18)
@@ -374,7 +374,7 @@ import Testing
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?overflow=fail&buffer=100", n: 1)
         let publisher = broker.connect(from)
-        for name in ["a", "b", "c", "d"] { publisher.fire("t", name + String(repeating: "x", count: 4031)) }
+        for name in ["a", "b", "c", "d"] { publisher.fireAndForget("t", name + String(repeating: "x", count: 4031)) }
         let lines = subscriber.received()
         #expect(lines.count == 2 && lines.first?.hasPrefix("1:ax") == true)
         #expect(lines.last?.hasPrefix("1:! 201 overflow: bytes: ") == true)

@@ -11,7 +11,7 @@ import Testing
     private func complete() throws {
         let topic = try #require(broker.shard.topics.all.first { $0.name == "t" })
         topic.finish(.completed, now: broker.now)
-        broker.shard.parts.turn.settlement.settle(broker.now)
+        broker.shard.parts.turn.propagation.run(broker.now)
     }
 
     @Test func aStreamIsWrittenChunkByChunk() throws {

@@ -158,11 +158,11 @@ final class TestGRPC {
     }
 
     /// Sends messages, in DATA frames of at most `size` bytes.
-    func say(_ stream: UInt32, _ messages: [UInt8]..., end: Bool = false, by size: Int = 16_384) {
-        say(stream, messages, end: end, by: size)
+    func sendMessage(_ stream: UInt32, _ messages: [UInt8]..., end: Bool = false, by size: Int = 16_384) {
+        sendMessage(stream, messages, end: end, by: size)
     }
 
-    func say(_ stream: UInt32, _ messages: [[UInt8]], end: Bool = false, by size: Int = 16_384) {
+    func sendMessage(_ stream: UInt32, _ messages: [[UInt8]], end: Bool = false, by size: Int = 16_384) {
         let rest = unsent[stream]
         unsent[stream] = ((rest?.bytes ?? []) + messages.flatMap { framed($0) }, size, end)
         sendUnsent()
@@ -300,7 +300,7 @@ final class TestGRPC {
         overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false
     ) -> UInt32 {
         let stream = call(.subscribe)
-        say(
+        sendMessage(
             stream,
             TestGRPC.open(
                 topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails,
@@ -322,7 +322,7 @@ final class TestGRPC {
         return stream
     }
 
-    func request(_ n: UInt32, _ stream: UInt32) { say(stream, Proto.field(2, UInt64(n))) }
+    func request(_ n: UInt32, _ stream: UInt32) { sendMessage(stream, Proto.field(2, UInt64(n))) }
 
     static func channel(_ topic: String, completes: Bool = false) -> [UInt8] {
         Proto.field(1, Proto.field(1, topic) + (completes ? Proto.field(2, 1) : []))
@@ -332,13 +332,13 @@ final class TestGRPC {
 
     func channel(_ topic: String, completes: Bool = false) -> UInt32 {
         let stream = call(.publish)
-        say(stream, TestGRPC.channel(topic, completes: completes))
+        sendMessage(stream, TestGRPC.channel(topic, completes: completes))
         return stream
     }
 
     func publishOne(_ topic: String, _ text: String) -> UInt32 {
         let stream = call(.publishOne)
-        say(stream, Proto.field(1, topic) + TestGRPC.item(text), end: true)
+        sendMessage(stream, Proto.field(1, topic) + TestGRPC.item(text), end: true)
         return stream
     }
 

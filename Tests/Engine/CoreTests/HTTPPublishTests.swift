@@ -24,7 +24,7 @@ import Testing
             let texts = (0..<Int(credit)).map { "m\(sent.count + $0)" }
             sent += texts
             credit = 0
-            peer.say(stream, texts.map { TestGRPC.item($0) })
+            peer.sendMessage(stream, texts.map { TestGRPC.item($0) })
             let answers = peer[stream].grants()
             credit += answers.reduce(0) { $0 + $1.granted }
             #expect(answers.map(\.accepted).max() == UInt64(sent.count))
@@ -47,7 +47,7 @@ import Testing
         let stream = peer.channel("t")
         let credit = peer[stream].grants().reduce(0) { $0 + $1.granted }
         #expect(credit == UInt64(buffer) - 1)
-        peer.say(stream, (0...Int(credit)).map { TestGRPC.item("m\($0)") })
+        peer.sendMessage(stream, (0...Int(credit)).map { TestGRPC.item("m\($0)") })
         #expect(peer[stream].grants().map(\.accepted).max() == UInt64(buffer))
         let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(topic.publishers.overshoot == 0 && topic.publishers.room.reserved == 0)
@@ -65,7 +65,7 @@ import Testing
         var credit = peer[stream].grants().reduce(0) { $0 + $1.granted }
         var sent = 0
         while sent < 1000, credit > 0 {
-            peer.say(stream, [TestGRPC.item(text)])
+            peer.sendMessage(stream, [TestGRPC.item(text)])
             sent += 1
             credit = credit - 1 + peer[stream].grants().reduce(0) { $0 + $1.granted }
         }
@@ -97,7 +97,7 @@ import Testing
         #expect(peer[dribbling].status == "4" && peer[dribbling].isEnded)
         #expect(peer[dribbling].message?.contains("within 30 s") == true)
         #expect(!peer[steady].isEnded && peer.http!.held.bytes == peer.exchange(steady)!.request.deframer.heldBytes)
-        peer.say(steady, [UInt8]())
+        peer.sendMessage(steady, [UInt8]())
         reader.read()
         #expect(reader[subscription].texts().count == sent)
         if isFirst { return }
@@ -115,7 +115,7 @@ import Testing
         holder.publish("$SYS.topic.complete?name=t", "", stream: 3)
         let peer = TestGRPC(broker, shard, window: 0)
         let stream = peer.channel("t")
-        peer.say(stream, TestGRPC.item("a"))
+        peer.sendMessage(stream, TestGRPC.item("a"))
         #expect(peer[stream].status == "9" && peer[stream].isEnded)
     }
 
@@ -127,17 +127,17 @@ import Testing
         let subscription = reader.subscribe("t")
         let peer = TestGRPC(broker, shard)
         let stream = peer.call(.publish)
-        peer.say(stream, TestGRPC.channel("t"), TestGRPC.item("first"))
+        peer.sendMessage(stream, TestGRPC.channel("t"), TestGRPC.item("first"))
         let granted = peer[stream].grants().reduce(0) { $0 + $1.granted }
         #expect(granted == 2 && !peer[stream].isEnded)
-        peer.say(stream, TestGRPC.item("2"), TestGRPC.item("3"))
+        peer.sendMessage(stream, TestGRPC.item("2"), TestGRPC.item("3"))
         reader.read()
         #expect(reader[subscription].texts() == ["first", "2", "3"])
 
         // A publisher without credit may still send its first message.
         let patient = peer.channel("t")
         #expect(peer[patient].grants().reduce(0) { $0 + $1.granted } == 2)
-        peer.say(patient, TestGRPC.item("a"), TestGRPC.item("b"), TestGRPC.item("c"))
+        peer.sendMessage(patient, TestGRPC.item("a"), TestGRPC.item("b"), TestGRPC.item("c"))
         reader.read()
         #expect(reader[subscription].texts() == ["a", "b", "c"] && !peer[patient].isEnded)
     }
@@ -150,7 +150,7 @@ import Testing
         let subscription = reader.subscribe("t")
         let peer = TestGRPC(broker, shard)
         let stream = peer.call(.publish)
-        peer.say(stream, [TestGRPC.channel("t")] + (0..<10).map { TestGRPC.item("\($0)") })
+        peer.sendMessage(stream, [TestGRPC.channel("t")] + (0..<10).map { TestGRPC.item("\($0)") })
         #expect(peer[stream].status == "9" && peer[stream].isEnded, "\(String(describing: peer[stream].heads.last))")
         reader.read()
         let texts = reader[subscription].texts()
@@ -168,7 +168,7 @@ import Testing
         let peer = TestGRPC(broker, shard)
         let calls = (0..<5).map { peer.publishOne("t", "m\($0)") }
         let channel = peer.call(.publish)
-        peer.say(channel, TestGRPC.channel("t"), TestGRPC.item("m5"))
+        peer.sendMessage(channel, TestGRPC.channel("t"), TestGRPC.item("m5"))
         reader.read()
         peer.read()
         #expect(reader[subscription].texts() == ["m0"])
@@ -207,16 +207,16 @@ import Testing
         let peer = TestGRPC(broker)
         let subscription = peer.subscribe("t")
         let plain = peer.channel("t")
-        peer.say(plain, Proto.field(3, "no"))
+        peer.sendMessage(plain, Proto.field(3, "no"))
         #expect(peer[plain].status == "3", "only a stream opened with complete_topic fails the topic")
         let failing = peer.channel("t", completes: true)
-        peer.say(failing, TestGRPC.item("a"), Proto.field(3, "why not"))
+        peer.sendMessage(failing, TestGRPC.item("a"), Proto.field(3, "why not"))
         #expect(peer[failing].status == "0" && peer[failing].isEnded)
         #expect(peer[subscription].texts() == ["a"] && peer[subscription].status == "10")
         #expect(peer[subscription].message?.contains("why not") == true)
         let other = peer.subscribe("u")
         let completing = peer.channel("u", completes: true)
-        peer.say(completing, TestGRPC.item("b"), end: true)
+        peer.sendMessage(completing, TestGRPC.item("b"), end: true)
         #expect(peer[completing].status == "0" && peer[other].texts() == ["b"] && peer[other].end == "completed")
         let late = peer.publishOne("u", "c")
         #expect(peer[late].status == "9")
@@ -230,7 +230,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let peer = TestGRPC(broker, window: 0)
         let stream = peer.channel("t")
-        for index in 0..<5000 { peer.say(stream, TestGRPC.item("\(index)")) }
+        for index in 0..<5000 { peer.sendMessage(stream, TestGRPC.item("\(index)")) }
         #expect(peer.exchange(stream)!.body.count <= limits.acknowledgementBacklog + 100)
         #expect(!peer[stream].isEnded)
         peer.send(windowUpdate(stream, 1 << 20))
@@ -248,12 +248,12 @@ import Testing
         for size in [1, 2, 7, 100, 5000] {
             let texts = ["", "x\(size)", String(repeating: "q", count: 3000)]
             sent += texts
-            peer.say(stream, texts.map { TestGRPC.item($0) }, by: size)
+            peer.sendMessage(stream, texts.map { TestGRPC.item($0) }, by: size)
             #expect(peer.http!.held.bytes == 0)
         }
         #expect(peer[subscription].texts() == sent)
         let one = peer.call(.publishOne)
-        peer.say(one, Proto.field(1, "t") + TestGRPC.item("in pieces"), end: true, by: 3)
+        peer.sendMessage(one, Proto.field(1, "t") + TestGRPC.item("in pieces"), end: true, by: 3)
         #expect(peer[one].status == "0" && peer.http!.held.bytes == 0 && peer[subscription].texts() == ["in pieces"])
         peer.client.disconnect()
         broker.advance(seconds: 1)

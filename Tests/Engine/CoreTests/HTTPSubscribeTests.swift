@@ -136,10 +136,10 @@ import Testing
         let responses = peer[stalled].responses()
         let sequences = responses.flatMap { $0.messages.map(\.sequence) }
         #expect(sequences == sequences.sorted() && Set(sequences).count == sequences.count)
-        let told = responses.reduce(0) { $0 + $1.dropped }
+        let reported = responses.reduce(0) { $0 + $1.dropped }
         switch policy {
         case .block:
-            #expect(sequences == (1...UInt64(sequences.count)).map { $0 } && told == 0)
+            #expect(sequences == (1...UInt64(sequences.count)).map { $0 } && reported == 0)
             broker.advance(seconds: 1)
             peer.read()
             #expect(sequences.count + peer[stalled].texts().count == 200)
@@ -148,7 +148,8 @@ import Testing
             #expect(peer[stalled].message?.hasPrefix("overflow:") == true)
             #expect(sequences == (1...UInt64(sequences.count)).map { $0 })
         default:
-            #expect(peer[stalled].status == nil && UInt64(sequences.count) + told + behind(policy, sequences) == 200)
+            #expect(
+                peer[stalled].status == nil && UInt64(sequences.count) + reported + behind(policy, sequences) == 200)
             #expect(policy == .dropNewest || sequences.last == 200)
         }
         peer.client.disconnect()
@@ -173,7 +174,7 @@ import Testing
         peer.read()
         #expect(peer.calls.values.reduce(0) { $0 + $1.received } == 65_535)
         for stream in streams { #expect(peer.exchange(stream)!.body.count <= 65_535 + 1100) }
-        #expect(peer.connection!.hungryCount == 0 && peer.connection!.output.count == 0)
+        #expect(peer.connection!.outputWaiterCount == 0 && peer.connection!.output.count == 0)
         peer.opensWindows = true
         peer.send(windowUpdate(0, 1 << 20))
         peer.read()
@@ -297,8 +298,8 @@ import Testing
         let peer = TestGRPC(broker)
         let stream = peer.call(.subscribe, [("grpc-timeout", "1500m")])
         let other = peer.call(.subscribe, [("grpc-timeout", "1H")])
-        peer.say(stream, TestGRPC.open("t"))
-        peer.say(other, TestGRPC.open("t"))
+        peer.sendMessage(stream, TestGRPC.open("t"))
+        peer.sendMessage(other, TestGRPC.open("t"))
         broker.advance(seconds: 1.25)
         peer.read()
         #expect(!peer[stream].isEnded)
@@ -317,7 +318,7 @@ import Testing
         let broker = TestBroker()
         let peer = TestGRPC(broker, window: 100)
         let watch = peer.call(.healthWatch)
-        peer.say(watch, [UInt8](), end: true)
+        peer.sendMessage(watch, [UInt8](), end: true)
         #expect(peer[watch].take() == [[8, 1]])
         let stream = peer.subscribe("t")
         peer.closed = [stream]
@@ -350,7 +351,7 @@ import Testing
         ]
         for (messages, status) in cases {
             let stream = peer.call(.subscribe)
-            peer.say(stream, messages)
+            peer.sendMessage(stream, messages)
             #expect(peer[stream].status == status && peer[stream].isEnded, "\(messages)")
         }
         let empty = peer.call(.subscribe)

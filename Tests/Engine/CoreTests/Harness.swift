@@ -283,7 +283,7 @@ final class TestClient {
         }
     }
 
-    func fire(_ route: String, _ text: String, stream: UInt32 = 9) {
+    func fireAndForget(_ route: String, _ text: String, stream: UInt32 = 9) {
         request(route, text) {
             FrameWriter.requestFNF(stream: stream, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
         }
@@ -360,7 +360,9 @@ final class TestClient {
         switch decoded.body {
         case .payload(let next, let complete, let content):
             var line = "\(stream):"
-            if let metadata = content.metadata, let told = dropped(frame.slice(metadata)) { line += "[\(told)]" }
+            if let metadata = content.metadata, let reported = dropped(frame.slice(metadata)) {
+                line += "[\(reported)]"
+            }
             if next { line += text(content.data) }
             if complete { line += "|" }
             return line

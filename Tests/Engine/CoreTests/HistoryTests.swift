@@ -14,7 +14,7 @@ import Testing
         limits.resident = 0
         let broker = TestBroker(shards: shards, limits: limits)
         let publisher = broker.connect(from)
-        for number in 1...count { publisher.fire("t", "\(number)") }
+        for number in 1...count { publisher.fireAndForget("t", "\(number)") }
         broker.commit()
         return (broker, publisher)
     }
@@ -28,7 +28,7 @@ import Testing
         #expect(joiner.received() == [])
         #expect(broker.reads.count == 1)
         // A subscription that is not behind does not wait.
-        publisher.fire("t", "7")
+        publisher.fireAndForget("t", "7")
         broker.commit()
         #expect(live.received() == ["1:7"])
         #expect(joiner.received() == [])
@@ -37,7 +37,7 @@ import Testing
         broker.bring()
         while !broker.reads.isEmpty { broker.bring() }
         #expect(joiner.received() == ["1:3", "1:4", "1:5", "1:6", "1:7"])
-        publisher.fire("t", "8")
+        publisher.fireAndForget("t", "8")
         broker.commit()
         while !broker.reads.isEmpty { broker.bring() }
         #expect(joiner.received() == ["1:8"])
@@ -125,7 +125,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let (publisher, slow) = (broker.connect(), broker.connect())
         slow.subscribe("t?meta=off", n: 1)
-        for number in 1...9 { publisher.fire("t", "\(number)") }
+        for number in 1...9 { publisher.fireAndForget("t", "\(number)") }
         broker.commit()
         let topic = try #require(broker.shards[0].topics["t"])
         #expect((topic.retained.value, topic.window.oldest.value) == (8, 2))

@@ -47,21 +47,21 @@ import Testing
         let broker = TestBroker(shards: shards)
         let client = broker.connect(from)
         client.subscribe("t?overflow=drop-newest", n: 3, stream: 1)
-        for text in ["a", "b"] { client.fire("t", text) }
+        for text in ["a", "b"] { client.fireAndForget("t", text) }
         client.cancel(stream: 1)
         let watcher = broker.connect(at)
         watcher.subscribe("$SYS.events?replay=all", stream: 1)
-        let told = watcher.received().filter { $0.contains("\"topic\":\"t\"") }
+        let reported = watcher.received().filter { $0.contains("\"topic\":\"t\"") }
         func event(_ name: String) -> String? {
-            told.first { $0.hasPrefix("1:{\"event\":\"\(name)\",\"time_ns\":\(broker.now.wall),") }
+            reported.first { $0.hasPrefix("1:{\"event\":\"\(name)\",\"time_ns\":\(broker.now.wall),") }
         }
         let connection = "\"connection\":\"\(from)-\(client.id.index)-\(client.id.generation)\""
-        let subscribed = try #require(event("subscribed"), "\(told)")
+        let subscribed = try #require(event("subscribed"), "\(reported)")
         #expect(
             subscribed.hasSuffix(
                 "\"topic\":\"t\",\(connection),\"policy\":\"drop-newest\",\"delivered\":0,\"dropped\":0}"))
-        let unsubscribed = try #require(event("unsubscribed"), "\(told)")
+        let unsubscribed = try #require(event("unsubscribed"), "\(reported)")
         #expect(unsubscribed.hasSuffix("\"delivered\":2,\"dropped\":0,\"reason\":\"cancelled by the client\"}"))
-        #expect(event("topic-created") != nil && told.count == 3, "\(told)")
+        #expect(event("topic-created") != nil && reported.count == 3, "\(reported)")
     }
 }

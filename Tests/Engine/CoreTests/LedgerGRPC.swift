@@ -31,7 +31,7 @@ final class LedgerGRPCPeer: LedgerPeer {
     ) {
         let overflow = Overflow(name: policy)!
         let stream = grpc.call(.subscribe)
-        grpc.say(
+        grpc.sendMessage(
             stream,
             TestGRPC.open(
                 topic, n: UInt32(n), last: start == "&replay=1" ? 1 : 0, all: start == "&replay=all",
@@ -52,16 +52,16 @@ final class LedgerGRPCPeer: LedgerPeer {
         let topic = String(route.prefix { $0 != "?" })
         let open = TestGRPC.channel(topic, completes: route.contains("complete=true"))
         if text.utf8.count % 2 == 0 {
-            grpc.say(stream, open, TestGRPC.item(text), end: account.isComplete)
+            grpc.sendMessage(stream, open, TestGRPC.item(text), end: account.isComplete)
         } else {
-            grpc.say(stream, open)
+            grpc.sendMessage(stream, open)
             guard !grpc.client.isClosed else { return }
-            grpc.say(stream, [TestGRPC.item(text)], end: account.isComplete, by: 7000)
+            grpc.sendMessage(stream, [TestGRPC.item(text)], end: account.isComplete, by: 7000)
         }
     }
 
     override func items(_ texts: [String], _ account: Account) {
-        grpc.say(account.stream, texts.map { TestGRPC.item($0) })
+        grpc.sendMessage(account.stream, texts.map { TestGRPC.item($0) })
     }
 
     override func complete(_ account: Account) { grpc.halfClose(account.stream) }

@@ -94,7 +94,7 @@ private final class Scenario {
         case 8: broker.advance(seconds: random.pick([0.25, 2]))
         case 9 where random.next(5) == 0: control(random.pick(["delete", "delete", "complete", "fail"]))
         case 10...11: publishOne()
-        case 12: fire()
+        case 12: fireAndForget()
         case 13 where publishers.count { !$0.isOver && $0.isChannel } < 5: openChannel()
         case 14: if let account = any(publishers), account.isChannel { complete(account) }
         default: if let account = any(publishers), account.isChannel { sendItems(account) }
@@ -203,9 +203,9 @@ private final class Scenario {
         account.peer.complete(account)
     }
 
-    private func fire() {
+    private func fireAndForget() {
         let peer = peer(speaksRSocket: true)
-        peer.client.fire(topic, text(), stream: peer.freshStream())
+        peer.client.fireAndForget(topic, text(), stream: peer.freshStream())
     }
 
     private func reload() {
@@ -284,7 +284,7 @@ private final class Scenario {
             #expect(shard.subscriptions.count == 0 && shard.connections.count == 0 && shard.streams.count == 0)
             #expect(shard.views.count == 0 && shard.parts.requests.intake.channels.isEmpty)
             #expect(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) })
-            #expect(shard.rateLimiter.count == 0 && shard.effects.mail.allSatisfy(\.isEmpty))
+            #expect(shard.rateLimiter.count == 0 && shard.effects.messages.allSatisfy(\.isEmpty))
         }
         #expect(broker.quotas.isUnused, "seed \(books.seed)")
         let rest = broker.shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory }
@@ -340,7 +340,7 @@ private final class Scenario {
     }
 
     private func check(_ connection: Connection) {
-        let waiting = connection.streams.filter { ($0 as? Publisher)?.isSettled == false }
+        let waiting = connection.streams.filter { ($0 as? Publisher)?.isPlaced == false }
         #expect(connection.input.forwarded == 0 && connection.input.parkedCount == waiting.count)
         #expect(connection.input.parkedBytes == waiting.reduce(0) { $0 + ($1 as! Publisher).parkedBytes })
         #expect(connection.input.isReading == !connection.input.isHeld || !connection.isOpen)

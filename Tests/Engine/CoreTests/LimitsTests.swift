@@ -233,7 +233,7 @@ import Testing
         let broker = broker { $0.blockLimit = 2 * Limits.second }
         let patient = broker.connect()
         patient.subscribe("t?overflow=block&buffer=10", n: 1)
-        for text in ["a", "b", "c"] { patient.fire("t", text) }
+        for text in ["a", "b", "c"] { patient.fireAndForget("t", text) }
         broker.advance(seconds: 5)
         patient.requestN(5)
         #expect(patient.received() == ["1:a", "1:b", "1:c"])
@@ -279,8 +279,8 @@ import Testing
         }
         let client = broker.connect()
         let text = String(repeating: "x", count: 1000)
-        for _ in 0..<500 { client.fire("a", text) }
-        for _ in 0..<3000 { client.fire("b", text) }
+        for _ in 0..<500 { client.fireAndForget("a", text) }
+        for _ in 0..<3000 { client.fireAndForget("b", text) }
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)
         // The newer topic has continued, at the cost of both topics' history.
         #expect(broker.shards[0].topics["b"]!.published == 3000)

@@ -37,8 +37,8 @@ import Testing
         let broker = TestBroker(shards: shards)
         let client = broker.connect()
         client.publish("$SYS.topic.info?name=\(name)", "", stream: 101)
-        let told = client.received()
-        #expect(told.contains { $0.contains("\"name\":\"\(name)\"") }, "\(told)")
+        let reported = client.received()
+        #expect(reported.contains { $0.contains("\"name\":\"\(name)\"") }, "\(reported)")
         client.publish("$SYS.topic.info?name=$SYS.others", "", stream: 103)
         #expect(client.received().contains { $0.contains("not-found: There is no topic") })
     }

@@ -175,11 +175,11 @@ import Testing
             TopicSnapshot(
                 epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces,
                 retained: log.head, lost: log.head, isStored: false, typical: 0))
-        let told = log.end
+        let reported = log.end
         fill(log, Array(repeating: 60, count: 5000), budget: budget)
-        #expect(view.end == told)
-        #expect(view.piece(of: SequenceNumber(100)).end == told)
-        view.advance(to: log.end, charged: log.charged, fresh: log.pieces(from: told, upTo: log.end))
+        #expect(view.end == reported)
+        #expect(view.piece(of: SequenceNumber(100)).end == reported)
+        view.advance(to: log.end, charged: log.charged, fresh: log.pieces(from: reported, upTo: log.end))
         #expect(view.bytes == log.bytes)
         for sequence in stride(from: 1, through: 5100, by: 77) {
             let number = SequenceNumber(UInt64(sequence))

@@ -16,7 +16,7 @@ import Testing
 
     private func fill(_ client: TestClient, _ topic: String, _ count: Int, size: Int = 1000) {
         let text = String(repeating: "x", count: size)
-        for _ in 0..<count { client.fire(topic, text) }
+        for _ in 0..<count { client.fireAndForget(topic, text) }
     }
 
     @Test func theLeastUsedHistoryGoesFirst() {
@@ -29,7 +29,7 @@ import Testing
         broker.advance(seconds: 1)
         fill(client, "young", 1000)
         broker.advance(seconds: 1)
-        client.fire("old", "used again")
+        client.fireAndForget("old", "used again")
         broker.advance(seconds: 1)
         fill(client, "new", 2000)
         let topics = broker.shards[0].topics
@@ -53,7 +53,7 @@ import Testing
         _ = client.received()
         // What remains is a spare block or two.
         #expect(broker.memory.used < 200_000, "\(broker.memory.used)")
-        client.fire(quiet, "on")
+        client.fireAndForget(quiet, "on")
         #expect(client.received() == ["1:on"])
     }
 
@@ -62,7 +62,7 @@ import Testing
         let topic = name(broker, ownedBy: 1)
         let client = broker.connect(0)
         client.subscribe("\(topic)?meta=on", n: 1)
-        for text in ["a", "b", "c"] { client.fire(topic, text) }
+        for text in ["a", "b", "c"] { client.fireAndForget(topic, text) }
         broker.shards[1].topics[topic]!.relieve(now: broker.now)
         broker.run()
         client.subscribe("\(topic)?replay=all&meta=on", stream: 3)
@@ -112,7 +112,7 @@ import Testing
         let broker = TestBroker()
         let reader = broker.connect()
         reader.subscribe("t")
-        for text in ["a", "b", "c"] { reader.fire("t", text) }
+        for text in ["a", "b", "c"] { reader.fireAndForget("t", text) }
         fill(reader, "history", 200)
         let client = broker.connect()
         broker.memory.limit = broker.memory.used + 2000
@@ -139,10 +139,10 @@ import Testing
         let topic = name(broker, ownedBy: 1)
         let client = broker.connect(0)
         client.subscribe(topic)
-        client.fire(topic, "old")
+        client.fireAndForget(topic, "old")
         broker.advance(seconds: 6)
         client.subscribe("\(topic)?replay=all", stream: 3)
-        client.fire(topic, "new")
+        client.fireAndForget(topic, "new")
         #expect(client.received().sorted() == ["1:new", "1:old", "3:new"])
     }
 

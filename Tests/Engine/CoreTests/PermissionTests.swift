@@ -50,7 +50,7 @@ import Testing
         case "subscribe block": client.subscribe("t?overflow=block")
         case "events": client.subscribe("$SYS.events", n: 1)
         case "stats": client.subscribe("$SYS.stats", n: 1)
-        case "fire": client.fire("t", "new")
+        case "fire": client.fireAndForget("t", "new")
         case "publish": client.publish("t", "new")
         case "channel": client.channel("t", "new")
         default: client.publish("$SYS.topic.\(name)?name=t", "")
@@ -122,15 +122,16 @@ import Testing
         let table = AccessTable.users(["alice": Permissions(subscribe: topics("last")), "root": .all])
         let broker = TestBroker(access: table)
         let root = broker.logIn("root", of: table)
-        for number in 0..<Listing.places { root.fire("topic\(number)", "x") }
-        root.fire("last", "x")
+        for number in 0..<ListStream.places { root.fireAndForget("topic\(number)", "x") }
+        root.fireAndForget("last", "x")
         let alice = table.user("alice")!.permissions
         let shard = broker.shards[0]
         let principal = Principal(user: "alice", permissions: alice, proof: .none)
-        let first = shard.parts.requests.listings.rows(of: .topics, after: 0, for: principal, now: broker.now)
-        #expect(first.rows.isEmpty && first.next == Listing.places)
+        let first = shard.parts.requests.listStreams.rows(of: .topics, after: 0, for: principal, now: broker.now)
+        #expect(first.rows.isEmpty && first.next == ListStream.places)
         #expect(
-            shard.parts.requests.listings.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil)
+            shard.parts.requests.listStreams.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil
+        )
         let client = broker.logIn("alice", of: table)
         client.subscribe("$SYS.topics")
         let lines = client.received()

@@ -15,7 +15,7 @@ import Testing
         return sum
     }
 
-    private func told(_ broker: TestBroker) -> [[String]] {
+    private func reported(_ broker: TestBroker) -> [[String]] {
         broker.log.filter { $0.message == "publishes lost" }.map { $0.fields.map { "\($0.key)=\($0.value)" } }
     }
 
@@ -27,20 +27,20 @@ import Testing
         let watcher = broker.connect()
         watcher.subscribe("$SYS.stats")
         for _ in 0..<8 { broker.advance(seconds: 0.25) }
-        #expect(told(broker).isEmpty)
+        #expect(reported(broker).isEmpty)
         _ = watcher.received()
         // Something else uses all of it.
         let taken = 2 * broker.memory.limit
         broker.memory.add(taken)
-        for _ in 0..<5 { client.fire("t", "x") }
+        for _ in 0..<5 { client.fireAndForget("t", "x") }
         client.publish("t", "x", stream: 11)
         client.channel("t", "x", stream: 13)
         let sum = counters(broker)
         #expect(sum.publishesDropped[.memory] == 5 && sum.publishesRefused[.memory] == 2)
-        #expect(sum.lost(to: .memory) == 7 && sum.lost == 7 && sum.fireDropped == 5)
+        #expect(sum.lost(to: .memory) == 7 && sum.lost == 7 && sum.fireAndForgetDropped == 5)
         broker.memory.add(-taken)
         for _ in 0..<12 { broker.advance(seconds: 0.25) }
-        #expect(told(broker) == [["limit=memory", "dropped=5", "refused=2", "topic=t"]], "once")
+        #expect(reported(broker) == [["limit=memory", "dropped=5", "refused=2", "topic=t"]], "once")
         let figures = watcher.received()
         #expect(figures.contains { $0.contains("\"lost\":7,\"lost_to_memory\":7,\"lost_to_room\":0,") })
         #expect(!figures.contains { $0.contains("\"t\"") }, "who subscribes to them may not know of it")
@@ -86,21 +86,21 @@ import Testing
         let broker = TestBroker(shards: shards, limits: limits)
         let client = broker.connect()
         client.publish("t", "x", stream: 1)
-        for _ in 0..<15 { client.fire("t", "x") }
+        for _ in 0..<15 { client.fireAndForget("t", "x") }
         broker.advance(seconds: 2)
         client.publish("$SYS.topic.complete?name=t", "", stream: 41)
-        for _ in 0..<3 { client.fire("t", "x") }
+        for _ in 0..<3 { client.fireAndForget("t", "x") }
         client.publish("t", "x", stream: 43)
         broker.memory.add(2 * broker.memory.limit)
-        client.fire("t", "x")
+        client.fireAndForget("t", "x")
         broker.memory.add(-2 * broker.memory.limit)
         broker.advance(seconds: 1)
         let topic = try #require(broker.shards.compactMap { $0.topics["t"] }.first)
         #expect(topic.published == 10 && topic.losses.dropped == 6 + 3 + 1 && topic.losses.refused == 1)
-        #expect(counters(broker).fireDropped == 10 && counters(broker).publishesDropped[.rate] == 6)
+        #expect(counters(broker).fireAndForgetDropped == 10 && counters(broker).publishesDropped[.rate] == 6)
         client.publish("$SYS.topic.info?name=t", "", stream: 45)
         let info = client.received().last ?? ""
-        #expect(info.contains("\"fire_dropped\":10,\"publishes_refused\":1,"), "\(info)")
+        #expect(info.contains("\"fire_and_forget_dropped\":10,\"publishes_refused\":1,"), "\(info)")
     }
 
     /// The log names the topic, whatever the reason for the loss.
@@ -114,12 +114,12 @@ import Testing
         client.publish("a", "x", stream: 1)
         client.publish("b", "x", stream: 3)
         broker.advance(seconds: 5)
-        #expect(told(broker) == [["limit=publish-rate", "dropped=0", "refused=1", "topic=b"]])
-        client.fire("a", "x")
+        #expect(reported(broker) == [["limit=publish-rate", "dropped=0", "refused=1", "topic=b"]])
+        client.fireAndForget("a", "x")
         broker.advance(seconds: 2)
-        client.fire("one-too-many", "x")
+        client.fireAndForget("one-too-many", "x")
         broker.advance(seconds: 2)
-        #expect(told(broker).last == ["limit=limit", "dropped=1", "refused=0", "topic=one-too-many"])
+        #expect(reported(broker).last == ["limit=limit", "dropped=1", "refused=0", "topic=one-too-many"])
     }
 
     /// Publishers of a topic may learn of its deletion when another topic already has its name.
@@ -173,7 +173,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let peer = TestGRPC(broker)
         let stream = peer.call(.publishOne)
-        peer.say(stream, Proto.field(1, "t") + TestGRPC.item(String(repeating: "x", count: 200_000)))
+        peer.sendMessage(stream, Proto.field(1, "t") + TestGRPC.item(String(repeating: "x", count: 200_000)))
         peer.read()
         let sum = counters(broker)
         #expect(sum.publishesRefused[.tooLarge] == 1 && sum.limits[.reassembly] == 1)
@@ -198,17 +198,17 @@ import Testing
         let client = broker.connect()
         client.subscribe("full?overflow=block&buffer=1", n: 1)
         client.publish("full", "x", stream: 3)
-        for _ in 0..<4 { client.fire("full", "x") }
+        for _ in 0..<4 { client.fireAndForget("full", "x") }
         client.publish("ended", "x", stream: 5)
         client.publish("$SYS.topic.complete?name=ended", "", stream: 7)
-        client.fire("ended", "x")
+        client.fireAndForget("ended", "x")
         client.publish("ended", "x", stream: 11)
-        client.fire("one-too-many", "x")
-        client.fire("not a name", "x")
+        client.fireAndForget("one-too-many", "x")
+        client.fireAndForget("not a name", "x")
         let sum = counters(broker)
         #expect(sum.publishesDropped[.room] == 3 && sum.publishesDropped[.ended] == 1)
         #expect(sum.publishesDropped[.limit] == 1 && sum.publishesDropped[.invalid] == 1)
         #expect(sum.publishesRefused[.ended] == 1 && sum.publishesRefused.total == 1)
-        #expect(sum.lost == 4 && sum.fireDropped == 6, "an error of the client is not a loss of the broker")
+        #expect(sum.lost == 4 && sum.fireAndForgetDropped == 6, "an error of the client is not a loss of the broker")
     }
 }

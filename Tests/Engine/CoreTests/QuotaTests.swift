@@ -185,7 +185,7 @@ import Testing
         other.subscribe("c", stream: 3)
         #expect(other.received() == [])
         // The existing ones are unaffected.
-        other.fire("b", "x")
+        other.fireAndForget("b", "x")
         #expect(client.received() == ["3:x"])
     }
 
@@ -244,7 +244,7 @@ import Testing
         alice[1].publish("d", "x", stream: 3)
         #expect(
             alice[1].received().contains { $0.hasPrefix("3:! 202 limit: User 'alice' has created 3 topics") })
-        alice[0].fire("e", "x", stream: 5)
+        alice[0].fireAndForget("e", "x", stream: 5)
         #expect(reached(.topicsPerUser, broker) == 2)
         // Bob may, and Alice may use his.
         let bob = broker.logIn("bob", of: table)

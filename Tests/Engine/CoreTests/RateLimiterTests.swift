@@ -42,14 +42,14 @@ import Testing
     func fireIsDroppedAndCounted(_ shards: Int) {
         let broker = broker(shards: shards) { $0.publishRate = 10 }
         let alice = broker.logIn("alice", of: table)
-        for _ in 0..<15 { alice.fire("t", "x") }
+        for _ in 0..<15 { alice.fireAndForget("t", "x") }
         #expect(published(broker) == 10)
-        #expect(counters(broker).fireDropped == 5 && counters(broker).limits[.publishRate] == 5)
+        #expect(counters(broker).fireAndForgetDropped == 5 && counters(broker).limits[.publishRate] == 5)
         let bob = broker.logIn("bob", of: table)
-        for _ in 0..<10 { bob.fire("t", "x") }
+        for _ in 0..<10 { bob.fireAndForget("t", "x") }
         #expect(published(broker) == 20, "another user is not affected")
         broker.advance(seconds: 0.5)
-        for _ in 0..<10 { alice.fire("t", "x") }
+        for _ in 0..<10 { alice.fireAndForget("t", "x") }
         #expect(published(broker) == 25)
     }
 
@@ -57,30 +57,30 @@ import Testing
     @Test func theLogNamesWhoIsHeldBack() {
         let broker = broker { $0.publishRate = 10 }
         let (alice, bob) = (broker.logIn("alice", of: table), broker.logIn("bob", of: table))
-        func told() -> [String] {
+        func reported() -> [String] {
             broker.log.filter { $0.message == "publishing slowed" }.map { record in
                 record.fields.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
             }
         }
-        for client in [alice, bob] { for _ in 0..<10 { client.fire("t", "x") } }
-        #expect(told() == [])
-        for client in [alice, bob, alice] { client.fire("t", "x") }
-        #expect(told() == ["limit=publish-rate user=alice", "limit=publish-rate user=bob"])
+        for client in [alice, bob] { for _ in 0..<10 { client.fireAndForget("t", "x") } }
+        #expect(reported() == [])
+        for client in [alice, bob, alice] { client.fireAndForget("t", "x") }
+        #expect(reported() == ["limit=publish-rate user=alice", "limit=publish-rate user=bob"])
         broker.advance(seconds: 59)
-        for _ in 0..<30 { alice.fire("t", "x") }
-        #expect(told().count == 2)
+        for _ in 0..<30 { alice.fireAndForget("t", "x") }
+        #expect(reported().count == 2)
         broker.advance(seconds: 2)
-        for _ in 0..<30 { alice.fire("t", "x") }
-        #expect(told().count == 3)
+        for _ in 0..<30 { alice.fireAndForget("t", "x") }
+        #expect(reported().count == 3)
     }
 
     @Test func aUserIsOneOnAllShards() {
         let broker = broker(shards: 3) { $0.publishRate = 100 }
         let clients = (0..<3).map { broker.logIn("alice", of: table, shard: $0) }
-        for _ in 0..<100 { for client in clients { client.fire("t", "x") } }
+        for _ in 0..<100 { for client in clients { client.fireAndForget("t", "x") } }
         #expect(published(broker) == 100)
         broker.advance(seconds: 0.25)
-        for _ in 0..<100 { for client in clients { client.fire("t", "x") } }
+        for _ in 0..<100 { for client in clients { client.fireAndForget("t", "x") } }
         #expect(published(broker) == 125)
     }
 
@@ -88,20 +88,20 @@ import Testing
         let broker = broker(shards: 1) { $0.publishBytes = 1000 }
         let alice = broker.logIn("alice", of: table)
         let text = String(repeating: "x", count: 300)
-        for _ in 0..<5 { alice.fire("t", text) }
+        for _ in 0..<5 { alice.fireAndForget("t", text) }
         #expect(published(broker) == 3)
         #expect(counters(broker).limits[.publishBytes] == 2 && counters(broker).limits[.publishRate] == 0)
-        for _ in 0..<100 { alice.fire("t", "") }
+        for _ in 0..<100 { alice.fireAndForget("t", "") }
         #expect(published(broker) == 103, "the tenth part is still there, byte by byte")
         // A message larger than the maximum allowance waits until that is saved up.
         broker.advance(seconds: 1)
-        alice.fire("t", String(repeating: "x", count: 5000))
+        alice.fireAndForget("t", String(repeating: "x", count: 5000))
         #expect(published(broker) == 104)
         broker.advance(seconds: 3.75)
-        alice.fire("t", "x")
+        alice.fireAndForget("t", "x")
         #expect(published(broker) == 104)
         broker.advance(seconds: 0.5)
-        alice.fire("t", "x")
+        alice.fireAndForget("t", "x")
         #expect(published(broker) == 105)
     }
 
@@ -242,7 +242,7 @@ import Testing
         alice.channel("t", "first")
         #expect(granted(alice) > 0)
         alice.cancel(stream: 5)
-        for _ in 0..<200 { alice.fire("t", "x") }
+        for _ in 0..<200 { alice.fireAndForget("t", "x") }
         #expect(published(broker) == 100)
     }
 
@@ -262,7 +262,7 @@ import Testing
         let bob = broker.logIn("bob", of: table)
         bob.subscribe("t")
         let alice = broker.logIn("alice", of: table)
-        alice.fire("u", "x")
+        alice.fireAndForget("u", "x")
         alice.channel("t?on-loss=fail", "x")
         alice.disconnect()
         #expect(bob.received().first?.hasPrefix("1:! 201 topic failed") == true)
@@ -280,13 +280,13 @@ import Testing
             #expect(peer.calls[one]?.status == "0")
         }
         let call = peer.channel("t")
-        peer.say(call, TestGRPC.item("early"))
+        peer.sendMessage(call, TestGRPC.item("early"))
         #expect(published(broker) == 4 && peer.calls[call]?.status == nil)
         broker.advance(seconds: 0.5)
         #expect(published(broker) == 5)
         let greedy = peer.channel("t")
         let more = peer.channel("t")
-        peer.say(more, TestGRPC.item("one"), TestGRPC.item("two"))
+        peer.sendMessage(more, TestGRPC.item("one"), TestGRPC.item("two"))
         #expect(peer.calls[more]?.status == "9", "beyond its credit")
         peer.cancel(greedy)
         broker.advance(seconds: 2)
@@ -334,7 +334,7 @@ import Testing
         var limits = Limits()
         limits.publishRate = 10
         broker.shards[0].adopt(limits, now: broker.now)
-        for _ in 0..<30 { alice.fire("t", "x") }
+        for _ in 0..<30 { alice.fireAndForget("t", "x") }
         #expect(published(broker) <= 16)
     }
 }

@@ -182,7 +182,7 @@ final class ResumingClient {
             return sendAgain(from: position)
         case .keepalive(let respond, let position, _):
             if awaitsResume { lines.append("a frame before RESUME_OK") }
-            forget(before: position)
+            discard(before: position)
             if respond, answers { tell(respond: false) }
         case .error(let code, let message):
             refusal = "\(String(code, radix: 16)) \(String(decoding: bytes.slice(message), as: UTF8.self))"
@@ -192,7 +192,7 @@ final class ResumingClient {
     }
 
     private func sendAgain(from position: UInt64) -> Bool {
-        forget(before: position)
+        discard(before: position)
         guard position == firstPosition else {
             lines.append("RESUME_OK(\(position)) is not where a frame begins")
             return false
@@ -204,7 +204,7 @@ final class ResumingClient {
     }
 
     /// Drops what the broker has received.
-    private func forget(before position: UInt64) {
+    private func discard(before position: UInt64) {
         while sent.count > 0 {
             let length = sent.readable.u24(at: 0)
             guard firstPosition + UInt64(length) <= position else { return }

@@ -37,8 +37,8 @@ import Testing
         let (_, subscriber, publisher, _) = channel(shards: shards) { $0.grant = 100 }
         publisher.items(texts(103))
         #expect(subscriber.received() == texts(100).map { "1:" + $0 })
-        let told = publisher.received()
-        #expect(told.contains { $0.hasPrefix("5:!") && $0.contains("beyond its credit") }, "\(told)")
+        let reported = publisher.received()
+        #expect(reported.contains { $0.hasPrefix("5:!") && $0.contains("beyond its credit") }, "\(reported)")
     }
 
     @Test(arguments: [1, 2]) func aMessageAboveTheLimitOfTheLogEndsTheRun(shards: Int) {

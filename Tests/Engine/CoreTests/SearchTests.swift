@@ -27,7 +27,7 @@ import Testing
     @Test func searchingFindsWhateverComesLaterInTheOrder() throws {
         let broker = TestBroker()
         let client = broker.connect()
-        for number in 0..<900 { client.fire("t\(number).Oslo", "x", stream: UInt32(2 * number + 1)) }
+        for number in 0..<900 { client.fireAndForget("t\(number).Oslo", "x", stream: UInt32(2 * number + 1)) }
         let part = try found(broker, .topics, .name, most: 3) { ($0.find, $0.system) = (Needle("99.oSLO"), false) }
         #expect(part.topics.map(\.name) == ["t199.Oslo", "t299.Oslo", "t399.Oslo"] && part.found == 9)
         // The next page, with no more rows than remain.
@@ -65,7 +65,7 @@ import Testing
         var stream: UInt32 = 1
         for number in 1...30 {
             for _ in 0..<3 * number {
-                client.fire("t\(number)", "x", stream: stream)
+                client.fireAndForget("t\(number)", "x", stream: stream)
                 stream += 2
             }
         }
@@ -83,16 +83,16 @@ import Testing
         slow.subscribe("lossy?buffer=1", n: 1, stream: 3)
         let client = broker.connect()
         var stream: UInt32 = 1
-        func fire(_ topic: String, _ count: Int, _ text: String = "x") {
+        func fireAndForget(_ topic: String, _ count: Int, _ text: String = "x") {
             for _ in 0..<count {
-                client.fire(topic, text, stream: stream)
+                client.fireAndForget(topic, text, stream: stream)
                 stream += 2
             }
         }
-        fire("busy", 50)
-        fire("large", 2, String(repeating: "x", count: 9000))
-        fire("lossy", 9)
-        fire("blocked", 3)
+        fireAndForget("busy", 50)
+        fireAndForget("large", 2, String(repeating: "x", count: 9000))
+        fireAndForget("lossy", 9)
+        fireAndForget("blocked", 3)
         client.publish("blocked", "x", stream: stream)
         stream += 2
         func names(_ order: Survey.Order) throws -> [String] {
@@ -105,7 +105,7 @@ import Testing
         #expect(try names(.behind).first == "blocked" && names(.name) == ["blocked", "busy", "large", "lossy"])
         // One that loses publishes is next.
         broker.memory.add(2 * broker.memory.limit)
-        fire("large", 1)
+        fireAndForget("large", 1)
         broker.memory.add(-2 * broker.memory.limit)
         let ranked = try names(.rank)
         #expect(ranked == ["blocked", "large", "busy", "lossy"])
@@ -120,7 +120,9 @@ import Testing
         clients[0].subscribe("a.one?buffer=5", n: 1)
         clients[1].subscribe("b.two?overflow=latest", n: 3)
         clients[2].subscribe("a.two", n: 2)
-        for topic in ["a.one", "a.two"] { for n in 0..<9 { clients[1].fire(topic, "x", stream: UInt32(21 + 2 * n)) } }
+        for topic in ["a.one", "a.two"] {
+            for n in 0..<9 { clients[1].fireAndForget(topic, "x", stream: UInt32(21 + 2 * n)) }
+        }
         func topics(_ order: Survey.Order = .name, _ set: (inout Survey) -> Void) throws -> [String] {
             let part = try found(broker, .subscriptions, order, set)
             #expect(part.found == part.subscriptions.count)
@@ -142,7 +144,7 @@ import Testing
         let broker = TestBroker()
         let client = broker.connect()
         client.subscribe("t", n: 1)
-        for n in 0..<9 { client.fire("t", "x", stream: UInt32(3 + 2 * n)) }
+        for n in 0..<9 { client.fireAndForget("t", "x", stream: UInt32(3 + 2 * n)) }
         broker.advance(seconds: 5)
         var row = try #require(try found(broker, .subscriptions).subscriptions.first)
         #expect(row.asked >= row.behind && isAbout(5, row.asked))
@@ -160,7 +162,7 @@ import Testing
         }
         for (index, topic) in ["a", "a", "b", "b"].enumerated() {
             if index == 2 { broker.advance(seconds: 2) }
-            client.fire(topic, "x", stream: UInt32(2 * index + 21))
+            client.fireAndForget(topic, "x", stream: UInt32(2 * index + 21))
         }
         broker.advance(seconds: 1)
         let pairs = try found(broker, .subscriptions) { $0.pairs = 9 }.pairs

@@ -39,7 +39,7 @@ import Testing
         let fast = broker.connect()
         fast.subscribe("t")
         let publisher = broker.connect()
-        for number in 0..<10 { publisher.fire("t", "\(number)") }
+        for number in 0..<10 { publisher.fireAndForget("t", "\(number)") }
         broker.now.monotonic += 3_000_000_000
         broker.now.wall += 3_000_000_000
         let part = try survey(broker, .subscriptions, topics: ["t"])
@@ -74,7 +74,7 @@ import Testing
         deaf.subscribe("t?buffer=2")
         deaf.window = 0
         let publisher = broker.connect()
-        for _ in 0..<10 { publisher.fire("t", String(repeating: "x", count: 400)) }
+        for _ in 0..<10 { publisher.fireAndForget("t", String(repeating: "x", count: 400)) }
         broker.now.monotonic += 1_000_000_000
         let part = try survey(broker, .subscriptions)
         let row = try #require(part.subscriptions.first)
@@ -91,7 +91,7 @@ import Testing
         let broker = TestBroker()
         broker.connect().subscribe("t?buffer=2&overflow=\(policy.name)", n: 1)
         let publisher = broker.connect()
-        for number in 0..<6 { publisher.fire("t", "\(number)") }
+        for number in 0..<6 { publisher.fireAndForget("t", "\(number)") }
         let counters = try survey(broker, .topics).counters
         for other in Overflow.allCases { #expect(counters.dropped[other] == (other == policy ? lost : 0)) }
     }
@@ -104,9 +104,9 @@ import Testing
             if shard == 1 { client.disconnect() }
         }
         let publisher = broker.connect()
-        publisher.fire("t", "a")
+        publisher.fireAndForget("t", "a")
         broker.connect(1).subscribe("t?replay=1")
-        publisher.fire("t", "b")
+        publisher.fireAndForget("t", "b")
         let owner = broker.shards[0].owner(of: "t")
         let part = try survey(broker, .topics, shard: owner)
         let topic = try #require(part.topics.first { $0.name == "t" })
@@ -142,10 +142,10 @@ import Testing
     @Test func aSurveyGoesOnWhereItStopped() throws {
         let broker = TestBroker()
         let client = broker.connect()
-        for number in 0..<Survey.places + 10 { client.fire("t\(number)", "x", stream: UInt32(2 * number + 1)) }
+        for number in 0..<Survey.places + 10 { client.fireAndForget("t\(number)", "x", stream: UInt32(2 * number + 1)) }
         var survey = Survey(.topics, most: 5, order: .age)
         var sums = TopicSums()
-        var rows: [TopicFigures] = []
+        var rows: [TopicStatistics] = []
         var parts = 0
         while true {
             guard case .survey(let part) = broker.shards[0].answer(.survey(survey), now: broker.now) else {
@@ -266,7 +266,7 @@ import Testing
     @Test func listsComeInPages() throws {
         let broker = TestBroker()
         let client = broker.connect()
-        for number in 0..<5 { client.fire("t\(number)", "x", stream: UInt32(2 * number + 1)) }
+        for number in 0..<5 { client.fireAndForget("t\(number)", "x", stream: UInt32(2 * number + 1)) }
         var place: Int? = 0
         var rows: [String] = []
         while let after = place {

@@ -61,7 +61,7 @@ import Testing
         #expect(owner.topics[topic]!.epoch != epoch)
         // A fire-and-forget publish finds the new topic too.
         client.subscribe(topic)
-        client.fire(topic, "fired")
+        client.fireAndForget(topic, "fired")
         #expect(client.received() == ["1:fired"])
     }
 
@@ -90,10 +90,10 @@ import Testing
         let full = "! 202 limit: The broker has 2 topics, the maximum; delete some, or try again later."
         #expect(answers(client, "a") == ["1|", "2|"])
         #expect(answers(client, "b") == [full, full])
-        let dropped = broker.shards[0].counters.fireDropped
-        client.fire("b", "x")
-        client.fire("b", "x")
-        #expect(broker.shards[0].counters.fireDropped == dropped + 2)
+        let dropped = broker.shards[0].counters.fireAndForgetDropped
+        client.fireAndForget("b", "x")
+        client.fireAndForget("b", "x")
+        #expect(broker.shards[0].counters.fireAndForgetDropped == dropped + 2)
         client.publish("$SYS.topic.delete?name=a", "", stream: 7)
         _ = client.received()
         #expect(answers(client, "b") == ["1|", "2|"])
@@ -146,8 +146,8 @@ import Testing
         let all = answers(client, route, 3)
         #expect(all.count == 3 && all.allSatisfy { $0 == all[0] && $0.hasPrefix(text) }, "\(all)")
         let counters = broker.shards[0].counters
-        for _ in 0..<3 { client.fire(route, "x") }
-        #expect(broker.shards[0].counters.fireDropped == counters.fireDropped + 3)
+        for _ in 0..<3 { client.fireAndForget(route, "x") }
+        #expect(broker.shards[0].counters.fireAndForgetDropped == counters.fireAndForgetDropped + 3)
         #expect(client.received() == [])
         #expect(broker.shards[0].counters.streamErrors == counters.streamErrors)
     }
@@ -231,7 +231,7 @@ import Testing
         one.publish(topic, "d", stream: 5)
         two.publish(topic, "e", stream: 3)
         one.publish(topic, "f", stream: 7)
-        two.fire(topic, "lost", stream: 9)
+        two.fireAndForget(topic, "lost", stream: 9)
         #expect(one.received() == [] && two.received() == [])
         #expect(broker.shards[from].find(one.id)?.input.parkedCount == 2)
         #expect(subscriber.received() == ["1:a"])
@@ -246,7 +246,7 @@ import Testing
         #expect(two.received() == ["3:5|", "5:7|"] && one.received() == ["7:6|"])
         two.publish(topic, "h", stream: 7)
         #expect(two.received() == ["7:8|"] && subscriber.received() == ["1:h"])
-        #expect(broker.shards[shards - 1].counters.fireDropped == 1)
+        #expect(broker.shards[shards - 1].counters.fireAndForgetDropped == 1)
         for client in [one, two] {
             let connection = broker.shards[client.shard].find(client.id)!
             #expect(

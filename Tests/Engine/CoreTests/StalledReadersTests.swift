@@ -52,7 +52,7 @@ import Testing
         for number in 0..<(size > 2000 ? 40 : 400) {
             publisher.publish("t", text, stream: UInt32(2 * number + 1))
             #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
-            other.fire("other", "\(number)")
+            other.fireAndForget("other", "\(number)")
             #expect(other.received() == ["1:\(number)"])
             if number % 4 == 0 { broker.advance(seconds: 0.3) }
             most = max(most, broker.memory.used)
@@ -247,7 +247,7 @@ import Testing
             return client
         }
         let publisher = broker.connect()
-        for _ in 0..<2000 { publisher.fire("t", "") }
+        for _ in 0..<2000 { publisher.fireAndForget("t", "") }
         let shard = broker.shards[0]
         let outputs = (0..<shard.connections.bound).compactMap { shard.connections.at($0) }
             .filter { $0.output.blocked }
@@ -281,11 +281,11 @@ import Testing
         let text = String(repeating: "x", count: 100_000)
         for number in 0..<200 { publisher.publish("t", text, stream: UInt32(2 * number + 1)) }
         client.read(.max)
-        let told = client.received().compactMap { line -> Int? in
+        let reported = client.received().compactMap { line -> Int? in
             guard let open = line.firstIndex(of: "["), let close = line.firstIndex(of: "]") else { return nil }
             return Int(line[line.index(after: open)..<close].split(separator: "+").last ?? "")
         }
-        #expect(told.last == 200, "\(told)")
+        #expect(reported.last == 200, "\(reported)")
     }
 
     /// Messages that merely wait for a topic's subscriptions are no reason to refuse publishes: the subscriptions lose

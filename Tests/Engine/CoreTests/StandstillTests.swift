@@ -103,8 +103,8 @@ import Testing
     @Test func itIsTold() {
         let broker = TestBroker(shards: 2)
         standStill(broker, seconds: 5)
-        let told = broker.log.filter { $0.message == "shard stalled" }
-        #expect(told.map { $0.fields.map { "\($0.value)" } } == [["0", "4750"], ["1", "4750"]])
+        let reported = broker.log.filter { $0.message == "shard stalled" }
+        #expect(reported.map { $0.fields.map { "\($0.value)" } } == [["0", "4750"], ["1", "4750"]])
     }
 
     @Test func momentsMoveToNowAtMost() {

@@ -17,12 +17,12 @@ import Testing
         let broker = TestBroker(access: table)
         let client = broker.logIn("alice", of: table)
         let publisher = broker.logIn("bob", of: table)
-        for topic in ["a", "b", "c"] { publisher.fire(topic, "x") }
+        for topic in ["a", "b", "c"] { publisher.fireAndForget(topic, "x") }
         client.subscribe("t", n: 3, stream: 7)
         _ = client.received()
         client.window = 0
         client.subscribe(route, n: 3)
-        for text in ["1", "2", "3", "4"] { publisher.fire("t", text) }
+        for text in ["1", "2", "3", "4"] { publisher.fireAndForget("t", text) }
         switch cause {
         case .noDemand: client.requestN(0)
         case .idInUse: client.subscribe("t")
@@ -39,9 +39,9 @@ import Testing
         client.subscribe("t", stream: 1)
         client.subscribe("t", stream: 3)
         client.window = 0
-        client.fire("t", "1")
+        client.fireAndForget("t", "1")
         client.requestN(0, stream: 1)
-        client.fire("t", "2")
+        client.fireAndForget("t", "2")
         client.read(.max)
         let lines = client.received()
         #expect(lines.filter { $0.hasPrefix("1:") }.map { $0.prefix(3) } == ["1:1", "1:!"], "\(lines)")

@@ -12,7 +12,7 @@ import Testing
     func creditRightBehindASubscriptionCounts(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
         let publisher = broker.connect(from)
-        for text in ["a", "b", "c", "d"] { publisher.fire("t", text) }
+        for text in ["a", "b", "c", "d"] { publisher.fireAndForget("t", text) }
         let subscriber = broker.connect(at)
         subscriber.send { buffer in
             Array("t?replay=all".utf8).withUnsafeBytes { route in
@@ -30,7 +30,7 @@ import Testing
     func aTokenOfAnotherEpochBeginsAtTheOldest(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
         let publisher = broker.connect(from)
-        for text in ["a", "b", "c"] { publisher.fire("t", text) }
+        for text in ["a", "b", "c"] { publisher.fireAndForget("t", text) }
         let epoch = broker.shards.lazy.compactMap { $0.topics["t"] }.first!.epoch
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?from=3&epoch=\(epoch ^ 1)&meta=on", stream: 1)
@@ -48,12 +48,12 @@ import Testing
             subscriber.subscribe("a?\(option)&meta=on", stream: UInt32(2 * index + 1))
             subscriber.subscribe("b?\(option)&meta=on", stream: UInt32(2 * index + 101))
         }
-        publisher.fire("b", "x")
+        publisher.fireAndForget("b", "x")
         for topic in ["a", "b"] { publisher.publish("$SYS.topic.complete?name=\(topic)", "", stream: 7) }
-        let told = subscriber.received().sorted()
-        #expect(told.filter { !$0.hasPrefix("10") } == ["1:[0]|", "3:[0]|", "5:|", "7:|"])
+        let reported = subscriber.received().sorted()
+        #expect(reported.filter { !$0.hasPrefix("10") } == ["1:[0]|", "3:[0]|", "5:|", "7:|"])
         #expect(
-            told.filter { $0.hasPrefix("10") }
+            reported.filter { $0.hasPrefix("10") }
                 == [1, 3, 5, 7].flatMap { ["10\($0):[1]x", "10\($0):|"] })
     }
 

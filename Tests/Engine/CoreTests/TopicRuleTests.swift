@@ -44,7 +44,7 @@ import Testing
         let broker = TestBroker(shards: 2, limits: limits([try rule("t.*", retain: 3)]))
         let (few, many) = (name(broker, ownedBy: owner), "u")
         let client = broker.connect()
-        for i in 1...5 { for topic in [few, many] { client.fire(topic, "\(i)") } }
+        for i in 1...5 { for topic in [few, many] { client.fireAndForget(topic, "\(i)") } }
         client.subscribe("\(few)?replay=all", stream: 1)
         #expect(client.received() == ["1:3", "1:4", "1:5"])
         client.subscribe("\(many)?replay=all", stream: 3)
@@ -56,7 +56,7 @@ import Testing
             limits: limits([try rule("small", bytes: 4096), try rule("old", age: 2 * Limits.second)]))
         let client = broker.connect()
         for topic in ["small", "old", "other"] {
-            for _ in 0..<10 { client.fire(topic, String(repeating: "x", count: 1000)) }
+            for _ in 0..<10 { client.fireAndForget(topic, String(repeating: "x", count: 1000)) }
         }
         client.publish("small", String(repeating: "x", count: 5000), stream: 1)
         #expect(client.received().contains { $0.contains("the topic's log, which holds 4096") })
@@ -73,7 +73,7 @@ import Testing
         let topic = name(broker, ownedBy: owner)
         let client = broker.connect(at)
         client.subscribe(topic, stream: 1)
-        for i in 1...9 { client.fire(topic, "\(i)") }
+        for i in 1...9 { client.fireAndForget(topic, "\(i)") }
         #expect(client.received().count == 9)
         adopt(limits([try rule("t.*", retain: 2)]), broker)
         client.subscribe("\(topic)?replay=all", stream: 3)
@@ -83,7 +83,7 @@ import Testing
         adopt(limits([try rule("t.*", retain: 5)]), broker)
         client.subscribe("\(topic)?replay=all", stream: 5)
         #expect(client.received() == ["5:8", "5:9"])
-        for i in 10...14 { client.fire(topic, "\(i)") }
+        for i in 10...14 { client.fireAndForget(topic, "\(i)") }
         // The subscription that was there before all this has lost nothing.
         #expect(client.received().filter { $0.hasPrefix("1:") } == (10...14).map { "1:\($0)" })
         client.subscribe("\(topic)?replay=all", stream: 7)
@@ -94,7 +94,7 @@ import Testing
         let broker = TestBroker()
         let client = broker.connect()
         client.subscribe("t", n: 1, stream: 1)
-        for i in 0..<10 { client.fire("t", "\(i)" + String(repeating: "x", count: 999)) }
+        for i in 0..<10 { client.fireAndForget("t", "\(i)" + String(repeating: "x", count: 999)) }
         #expect(client.received().count == 1)
         adopt(limits([try rule("t", bytes: 4096)]), broker)
         #expect(broker.shards[0].topics["t"]!.log.bytes <= 4096)
@@ -126,7 +126,7 @@ import Testing
         #expect(client.received().map { $0.prefix(7) } == ["3:! 202"])
         client.publish("new", "x", stream: 5)
         #expect(client.received().first?.contains("limit: The broker has 2 topics") == true)
-        client.fire("a", "still there")
+        client.fireAndForget("a", "still there")
         #expect(client.received() == ["1:still there"])
         adopt(Limits(), broker)
         client.subscribe("new", stream: 7)

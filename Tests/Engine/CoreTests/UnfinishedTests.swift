@@ -140,7 +140,7 @@ import Testing
             let peer = TestGRPC(broker)
             let stream = peer.call(.publishOne)
             let message = Proto.field(1, "t") + TestGRPC.item(String(repeating: "x", count: 900_000))
-            peer.say(stream, message)
+            peer.sendMessage(stream, message)
             peer.read()
             if peer[stream].status == "8" { refused += 1 }
         }

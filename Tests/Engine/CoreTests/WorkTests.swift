@@ -155,7 +155,7 @@ import Testing
         shard.lost(client.id, reason: "test", now: broker.now)
         #expect(shard.hasWork && shard.subscriptions.count >= 1000 - 2 * Work.endings)
         let other = broker.connect()
-        other.fire("t", "x")
+        other.fireAndForget("t", "x")
         broker.runAll()
         #expect(shard.subscriptions.count == 0 && shard.streams.count == 0 && !shard.hasWork)
     }
@@ -292,7 +292,8 @@ import Testing
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
         #expect(
-            shard.forwarding.count > Work.mailUnderWay && shard.forwarding.count <= Work.mailUnderWay + clients.count)
+            shard.forwarding.count > Work.messagesInFlight
+                && shard.forwarding.count <= Work.messagesInFlight + clients.count)
         broker.runAll()
         #expect(shard.forwarding.count == 0 && broker.shards[1].topics[topic]?.published == 10_000)
     }
@@ -309,7 +310,7 @@ import Testing
             receive(buffer, from: client, broker)
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
-        #expect(shard.effects.mail[owner].count <= 2)
+        #expect(shard.effects.messages[owner].count <= 2)
         #expect(shard.parts.tables.reports.charged <= 3 * Reports.eventBytes && shard.counters.limits[.events] > 0)
         #expect(broker.memory.used - before >= shard.parts.tables.reports.charged)
         broker.runAll()

@@ -19,7 +19,7 @@ struct ClosedGapsTests {
             }
             end += time > 0 ? 2 : 6
             subscription.appended(upTo: sequence(end))
-            subscription.settle()
+            subscription.applyPolicy()
         }
         return subscription
     }
@@ -58,7 +58,7 @@ struct ClosedGapsTests {
             #expect(subscription.flush(room: &room).count == 1)
             end += 2
             subscription.appended(upTo: sequence(end))
-            subscription.settle()
+            subscription.applyPolicy()
             #expect(subscription.waiting == 4, "step \(step)")
             subscription.closeGaps()
             #expect(subscription.cursor == sequence(end - 4) && subscription.newestWaiting == sequence(end - 1))
@@ -73,7 +73,7 @@ struct ClosedGapsTests {
             if closing { subscription.closeGaps() }
             #expect(subscription.waiting == 0 && subscription.newestWaiting == nil)
             subscription.appended(upTo: sequence(4))
-            subscription.settle()
+            subscription.applyPolicy()
             if closing { subscription.closeGaps() }
             return drain(subscription)
         }
@@ -95,7 +95,7 @@ struct NewestWaitingTests {
         for end in 2...10 as ClosedRange<UInt64> {
             subscription.appended(upTo: sequence(end))
             let before = subscription.newestWaiting
-            subscription.settle()
+            subscription.applyPolicy()
             if policy == .dropNewest, end > 4 { #expect(subscription.newestWaiting == before) }
         }
         #expect(subscription.newestWaiting == sequence(newest))
@@ -111,7 +111,7 @@ struct NewestWaitingTests {
         #expect(subscription.newestWaiting == sequence(2))
         subscription.appended(upTo: sequence(5))
         #expect(subscription.newestWaiting == sequence(2))
-        subscription.settle()
+        subscription.applyPolicy()
         #expect(subscription.newestWaiting == sequence(4))
     }
 }

@@ -88,7 +88,7 @@ struct Driver: ~Copyable {
         case 95...97: try takeEnd()
         case 98: endTopic(random.chance(50) ? .completed : .failed)
         case 99 where random.chance(50): fail(random.pick([.blockedTooLong, .bytes, .buffer]))
-        default: settle()
+        default: applyPolicy()
         }
     }
 
@@ -120,7 +120,7 @@ struct Driver: ~Copyable {
         for _ in 0..<count {
             model.arrive()
             expected += take(&modelRoom)
-            model.settle()
+            model.applyPolicy()
         }
         var got: [Delivery] = []
         var rest = count
@@ -131,7 +131,7 @@ struct Driver: ~Copyable {
             end += UInt64(batch)
             subscription.appended(upTo: SequenceNumber(end))
             got += handOver(&left, &random)
-            subscription.settle()
+            subscription.applyPolicy()
         }
         try check(got, expected)
     }
@@ -142,10 +142,10 @@ struct Driver: ~Copyable {
         try check(handOver(&left, &random), take(&modelRoom))
     }
 
-    private mutating func settle() {
+    private mutating func applyPolicy() {
         log.append("settle")
-        subscription.settle()
-        model.settle()
+        subscription.applyPolicy()
+        model.applyPolicy()
     }
 
     private mutating func request(_ n: UInt32) throws {
@@ -162,8 +162,8 @@ struct Driver: ~Copyable {
         model.evict(before: UInt64(max(0, head)))
         end = max(end, model.topicEnd)
         if shape != .anyOrder {
-            subscription.settle()
-            model.settle()
+            subscription.applyPolicy()
+            model.applyPolicy()
         }
     }
 
@@ -286,7 +286,7 @@ struct Driver: ~Copyable {
     /// Whatever happened, credit and room deliver everything that waits, and then the end, once.
     private mutating func finish() throws {
         log.append("finish")
-        settle()
+        applyPolicy()
         endTopic(.completed)
         let endDueBefore = subscription.end
         if model.waiting.isEmpty && !model.isOver && endDueBefore == nil {
@@ -301,7 +301,7 @@ struct Driver: ~Copyable {
         try equal("ends", ends, 1)
         try request(5)
         try append(3, &random)
-        settle()
+        applyPolicy()
         try flush(.max, &random)
         evict(&random)
         fail(.bytes)

@@ -119,7 +119,7 @@ struct NaiveSubscription {
     }
 
     /// Applies the policy to everything pending.
-    mutating func settle() {
+    mutating func applyPolicy() {
         let arrivals = pending
         pending = []
         for message in arrivals {

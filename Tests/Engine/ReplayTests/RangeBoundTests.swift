@@ -24,10 +24,10 @@ struct RangeBoundTests {
         mutating func append(_ count: Int) {
             end += UInt64(count)
             subscription.appended(upTo: sequence(end))
-            subscription.settle()
+            subscription.applyPolicy()
             for _ in 0..<count {
                 model.arrive()
-                model.settle()
+                model.applyPolicy()
             }
         }
 

@@ -66,7 +66,7 @@ struct Script: Sendable, CustomTestStringConvertible {
             end += UInt64(count)
             subscription.appended(upTo: sequence(end))
             seen += subscription.flush(room: &room).map(Self.text)
-            subscription.settle()
+            subscription.applyPolicy()
         case .room(var room):
             seen += subscription.flush(room: &room).map(Self.text)
         case .evict(let head):

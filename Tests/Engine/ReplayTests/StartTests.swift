@@ -115,7 +115,7 @@ struct StartTests {
             subscription.appended(upTo: top)
             #expect(subscription.deliverable.count <= subscription.credit.available)
             if !subscription.deliverable.isEmpty { subscription.handOver(1) }
-            subscription.settle()
+            subscription.applyPolicy()
             #expect(policy == .block || subscription.waiting <= subscription.limit)
             #expect(subscription.horizon.map { $0 >= subscription.joined } ?? true)
             let accepted = subscription.request(0x7FFF_FFFF)
@@ -127,8 +127,8 @@ struct StartTests {
         #expect(subscription.waiting == 0)
         let taken = subscription.takeEnd()
         #expect(taken != nil)
-        let told = subscription.missedAtStart + subscription.dropped
-        #expect(subscription.droppedSinceDelivery <= told)
+        let reported = subscription.missedAtStart + subscription.dropped
+        #expect(subscription.droppedSinceDelivery <= reported)
         #expect(subscription.cursor == top)
     }
 

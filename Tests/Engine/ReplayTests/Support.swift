@@ -77,7 +77,7 @@ struct Subscription: ~Copyable {
     var floor: SequenceNumber? { inner.floor }
     var end: End? { inner.end }
     mutating func appended(upTo end: SequenceNumber) { inner.appended(upTo: end) }
-    mutating func settle() { inner.settle() }
+    mutating func applyPolicy() { inner.applyPolicy() }
     mutating func closeGaps() { inner.closeGaps() }
     mutating func evict(before head: SequenceNumber) { inner.evict(before: head) }
     mutating func topicEnded(_ how: TopicEnd, at end: SequenceNumber) { inner.topicEnded(how, at: end) }

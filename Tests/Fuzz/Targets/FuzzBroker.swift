@@ -43,7 +43,7 @@ final class FuzzBroker {
         limits.acknowledgementBacklog = 100
         limits.beyondWindows = 2000
         limits.streamsPerConnection = 12
-        limits.listingsPerConnection = 2
+        limits.listsPerConnection = 2
         limits.topics = 8
         limits.grant = 7
         limits.memory = 1 << 20

@@ -21,7 +21,7 @@ final class RSocketAudit: FuzzPeer {
     private var counted = 0
     private var isLost = false
     private var came = ByteBuffer()
-    private var isTold = false
+    private var isReported = false
 
     init(_ broker: FuzzBroker, _ shard: Int) { super.init(broker, shard, .rsocket) }
 
@@ -90,9 +90,9 @@ final class RSocketAudit: FuzzPeer {
 
     private func receive(_ bytes: UnsafeRawBufferPointer) {
         guard let frame = try? Frame.decode(bytes.bytes) else { return report("the broker sent an invalid frame") }
-        mustHold(!isTold, "the broker sent \(frame) after its last error")
+        mustHold(!isReported, "the broker sent \(frame) after its last error")
         guard frame.stream != 0 else {
-            if case .error = frame.body { isTold = true }
+            if case .error = frame.body { isReported = true }
             return
         }
         guard var account = accounts[frame.stream] else { return report("\(frame) is on an unopened stream") }

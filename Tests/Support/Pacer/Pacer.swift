@@ -75,9 +75,9 @@ enum Pacer {
     private static func subscribe(
         _ topic: Topic, _ count: Int, _ counters: PaceCounters, _ window: Int, _ buffer: UInt32
     ) async throws {
-        let (end, tellEnd) = AsyncStream.makeStream(of: String?.self)
+        let (end, notifyOfEnd) = AsyncStream.makeStream(of: String?.self)
         let messages = topic.messages(buffer: buffer, overflow: .block)
-        messages.subscribe(BatchSubscriber(window, count, counters) { tellEnd.yield($0) })
+        messages.subscribe(BatchSubscriber(window, count, counters) { notifyOfEnd.yield($0) })
         for await failure in end {
             if let failure { throw PacerError(message: failure) }
             return

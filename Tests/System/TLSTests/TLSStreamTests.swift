@@ -125,9 +125,9 @@ private final class Ends {
         #expect(ends.write([[1, 2, 3]]) == .bytes(3))
         ends.server.end()
         #expect(ends.client.read(into: ends.scratch) == .bytes(3))
-        #expect(ends.client.hasNews)
+        #expect(ends.client.hasInput)
         #expect(ends.client.read(into: ends.scratch) == .end)
-        #expect(!ends.client.hasNews)
+        #expect(!ends.client.hasInput)
     }
 
     @Test func aCutIsNoEnd() throws {

@@ -47,14 +47,14 @@ struct ReportTests {
     }
 
     @Test func procIsRead() {
-        #expect(ProcessFigures.schedstat("2062760123 55 1\n") == CPUTime(used: 2_062_760_123, waited: 55))
-        #expect(ProcessFigures.schedstat("") == nil)
+        #expect(ProcessStatistics.schedstat("2062760123 55 1\n") == CPUTime(used: 2_062_760_123, waited: 55))
+        #expect(ProcessStatistics.schedstat("") == nil)
         let status = "Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t    1000 kB\n"
-        #expect(ProcessFigures.kilobytes("VmRSS", in: status) == 1000)
-        #expect(ProcessFigures.kilobytes("VmSwap", in: status) == 0)
-        let own = ProcessFigures.memory(of: getpid())
+        #expect(ProcessStatistics.kilobytes("VmRSS", in: status) == 1000)
+        #expect(ProcessStatistics.kilobytes("VmSwap", in: status) == 0)
+        let own = ProcessStatistics.memory(of: getpid())
         #expect(own.resident > 1 << 20 && own.peak >= own.resident)
-        #expect(ProcessFigures.time(of: getpid()).used > 0)
+        #expect(ProcessStatistics.time(of: getpid()).used > 0)
     }
 
     @Test func theTableShowsEveryContenderAndTheJSONIsWhole() throws {

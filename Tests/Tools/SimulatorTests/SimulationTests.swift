@@ -63,7 +63,7 @@ import Testing
 
     /// With the permitted features only.
     @Test func aRunCanBeNarrowedDown() {
-        let outcome = Simulation.run(seed: 5, permitted: [.fire, .shards])
+        let outcome = Simulation.run(seed: 5, permitted: [.fireAndForget, .shards])
         #expect(outcome.fault == nil && !outcome.plan.contains("channels") && !outcome.plan.contains("resets"))
     }
 

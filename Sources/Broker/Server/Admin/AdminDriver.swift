@@ -145,7 +145,7 @@ final class AdminDriver: MicroDaemon {
 
     override func over(_ connection: MicroConnection, isDone: Bool) {
         guard let client = loop.client(connection) else { return }
-        loop.forget(client)
+        loop.discard(client)
         client.reset(now: loop.now)
     }
 

@@ -121,7 +121,7 @@ struct AdminGate: ~Copyable {
         }
         relays.expire(now: now, limit: AdminLimits.silence)
         lingering.expire(now: now)
-        failures.tell(now: now, log: log)
+        failures.report(now: now, log: log)
     }
 
     mutating func closeAll() {

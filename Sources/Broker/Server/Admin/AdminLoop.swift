@@ -11,7 +11,7 @@ import HTTP2
 
 /// Items that other threads put into the admin thread's inbox.
 enum AdminItem: Sendable {
-    case answer(job: UInt64, shard: Int, ShardAnswer, LoopFigures)
+    case answer(job: UInt64, shard: Int, ShardAnswer, LoopStatistics)
     /// The broker starts draining.
     case draining
     /// The outcome of a login.
@@ -53,7 +53,7 @@ final class AdminLoop {
     private var login: AdminLogin
     /// Clients whose credentials are being checked.
     private var unknown: [UInt64: AdminClient] = [:]
-    private var known: [ShardFigures]
+    private var known: [ShardStatistics]
     private var isDraining = false
     private var isStopped = false
     private var nextSweep: UInt64 = 0
@@ -72,7 +72,7 @@ final class AdminLoop {
         self.context = context
         self.settings = settings
         login = AdminLogin(context)
-        known = Array(repeating: ShardFigures(), count: context.inboxes.count)
+        known = Array(repeating: ShardStatistics(), count: context.inboxes.count)
         gate = AdminGate(settings.isSecure ? context.tls : nil, log: context.log)
         try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
         for (index, listener) in listeners.enumerated() {
@@ -218,7 +218,7 @@ final class AdminLoop {
 
     func remove(_ micro: MicroConnection) {
         guard let client = clients.removeValue(forKey: micro.id.index) else { return }
-        forget(client)
+        discard(client)
     }
 
     private func watch(_ interest: Interest) throws(SystemError) {
@@ -303,7 +303,7 @@ final class AdminLoop {
     }
 
     private func ask(_ questions: [Question], for number: UInt64) {
-        for question in questions { context.inboxes[question.shard].push(.inquiry(job: number, question.inquiry)) }
+        for question in questions { context.inboxes[question.shard].push(.query(job: number, question.query)) }
     }
 
     private func finish(_ number: UInt64, _ job: Job, _ outcome: Gathering.Outcome) {
@@ -316,7 +316,7 @@ final class AdminLoop {
     }
 
     /// Cleans up after a request, whether it was answered or not.
-    func forget(_ client: AdminClient) {
+    func discard(_ client: AdminClient) {
         if let number = client.job { jobs[number] = nil }
         client.job = nil
         queue.removeAll { $0 === client }
@@ -330,7 +330,7 @@ final class AdminLoop {
         case .done(let json): return AdminAnswer(json: json)
         case .page(let rows, let next): return AdminAnswer(page: rows, next: next)
         case .figures(let figures):
-            let process = ProcessFigures(
+            let process = ProcessStatistics(
                 uptime: Clock.monotonic() - settings.started, isDraining: isDraining, memory: context.memory.used,
                 memoryLimit: context.memory.limit, unreadMemory: context.memory.unread,
                 connectionLimit: context.connections.limit,

@@ -13,13 +13,13 @@ import HTTP2
 /// A query to a shard.
 struct Question: Sendable {
     var shard: Int
-    var inquiry: ShardQuery
+    var query: ShardQuery
 }
 
 struct Gathering {
     /// The result.
     enum Outcome {
-        case figures(BrokerFigures)
+        case figures(BrokerStatistics)
         case page([String], next: ListCursor?)
         case done(String)
         case refused(Problem)
@@ -38,20 +38,20 @@ struct Gathering {
     /// For metrics: the topics are the busiest ones and those in trouble.
     private var isForMetrics = false
     /// The first rows received so far, in the requested order.
-    private var busiest: FirstRows<TopicFigures>
-    private var topics: FirstRows<TopicFigures>
-    private var subscriptions: FirstRows<SubscriptionFigures>
+    private var busiest: FirstRows<TopicStatistics>
+    private var topics: FirstRows<TopicStatistics>
+    private var subscriptions: FirstRows<SubscriptionStatistics>
     /// Shards that have not answered yet.
     private var awaited: Set<Int> = []
-    private var figures: BrokerFigures
+    private var figures: BrokerStatistics
     private var rows: [String] = []
     private var cursor = ListCursor()
     private var result: Outcome?
 
     /// - Parameter known: the last known statistics of the shards.
-    init(_ call: AdminCall, known: [ShardFigures]) {
+    init(_ call: AdminCall, known: [ShardStatistics]) {
         shards = known.count
-        figures = BrokerFigures(shards: known)
+        figures = BrokerStatistics(shards: known)
         for index in figures.shards.indices { figures.shards[index].isResponding = true }
         switch call {
         case .alive, .ready, .file: work = .ping
@@ -94,13 +94,13 @@ struct Gathering {
             guard case .control(let control) = call else { return [] }
             let home = control.home(among: shards)
             awaited = [home]
-            return [Question(shard: home, inquiry: .control(control))]
+            return [Question(shard: home, query: .control(control))]
         }
     }
 
     /// Handles a shard's answer.
     /// - Returns: the next queries.
-    mutating func receive(_ answer: ShardAnswer, from shard: Int, loop: LoopFigures) -> [Question] {
+    mutating func receive(_ answer: ShardAnswer, from shard: Int, loop: LoopStatistics) -> [Question] {
         guard awaited.contains(shard) else { return [] }
         figures.shards[shard].loop = loop
         switch answer {
@@ -185,7 +185,7 @@ struct Gathering {
             figures.subscriptionsFound += part.found
             for row in part.subscriptions { subscriptions.add(row, row.rank(by: ofSubscriptions.order)) }
         }
-        if let next = part.next { return [Question(shard: shard, inquiry: survey(after: next))] }
+        if let next = part.next { return [Question(shard: shard, query: survey(after: next))] }
         awaited.remove(shard)
         guard awaited.isEmpty else { return [] }
         endPhase()
@@ -212,9 +212,9 @@ struct Gathering {
         }
     }
 
-    private mutating func askAll(_ inquiry: (Int) -> ShardQuery) -> [Question] {
+    private mutating func askAll(_ query: (Int) -> ShardQuery) -> [Question] {
         awaited = Set(0..<shards)
-        return (0..<shards).map { Question(shard: $0, inquiry: inquiry($0)) }
+        return (0..<shards).map { Question(shard: $0, query: query($0)) }
     }
 
     // Lists
@@ -223,7 +223,7 @@ struct Gathering {
         guard case .list(let list, let limit) = work else { return [] }
         awaited = [cursor.shard]
         let page = ShardQuery.page(list, after: cursor.place, most: limit - rows.count)
-        return [Question(shard: cursor.shard, inquiry: page)]
+        return [Question(shard: cursor.shard, query: page)]
     }
 
     private mutating func take(_ page: [String], _ next: Int?) -> [Question] {

@@ -8,7 +8,7 @@ import ForebayWire
 import Replay
 
 /// Statistics of the process, besides those of the shards.
-struct ProcessFigures: Sendable {
+struct ProcessStatistics: Sendable {
     /// Nanoseconds since the broker's start, on the monotonic clock.
     var uptime: UInt64
     var isDraining: Bool
@@ -33,7 +33,7 @@ struct ProcessFigures: Sendable {
 }
 
 enum Metrics {
-    static func text(_ broker: BrokerFigures, _ process: ProcessFigures, subscriptions: Bool) -> String {
+    static func text(_ broker: BrokerStatistics, _ process: ProcessStatistics, subscriptions: Bool) -> String {
         var out = Exposition()
         addBroker(broker, process, to: &out)
         addMessages(broker, to: &out)
@@ -50,7 +50,7 @@ enum Metrics {
         return out.text
     }
 
-    private static func addBroker(_ broker: BrokerFigures, _ process: ProcessFigures, to out: inout Exposition) {
+    private static func addBroker(_ broker: BrokerStatistics, _ process: ProcessStatistics, to out: inout Exposition) {
         out.family("forebay_build_info", .gauge, "Version of the broker; always 1.")
         out.sample(["version": forebayVersion], 1)
         out.single(
@@ -79,7 +79,7 @@ enum Metrics {
             "Memory that topics no longer need, kept for clients that do not read.", process.unreadMemory)
     }
 
-    private static func addMessages(_ broker: BrokerFigures, to out: inout Exposition) {
+    private static func addMessages(_ broker: BrokerStatistics, to out: inout Exposition) {
         let counters = broker.counters
         out.single(
             "forebay_messages_published_total", .counter, "Messages accepted by topics.", counters.published)
@@ -96,7 +96,7 @@ enum Metrics {
             "forebay_messages_waiting", .gauge, "Messages waiting for subscriptions.", broker.subscriptionSums.waiting)
     }
 
-    private static func addSubscriptions(_ broker: BrokerFigures, to out: inout Exposition) {
+    private static func addSubscriptions(_ broker: BrokerStatistics, to out: inout Exposition) {
         let sums = broker.subscriptionSums
         out.single("forebay_subscriptions", .gauge, "Open subscriptions.", sums.count)
         out.single(
@@ -124,7 +124,7 @@ enum Metrics {
             nanoseconds: sums.behind)
     }
 
-    private static func addPublishers(_ broker: BrokerFigures, to out: inout Exposition) {
+    private static func addPublishers(_ broker: BrokerStatistics, to out: inout Exposition) {
         let sums = broker.topicSums
         out.single("forebay_topics", .gauge, "Number of topics.", sums.count)
         out.single("forebay_publishers", .gauge, "Open publishing channels.", sums.publishers)
@@ -145,7 +145,7 @@ enum Metrics {
     }
 
     private static func addConnections(
-        _ broker: BrokerFigures, _ process: ProcessFigures, to out: inout Exposition
+        _ broker: BrokerStatistics, _ process: ProcessStatistics, to out: inout Exposition
     ) {
         let sums = broker.connections
         out.family(
@@ -210,7 +210,7 @@ enum Metrics {
         for limit in LimitReached.allCases { out.sample(["limit": limit.name], limits[limit]) }
     }
 
-    private static func addTLS(_ counters: ShardCounters, _ process: ProcessFigures, to out: inout Exposition) {
+    private static func addTLS(_ counters: ShardCounters, _ process: ProcessStatistics, to out: inout Exposition) {
         out.family("forebay_tls_handshakes_total", .counter, "TLS handshakes, by result.")
         out.sample(["result": "done"], counters.handshakes &+ process.handshakes.done)
         out.sample(["result": "failed"], counters.handshakeFailures &+ process.handshakes.failed)
@@ -220,17 +220,17 @@ enum Metrics {
         if let ends = process.certificateEnds { out.sample([:], ends) }
     }
 
-    private static func addLoops(_ broker: BrokerFigures, to out: inout Exposition) {
+    private static func addLoops(_ broker: BrokerStatistics, to out: inout Exposition) {
         out.family(
             "forebay_loop_turn_seconds", .histogram,
             "Duration of event-loop turns; during a turn, no other client of the shard is served.")
         let loop = broker.loop
         var count: UInt64 = 0
-        for (index, bound) in LoopFigures.bounds.enumerated() {
+        for (index, bound) in LoopStatistics.bounds.enumerated() {
             count &+= loop.turns[index]
             out.sample(["le": "\(Double(bound) / 1e9)"], suffix: "_bucket", count)
         }
-        count &+= loop.turns[LoopFigures.bounds.count]
+        count &+= loop.turns[LoopStatistics.bounds.count]
         out.sample(["le": "+Inf"], suffix: "_bucket", count)
         out.sample(suffix: "_sum", nanoseconds: loop.busy)
         out.sample(suffix: "_count", count)
@@ -248,23 +248,23 @@ enum Metrics {
 
     // Families with one sample per topic or subscription
 
-    private static func addTopics(_ broker: BrokerFigures, to out: inout Exposition) {
+    private static func addTopics(_ broker: BrokerStatistics, to out: inout Exposition) {
         out.single(
             "forebay_topics_omitted", .gauge, "Topics without their own metrics; use ?topics=N to include more.",
             max(0, broker.topicSums.count - broker.topics.count))
         func family(
-            _ name: String, _ kind: Exposition.Kind, _ help: String, _ value: (TopicFigures) -> some BinaryInteger
+            _ name: String, _ kind: Exposition.Kind, _ help: String, _ value: (TopicStatistics) -> some BinaryInteger
         ) {
             out.family("forebay_topic_\(name)", kind, help)
             for topic in broker.topics { out.sample(["topic": topic.name], value(topic)) }
         }
         func seconds(
-            _ name: String, _ kind: Exposition.Kind, _ help: String, _ value: (TopicFigures) -> UInt64
+            _ name: String, _ kind: Exposition.Kind, _ help: String, _ value: (TopicStatistics) -> UInt64
         ) {
             out.family("forebay_topic_\(name)", kind, help)
             for topic in broker.topics { out.sample(["topic": topic.name], nanoseconds: value(topic)) }
         }
-        func sums(_ topic: TopicFigures) -> SubscriptionSums { broker.byTopic[topic.name] ?? SubscriptionSums() }
+        func sums(_ topic: TopicStatistics) -> SubscriptionSums { broker.byTopic[topic.name] ?? SubscriptionSums() }
         family("published_total", .counter, "Messages accepted by the topic.") { $0.published }
         family("delivered_total", .counter, "Messages delivered to subscriptions.") { $0.delivered }
         out.family(
@@ -275,7 +275,9 @@ enum Metrics {
                 out.sample(["topic": topic.name, "policy": policy.name], topic.dropped[policy])
             }
         }
-        family("publishes_dropped_total", .counter, "Fire-and-forget publishes that were dropped.") { $0.fireDropped }
+        family("publishes_dropped_total", .counter, "Fire-and-forget publishes that were dropped.") {
+            $0.fireAndForgetDropped
+        }
         family("publishes_refused_total", .counter, "Acknowledged and channel publishes that were refused.") {
             $0.refused
         }
@@ -316,13 +318,13 @@ enum Metrics {
         }
     }
 
-    private static func addRows(_ rows: [SubscriptionFigures], to out: inout Exposition) {
-        func labels(_ row: SubscriptionFigures) -> KeyValuePairs<String, String> {
+    private static func addRows(_ rows: [SubscriptionStatistics], to out: inout Exposition) {
+        func labels(_ row: SubscriptionStatistics) -> KeyValuePairs<String, String> {
             ["subscription": String(row.id), "topic": row.topic, "policy": row.policy.name]
         }
         func family(
             _ name: String, _ kind: Exposition.Kind, _ help: String,
-            _ value: (SubscriptionFigures) -> some BinaryInteger
+            _ value: (SubscriptionStatistics) -> some BinaryInteger
         ) {
             out.family("forebay_subscription_\(name)", kind, help)
             for row in rows { out.sample(labels(row), value(row)) }

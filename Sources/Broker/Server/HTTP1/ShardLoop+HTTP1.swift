@@ -30,10 +30,10 @@ extension ShardLoop {
     /// The library takes a read that is shorter than its buffer for all data, and never sees an end of stream that came
     /// with the last bytes. This repeats the end of stream until the library has closed the connection. No more data
     /// can arrive after the end. Handles a limited number of connections per call, round robin.
-    func tellEnds() {
-        let told = Array(ended.prefix(ShardLoop.endsAtATime))
-        ended.removeFirst(told.count)
-        for id in told {
+    func reportEnds() {
+        let batch = Array(ended.prefix(ShardLoop.endsAtATime))
+        ended.removeFirst(batch.count)
+        for id in batch {
             guard let connection = connections[id], connection.pointee.micro != nil else { continue }
             Socket.shutdownRead(connection.pointee.fd)
             ended.append(id)

@@ -11,7 +11,7 @@ struct FailureTally {
     /// Maximum number of subjects that are counted separately between two lines: users, or topics if no user is named.
     private static let subjects = 64
     private static let subjectKeys = ["user", "topic"]
-    private var untold = 0
+    private var unsent = 0
     /// Count, latest number and latest fields by subject. Failures without a subject have the empty one.
     private var ofSubject: [String: (count: Int, number: Int, fields: [LogField])] = [:]
     /// The sum of the `messages` fields.
@@ -24,18 +24,18 @@ struct FailureTally {
     }
 
     /// When the next line is due.
-    var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
+    var deadline: UInt64? { unsent == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
 
     /// A line for several failures has the fields of the latest one of the most frequent user or topic, and the sum of
     /// all `messages`.
     mutating func count(_ cause: String) { count([("cause", cause)]) }
 
     mutating func count(_ fields: [LogField]) {
-        untold += 1
+        unsent += 1
         messages += fields.first { $0.key == "messages" }?.value as? Int ?? 0
         let subject = FailureTally.subject(of: fields)?.value as? String ?? ""
         let before = ofSubject[subject]?.count ?? 0
-        if before > 0 || ofSubject.count < FailureTally.subjects { ofSubject[subject] = (before + 1, untold, fields) }
+        if before > 0 || ofSubject.count < FailureTally.subjects { ofSubject[subject] = (before + 1, unsent, fields) }
     }
 
     private static func subject(of fields: [LogField]) -> LogField? {
@@ -43,18 +43,18 @@ struct FailureTally {
         return nil
     }
 
-    mutating func tell(now: UInt64, log: Log) {
+    mutating func report(now: UInt64, log: Log) {
         // Another thread may have passed a later time already.
-        guard untold > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
+        guard unsent > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
         let most = ofSubject.values.max { ($0.count, $0.number) < ($1.count, $1.number) }
         // If the line also covers other subjects, it states how many failures belong to the one it names.
         var own: [LogField] = []
-        if let most, most.count < untold {
+        if let most, most.count < unsent {
             own = [("same-" + (FailureTally.subject(of: most.fields)?.key ?? "user"), most.count)]
         }
         let fields = (most?.fields ?? []).map { $0.key == "messages" ? ($0.key, messages) : $0 }
-        log.write(level, message, [("attempts", untold)] + own + fields)
-        untold = 0
+        log.write(level, message, [("attempts", unsent)] + own + fields)
+        unsent = 0
         messages = 0
         ofSubject.removeAll(keepingCapacity: true)
         lastTold = now
@@ -87,13 +87,13 @@ final class FrequentRecords: @unchecked Sendable {
         }
         guard let place else { return log.write(record) }
         tallies[place].tally.count(record.fields)
-        tallies[place].tally.tell(now: now, log: log)
+        tallies[place].tally.report(now: now, log: log)
     }
 
     /// Writes what has waited for a second. Must be called periodically.
-    func tell(now: UInt64, log: Log) {
+    func report(now: UInt64, log: Log) {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }
-        for place in tallies.indices { tallies[place].tally.tell(now: now, log: log) }
+        for place in tallies.indices { tallies[place].tally.report(now: now, log: log) }
     }
 }

@@ -8,11 +8,11 @@ enum HashPassword {
     /// Reads a line and prints its hash. Returns the exit code.
     static func run() -> Int32 {
         guard let password = readPassword() else {
-            tell("forebayd: no password on standard input\n")
+            report("forebayd: no password on standard input\n")
             return 2
         }
         guard let hash = PasswordHash.make(of: password) else {
-            tell("forebayd: a password must have 1 to \(PasswordHash.longestPassword) bytes and no NUL\n")
+            report("forebayd: a password must have 1 to \(PasswordHash.longestPassword) bytes and no NUL\n")
             return 2
         }
         return Broker.show(hash + "\n")
@@ -23,7 +23,7 @@ enum HashPassword {
         var settings = termios()
         let isTerminal = tcgetattr(0, &settings) == 0
         if isTerminal {
-            tell("Password: ")
+            report("Password: ")
             var silent = settings
             silent.c_lflag &= ~tcflag_t(ECHO)
             tcsetattr(0, TCSAFLUSH, &silent)
@@ -31,7 +31,7 @@ enum HashPassword {
         defer {
             if isTerminal {
                 tcsetattr(0, TCSAFLUSH, &settings)
-                tell("\n")
+                report("\n")
             }
         }
         var line: [UInt8] = []
@@ -45,7 +45,7 @@ enum HashPassword {
         return line.isEmpty ? nil : line
     }
 
-    private static func tell(_ text: String) {
+    private static func report(_ text: String) {
         var text = text
         text.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
     }

@@ -161,7 +161,7 @@ struct Loader {
             do throws(ValueFault) {
                 try set(setting, [setting.isPath ? Loader.beside(path, text) : text])
             } catch {
-                throw Fault(node.place, "\(setting.name): \(Loader.told(setting, text)) \(error.words)")
+                throw Fault(node.place, "\(setting.name): \(Loader.described(setting, text)) \(error.words)")
             }
         case .texts(let read):
             guard case .list(let most) = setting.shape else { return }
@@ -173,7 +173,8 @@ struct Loader {
                     var scratch = loaded.options
                     try read([texts.last!], &scratch)
                 } catch {
-                    throw Fault(element.place, "\(setting.name): \(Loader.told(setting, texts.last!)) \(error.words)")
+                    throw Fault(
+                        element.place, "\(setting.name): \(Loader.described(setting, texts.last!)) \(error.words)")
                 }
             }
             do throws(ValueFault) {
@@ -218,7 +219,7 @@ struct Loader {
             }
             var texts = [value]
             if case .list = setting.shape { texts = value.split(separator: ",").map { trimmed($0) } }
-            take(setting, texts, from: .variable(name), subject: "\(name)=\(Loader.told(setting, value))")
+            take(setting, texts, from: .variable(name), subject: "\(name)=\(Loader.described(setting, value))")
         }
     }
 
@@ -237,8 +238,8 @@ struct Loader {
         for setting in table {
             let texts = options.filter { $0.name == setting.name }.map(\.value)
             if texts.isEmpty { continue }
-            let told = texts.map { Loader.told(setting, $0) }.joined(separator: ", ")
-            take(setting, texts, from: .option(setting.option), subject: "\(setting.option) \(told)")
+            let described = texts.map { Loader.described(setting, $0) }.joined(separator: ", ")
+            take(setting, texts, from: .option(setting.option), subject: "\(setting.option) \(described)")
         }
     }
 
@@ -265,7 +266,7 @@ struct Loader {
     }
 
     /// A value made safe for a message.
-    private static func told(_ setting: Setting, _ value: String) -> String {
+    private static func described(_ setting: Setting, _ value: String) -> String {
         setting.isSecret ? "(not shown)" : shown(value)
     }
 }

@@ -74,7 +74,7 @@ extension ShardLoop {
                 break
             }
             guard let connection = connections[id], !connection.pointee.paused, !connection.pointee.ended,
-                connection.pointee.tls?.hasNews == true
+                connection.pointee.tls?.hasInput == true
             else { continue }
             read(id, connection)
         }
@@ -137,7 +137,7 @@ extension ShardLoop {
         connection.pointee.ended = relay.outerEnded
         watch(id, connection.pointee)
         rest.withUnsafeBytes { shard.beginStream(on: id, behind: $0, now: now) }
-        if relay.tls.hasNews { unread.append(id) }
+        if relay.tls.hasInput { unread.append(id) }
         if relay.outerEnded { shard.receiveEnd(on: id, now: now) }
     }
 

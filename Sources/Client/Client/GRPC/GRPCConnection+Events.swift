@@ -29,7 +29,7 @@ extension GRPCConnection {
         while true {
             if let event = try nextMessage() { return event }
             if let event = session.next() {
-                if let told = try handle(event) { return told }
+                if let reported = try handle(event) { return reported }
             } else if try !takeIncoming() {
                 return nil
             }
@@ -92,7 +92,7 @@ extension GRPCConnection {
     /// Ends the call from this side.
     private func fail(_ call: ClientCall, _ code: ClientError.Code, _ text: String) -> ClientEvent {
         session.reset(call.id.value, .cancel)
-        forget(call)
+        discard(call)
         return failed(call, ClientError(code, text))
     }
 
@@ -167,7 +167,7 @@ extension GRPCConnection {
             return end(call, trailers)
         case .reset(let stream, _, let code):
             guard let call = sink.calls[StreamID(stream)] else { return nil }
-            forget(call)
+            discard(call)
             // The broker has not processed the call (RFC 9113, 8.7); it can be made on the next connection.
             if case .closing(let why) = state, code == .refusedStream {
                 return failed(call, ClientError(.unavailable, why))
@@ -202,10 +202,10 @@ extension GRPCConnection {
     /// The broker has ended a call.
     private func end(_ call: ClientCall, _ trailers: HTTPFieldsView?) -> ClientEvent? {
         let outcome = trailers.flatMap { CallOutcome($0) }
-        // If the broker does not reset an ended call by itself, this tells it that we have ended it too.
+        // If the broker does not reset an ended call by itself, this reports that we have ended it too.
         session.finish(call.id.value)
         let isCut = call.deframer.heldBytes > 0
-        forget(call)
+        discard(call)
         guard let outcome else {
             return failed(call, ClientError(.otherStatus("UNKNOWN"), "The call ended without a status."))
         }

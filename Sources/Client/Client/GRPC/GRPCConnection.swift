@@ -87,8 +87,8 @@ public final class GRPCConnection: ClientConnection {
 
     /// The broker's lists, which are topics in RSocket, have calls of their own.
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
-        precondition((1...Refill.unbounded).contains(n))
-        if let list = BrokerList(rawValue: topic), n == Refill.unbounded, options == SubscribeOptions() {
+        precondition((1...CreditWindow.unbounded).contains(n))
+        if let list = BrokerList(rawValue: topic), n == CreditWindow.unbounded, options == SubscribeOptions() {
             return try self.list(list, n: n)
         }
         // Open uses 0 for "not set", so both are rejected here, as RSocket's routes do.
@@ -147,7 +147,7 @@ public final class GRPCConnection: ClientConnection {
     }
 
     private func begin(
-        _ method: GRPCMethod, _ kind: ClientCall.Kind, demand: UInt32 = Refill.unbounded
+        _ method: GRPCMethod, _ kind: ClientCall.Kind, demand: UInt32 = CreditWindow.unbounded
     ) throws(ClientError) -> ClientCall {
         switch state {
         case .open: break
@@ -198,7 +198,7 @@ public final class GRPCConnection: ClientConnection {
     // MARK: Credit, items, ends
 
     public func requestN(_ id: StreamID, _ n: UInt32) {
-        precondition((1...Refill.unbounded).contains(n))
+        precondition((1...CreditWindow.unbounded).contains(n))
         guard let call = sink.calls[id], call.isSubscription else { return }
         call.demand.add(UInt64(n))
         write(call) { ClientRequests.appendCredit(n, to: &$0) }
@@ -222,11 +222,11 @@ public final class GRPCConnection: ClientConnection {
     public func cancel(_ id: StreamID) {
         guard let call = sink.calls[id] else { return }
         session.reset(id.value, .cancel)
-        forget(call)
+        discard(call)
     }
 
     /// Removes a call: no further event of it follows.
-    func forget(_ call: ClientCall) {
+    func discard(_ call: ClientCall) {
         held -= call.held
         call.held = 0
         if chunk?.call === call { chunk = nil }

@@ -17,7 +17,7 @@ enum Inbound {
     case cancel(UInt32)
     case error(UInt32, code: UInt32, text: UnsafeRawBufferPointer)
     case keepalive(respond: Bool, UnsafeRawBufferPointer)
-    /// The broker makes a request; `answered` tells whether it expects an answer.
+    /// The broker makes a request; `answered`: whether it expects an answer.
     case request(UInt32, answered: Bool)
     case ignored
     case violation(String)

@@ -17,7 +17,7 @@ extension RSocketRequester {
     /// The next event; nil until a whole frame has arrived.
     /// - Throws: the error that ended the connection, from this call on.
     mutating func next() throws(ClientError) -> ClientEvent? {
-        forgetDelivered()
+        releaseDelivered()
         if case .dead(let error) = state { throw error }
         if let id = pendingEnd {
             pendingEnd = nil
@@ -42,7 +42,7 @@ extension RSocketRequester {
             }
             spent = 3 + length
             if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
-            forgetDelivered()
+            releaseDelivered()
         }
     }
 
@@ -54,13 +54,13 @@ extension RSocketRequester {
             ))
     }
 
-    mutating func forgetDelivered() {
+    mutating func releaseDelivered() {
         input.consume(spent)
         spent = 0
         if let stream = delivered {
             delivered = nil
             reassembling -= stream.assembled
-            stream.forgetFragments()
+            stream.discardFragments()
         }
     }
 
@@ -74,7 +74,7 @@ extension RSocketRequester {
         case .cancel(let id):
             guard let stream = streams[StreamID(id)], stream.sends else { return nil }
             stream.endSending()
-            forgetIfOver(stream)
+            removeIfEnded(stream)
             return .declined(stream.id)
         case .error(let id, let code, let text): return try receiveError(id, code, text)
         case .keepalive(let respond, let data):
@@ -212,10 +212,10 @@ extension RSocketRequester {
     /// The responder's half is complete.
     mutating func end(_ stream: RSocketStream) {
         stream.endReceiving()
-        forgetIfOver(stream)
+        removeIfEnded(stream)
     }
 
-    mutating func forgetIfOver(_ stream: RSocketStream) {
+    mutating func removeIfEnded(_ stream: RSocketStream) {
         if stream.isOver { remove(stream) }
     }
 
@@ -224,7 +224,7 @@ extension RSocketRequester {
         // A delivered message is released by the next call instead, since the event's bytes are in it.
         if delivered !== stream {
             reassembling -= stream.assembled
-            stream.forgetFragments()
+            stream.discardFragments()
         }
         stream.endSending()
     }

@@ -111,8 +111,8 @@ struct RSocketRequester: ~Copyable {
     /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for an
     /// opening, which is requested in addition.
     mutating func requestStream(_ route: Route, n: UInt32, opens: Bool = false) throws(ClientError) -> StreamID {
-        precondition((1...Refill.unbounded).contains(n))
-        let n = opens ? min(n + 1, Refill.unbounded) : n
+        precondition((1...CreditWindow.unbounded).contains(n))
+        let n = opens ? min(n + 1, CreditWindow.unbounded) : n
         let id = try newStream()
         try Frames.request(
             .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
@@ -128,7 +128,7 @@ struct RSocketRequester: ~Copyable {
         _ route: Route, n: UInt32, data: UnsafeRawBufferPointer, complete: Bool,
         answers: RSocketStream.Answers = .messages, properties: MessageProperties = MessageProperties()
     ) throws(ClientError) -> StreamID {
-        precondition((1...Refill.unbounded).contains(n))
+        precondition((1...CreditWindow.unbounded).contains(n))
         let id = try newStream()
         try Frames.request(
             .channel, id, n: n, route, data, properties, complete: complete, fragment: limits.fragment, into: &output)
@@ -137,7 +137,7 @@ struct RSocketRequester: ~Copyable {
     }
 
     private mutating func newStream() throws(ClientError) -> StreamID {
-        forgetDelivered()
+        releaseDelivered()
         switch state {
         case .open: break
         case .closing(let why): throw ClientError(.connectionError, why)
@@ -163,7 +163,7 @@ struct RSocketRequester: ~Copyable {
 
     /// REQUEST_N: `n` more messages, 1 to 2³¹−1. It has no effect on a stream that has ended.
     mutating func requestN(_ id: StreamID, _ n: UInt32) {
-        precondition((1...Refill.unbounded).contains(n))
+        precondition((1...CreditWindow.unbounded).contains(n))
         guard let stream = streams[id], stream.receives, stream.kind != .response else { return }
         stream.ask(n)
         FrameWriter.requestN(stream: id.value, n: n, into: &output)
@@ -201,7 +201,7 @@ struct RSocketRequester: ~Copyable {
             stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
             into: &output)
         stream.endSending()
-        forgetIfOver(stream)
+        removeIfEnded(stream)
     }
 
     /// CANCEL: no further event of this stream follows.

@@ -76,7 +76,7 @@ final class RSocketStream: NumberedStream {
 
     func endReceiving() { receives = false }
 
-    func forgetFragments() {
+    func discardFragments() {
         isAssembling = false
         hasMetadata = false
         metadata.removeAll()

@@ -51,11 +51,11 @@ class Activity: @unchecked Sendable {
     /// There is a connection, and it has no stream on it.
     func connected(_ loop: ClientLoop) {}
     /// The end of the turn in which it was marked.
-    func settle(_ loop: ClientLoop) {}
+    func flush(_ loop: ClientLoop) {}
     /// A subscription has begun at this position.
     func opened(_ position: OpeningPosition, _ loop: ClientLoop) {}
     func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {}
-    func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {}
+    func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {}
     /// The broker granted credit on a channel, or declined.
     func creditChanged(_ loop: ClientLoop) {}
     /// The broker accepts no more on a channel.

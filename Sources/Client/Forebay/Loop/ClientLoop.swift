@@ -69,7 +69,7 @@ final class ClientLoop {
         while true {
             core.inbox.drain { take($0) }
             pump()
-            settle()
+            flush()
             if case .ended = phase { return }
             do throws(SystemError) {
                 try wait()
@@ -288,7 +288,7 @@ final class ClientLoop {
         case .failed(question, let error): answered(with: error)
         case .opened(let id, let position): activity(id)?.opened(position, self)
         case .message(let id, let message): activity(id)?.receive(message, self)
-        case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
+        case .acknowledged(let id, let reported): activity(id)?.acknowledged(reported, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
         case .declined(let id): activity(id)?.declined(self)
         case .completed(let id, let dropped, _):
@@ -313,7 +313,7 @@ final class ClientLoop {
     }
 
     /// Handles what follows from this turn.
-    private func settle() {
+    private func flush() {
         if !held.isEmpty, !isCongested {
             for activity in held { mark(activity) }
             held = []
@@ -323,7 +323,7 @@ final class ClientLoop {
             dirty.removeAll(keepingCapacity: true)
             for activity in turn {
                 activity.isDirty = false
-                if !activity.isOver { activity.settle(self) }
+                if !activity.isOver { activity.flush(self) }
             }
         }
     }

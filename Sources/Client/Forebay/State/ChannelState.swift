@@ -43,7 +43,7 @@ struct ChannelState {
     /// The publisher has ended, and all its messages are sent.
     var isSent: Bool { isFinished && waiting.isEmpty }
     /// Everything that was sent is acknowledged.
-    var isSettled: Bool { sent == accepted }
+    var isAcknowledged: Bool { sent == accepted }
 
     /// How many more messages to request from the publisher now.
     /// - Parameter credit: the messages that the broker allows; nil while no channel is open, when one message may be
@@ -89,7 +89,7 @@ struct ChannelState {
 
     /// The connection was lost.
     mutating func lost() -> Loss {
-        let isKnown = repeats || isSettled
+        let isKnown = repeats || isAcknowledged
         before += accepted
         sent = 0
         accepted = 0

@@ -18,7 +18,7 @@ struct SubscriptionState {
     }
 
     /// The largest credit that is counted; to the broker, more outstanding credit is unbounded.
-    static let largestCredit = Refill.unbounded - 1
+    static let largestCredit = CreditWindow.unbounded - 1
 
     private let options: SubscribeOptions
     private var position: TopicPosition
@@ -48,10 +48,10 @@ struct SubscriptionState {
 
     /// The n of a REQUEST_N that is due; 0 for none.
     mutating func credit() -> UInt32 {
-        guard isOpen, onWire != Refill.unbounded else { return 0 }
+        guard isOpen, onWire != CreditWindow.unbounded else { return 0 }
         guard let figure = wanted.max else {
-            onWire = Refill.unbounded
-            return Refill.unbounded
+            onWire = CreditWindow.unbounded
+            return CreditWindow.unbounded
         }
         let largest = Self.largestCredit
         guard figure > Int(onWire) else { return 0 }
@@ -67,7 +67,7 @@ struct SubscriptionState {
 
     /// A message has arrived.
     mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
-        if onWire != Refill.unbounded, onWire > 0 { onWire -= 1 }
+        if onWire != CreditWindow.unbounded, onWire > 0 { onWire -= 1 }
         let arrival = position.receive(epoch: epoch, sequence: sequence, dropped: dropped)
         if arrival == .again { return .skip }
         wanted -= 1

@@ -7,13 +7,13 @@ import Glibc
 enum Bench {
     static func run(_ settings: BenchSettings, _ address: BrokerAddress) throws -> Int32 {
         guard let result = try measure(settings, address) else {
-            tell("Interrupted before the measurement began.")
+            notify("Interrupted before the measurement began.")
             return ExitCode.done
         }
         var output = Output()
         output.buffer.append(settings.json ? result.json() : result.text())
         let code = output.finish()
-        for complaint in result.complaints { tell(complaint) }
+        for complaint in result.complaints { notify(complaint) }
         return result.complaints.isEmpty ? code : ExitCode.failure
     }
 

@@ -190,7 +190,7 @@ struct BenchRun: ~Copyable {
             try waitForAnswer(until: deadline)
         } catch {
             let why = (error as? ClientError)?.message ?? "\(error)"
-            if !quietly { tell("The topic '\(settings.topic)' could not be deleted: \(why)") }
+            if !quietly { notify("The topic '\(settings.topic)' could not be deleted: \(why)") }
         }
     }
 

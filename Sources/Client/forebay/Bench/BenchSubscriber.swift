@@ -9,13 +9,13 @@ final class BenchSubscriber {
     private var connection: BenchLink
     private let settings: BenchSettings
     private var stream: StreamID?
-    private var refill: Refill
+    private var creditWindow: CreditWindow
     private var audit: BenchAudit
 
     init(_ settings: BenchSettings, _ connection: consuming BenchLink) {
         self.settings = settings
         self.connection = connection
-        refill = Refill(batch: settings.request)
+        creditWindow = CreditWindow(batch: settings.request)
         audit = BenchAudit(settings)
     }
 
@@ -24,7 +24,7 @@ final class BenchSubscriber {
 
     func subscribe(_ poller: inout Poller) throws {
         stream = try connection.link.connection.subscribe(
-            settings.topic, settings.subscription, n: refill.first())
+            settings.topic, settings.subscription, n: creditWindow.first())
         try connection.flush(&poller)
     }
 
@@ -58,7 +58,7 @@ final class BenchSubscriber {
             deliveries.reads += 1
             deliveries.last = now
         }
-        let n = refill.use(used)
+        let n = creditWindow.use(used)
         if n > 0, let stream { connection.link.connection.requestN(stream, n) }
         try connection.flush(&poller)
     }

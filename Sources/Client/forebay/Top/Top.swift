@@ -17,7 +17,7 @@ struct Top: ~Copyable {
     private let once: Bool
 
     /// Which lists the user may see only in part.
-    private let sightNote: String
+    private let visibilityNote: String
     private var stats: StreamID?
     private var topics: StreamID?
     private var subscriptions: StreamID?
@@ -46,13 +46,13 @@ struct Top: ~Copyable {
         if !once { try Terminal.check(for: "'forebay top' without --once") }
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(session.address)")
-        if let sight = try session.askSight() {
+        if let visibility = try session.askVisibility() {
             // Otherwise the screen would look like a broker without clients.
-            if !sight.covers(.topics), !sight.covers(.subscriptions) {
-                throw ClientError(.rejected, sight.refusal(.subscriptions))
+            if !visibility.covers(.topics), !visibility.covers(.subscriptions) {
+                throw ClientError(.rejected, visibility.refusal(.subscriptions))
             }
-            if let list = [BrokerList.topics, .subscriptions].first(where: { !sight.covers($0) }) {
-                state.note = sight.refusal(list)
+            if let list = [BrokerList.topics, .subscriptions].first(where: { !visibility.covers($0) }) {
+                state.note = visibility.refusal(list)
             }
         }
         if let text = arguments.text("sort"), let order = TopOrder.allCases.first(where: { $0.name == text }) {
@@ -60,7 +60,7 @@ struct Top: ~Copyable {
         }
         let stats = try Self.subscribe(session)
         try reconnection.greet(session)
-        sightNote = state.note
+        visibilityNote = state.note
         self.stats = stats
         self.session = session
         self.reconnection = reconnection
@@ -75,7 +75,7 @@ struct Top: ~Copyable {
         var options = SubscribeOptions()
         options.overflow = .latest
         options.start = .last(1)
-        return try session.connection.subscribe("$SYS.stats", options, n: Refill.unbounded)
+        return try session.connection.subscribe("$SYS.stats", options, n: CreditWindow.unbounded)
     }
 
     mutating func run() throws(ClientError) -> Int32 {
@@ -151,7 +151,7 @@ struct Top: ~Copyable {
 
     private mutating func showNote() {
         guard let note = reconnection.takeNote() else { return }
-        state.note = [note, sightNote].filter { !$0.isEmpty }.joined(separator: " ")
+        state.note = [note, visibilityNote].filter { !$0.isEmpty }.joined(separator: " ")
         picture.isDirty = true
     }
 
@@ -187,7 +187,7 @@ struct Top: ~Copyable {
         guard !isLooking, now >= nextLook, !state.isPaused else { return }
         began = now
         state.beginTopics()
-        topics = try session.connection.list(.topics, n: Refill.unbounded)
+        topics = try session.connection.list(.topics, n: CreditWindow.unbounded)
     }
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
@@ -206,7 +206,7 @@ struct Top: ~Copyable {
             topics = nil
             state.endTopics(now: Clock.monotonic())
             state.beginSubscriptions()
-            subscriptions = try session.connection.list(.subscriptions, n: Refill.unbounded)
+            subscriptions = try session.connection.list(.subscriptions, n: CreditWindow.unbounded)
         case .completed(subscriptions, _, _):
             subscriptions = nil
             let now = Clock.monotonic()

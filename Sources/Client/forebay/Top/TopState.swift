@@ -202,8 +202,8 @@ struct TopState {
         if let loss, now - min(loss.at, now) > 60_000_000_000 { self.loss = nil }
         func number(_ field: String, of stats: JSON?) -> UInt64 { stats?[field]?.unsigned ?? 0 }
         // Losses before the first statistics may be old.
-        let isNews = self.stats == nil ? number("lost_per_s", of: stats) > 0 : true
-        guard isNews, number("lost", of: stats) > number("lost", of: self.stats) else { return }
+        let isNew = self.stats == nil ? number("lost_per_s", of: stats) > 0 : true
+        guard isNew, number("lost", of: stats) > number("lost", of: self.stats) else { return }
         let reasons = TopState.shortages.filter {
             number("lost_to_" + $0, of: stats) > number("lost_to_" + $0, of: self.stats)
         }

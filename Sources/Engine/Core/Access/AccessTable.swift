@@ -1,7 +1,7 @@
 // AccessTable: all users and their permissions as one immutable snapshot. A reload creates a new table and hands it to
 // every shard, which then looks its peers up again.
 
-/// Who may do what in this broker.
+/// The users of this broker and their permissions.
 public final class AccessTable: Sendable {
     /// A configured user. It can authenticate with any of the given credentials.
     public struct User: Sendable {

@@ -47,10 +47,10 @@ final class AccessReview: ShardPart {
                 try authorization.expect(
                     .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer
                 )
-            case .listing where principal === Principal.nobody:
+            case .listStream where principal === Principal.nobody:
                 throw Refusal(.unauthenticated, "The user was removed from this broker.")
             // A list leaves out what may no longer be seen, and a call is about to be answered anyway.
-            case .listing, .call: break
+            case .listStream, .call: break
             }
             return false
         } catch {

@@ -1,7 +1,7 @@
 // Audit: logs what operators do to topics, connections and subscriptions, with the caller and the target, and what the
 // broker itself took from subscriptions.
 
-/// Who makes a control call.
+/// The origin of a control call.
 public struct Caller: Sendable, Equatable {
     /// Nil if the broker requires no credentials.
     public var user: String?

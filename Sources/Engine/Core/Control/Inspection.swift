@@ -215,7 +215,7 @@ package final class Inspector: ShardPart {
             outstanding: credit.outstanding, isUnbounded: credit.isUnbounded,
             delivered: subscriber.known { $0.delivered } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
-            viewEnd: subscriber.known { $0.told.value } ?? subscriber.view.log.end.value,
+            viewEnd: subscriber.known { $0.knownEnd.value } ?? subscriber.view.log.end.value,
             viewHead: subscriber.view.log.head.value,
             viewLost: subscriber.view.lost.value, sharesLog: subscriber.view.sharesLog,
             isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
@@ -245,7 +245,9 @@ package final class Inspector: ShardPart {
         expect(rateLimiter.count, "meters")
         expect(forwarding.outgoingCount, "unsent batches")
         expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")
-        expect(effects.mail.reduce(0) { $0 + $1.count } + effects.lateMail.reduce(0) { $0 + $1.count }, "mails")
+        expect(
+            effects.messages.reduce(0) { $0 + $1.count } + effects.deferredMessages.reduce(0) { $0 + $1.count }, "mails"
+        )
         return left
     }
 

@@ -19,18 +19,18 @@ package struct MemoryTally: CustomStringConvertible {
     private var requests = 0
     private var kept = 0
     /// Bytes of messages between shards.
-    private var mail = 0
+    private var messages = 0
 
     /// Connections whose requests are charged a size that is out of date until the next tick.
     package fileprivate(set) var stale = 0
 
     package init() {}
 
-    package var bytes: Int { logs + parked + runs + blocks + requests + kept + mail }
+    package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages }
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
-            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(mail)"
+            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(messages)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
@@ -53,7 +53,7 @@ package struct MemoryTally: CustomStringConvertible {
     fileprivate mutating func add(parked bytes: Int) { parked += bytes }
     fileprivate mutating func add(requests bytes: Int) { requests += bytes }
     fileprivate mutating func add(kept bytes: Int) { kept += bytes }
-    fileprivate mutating func add(mail bytes: Int) { mail += bytes }
+    fileprivate mutating func add(messages bytes: Int) { messages += bytes }
 }
 
 extension Inspector {
@@ -69,7 +69,7 @@ extension Inspector {
             view.entries.forEachRun { tally.add($0) }
         }
         for memory in rateLimiter.waitingMemory { tally.add(parked: memory) }
-        tally.add(mail: forwarding.bytes + reports.charged)
+        tally.add(messages: forwarding.bytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { add(connection, to: &tally) }
@@ -78,8 +78,8 @@ extension Inspector {
             guard let stream = streams.at(place), stream.kind == .publisher else { continue }
             tally.add(parked: stream.asPublisher.early.bytes.count)
         }
-        for mail in effects.mail.joined() { mail.add(to: &tally) }
-        for mail in effects.lateMail.joined() { mail.add(to: &tally) }
+        for messages in effects.messages.joined() { messages.add(to: &tally) }
+        for messages in effects.deferredMessages.joined() { messages.add(to: &tally) }
     }
 
     private func add(_ connection: Connection, to tally: inout MemoryTally) {
@@ -88,7 +88,7 @@ extension Inspector {
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may have been removed already.
-        connection.waiters.forEachHungry { tally.add($0.view.log.allPieces) }
+        connection.waiters.forEachOutputWaiter { tally.add($0.view.log.allPieces) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }

@@ -51,7 +51,7 @@ public enum PublishLoss: Int, TallyKey {
 
 extension ShardCounters {
     /// Fire-and-forget publishes that were dropped.
-    public var fireDropped: UInt64 { publishesDropped.total }
+    public var fireAndForgetDropped: UInt64 { publishesDropped.total }
 
     /// Publishes that were dropped or refused because of a shortage.
     public func lost(to shortage: PublishLoss) -> UInt64 {

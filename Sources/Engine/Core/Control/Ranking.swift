@@ -106,7 +106,7 @@ extension Survey {
 /// A topic counts as losing publishes for this many nanoseconds after the last loss.
 private let losing: UInt64 = 60 * Limits.second
 
-extension TopicFigures {
+extension TopicStatistics {
     /// Publishers wait for room, publishes were lost recently, or subscriptions lost messages.
     var isInTrouble: Bool { blockedPublishers > 0 || isLosing || unasked > 0 }
 
@@ -127,13 +127,13 @@ extension TopicFigures {
         case .busy, .waiting, .credit: return rank(activity.order)
         case .bytes: return rank(UInt64(bytes))
         case .behind: return rank(UInt64(lag))
-        case .dropped: return rank(dropped.total &+ fireDropped &+ refused)
+        case .dropped: return rank(dropped.total &+ fireAndForgetDropped &+ refused)
         case .name: return rank(0)
         }
     }
 }
 
-extension SubscriptionFigures {
+extension SubscriptionStatistics {
     public func rank(by order: Survey.Order) -> Rank {
         Rank(order, id: id, topic: topic, behind: behind, waiting: waiting, dropped: dropped, credit: outstanding)
     }

@@ -14,7 +14,7 @@ extension ErrorWord: TallyKey {
 
 /// Limits that are counted when they are reached, under the names used in `Limits`.
 public enum LimitReached: Int, TallyKey {
-    case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listingsPerConnection
+    case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listsPerConnection
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
     case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
@@ -26,7 +26,7 @@ public enum LimitReached: Int, TallyKey {
         case .connectionsPerUser: "connections-per-user"
         case .connectionsPerAddress: "connections-per-address"
         case .streamsPerConnection: "streams-per-connection"
-        case .listingsPerConnection: "listings-per-connection"
+        case .listsPerConnection: "lists-per-connection"
         case .subscriptions: "subscriptions"
         case .subscriptionsPerUser: "subscriptions-per-user"
         case .topics: "topics"

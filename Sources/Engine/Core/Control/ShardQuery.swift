@@ -91,10 +91,10 @@ public struct SurveyPart: Sendable {
     /// For the whole shard.
     public var counters: ShardCounters
     public var topicSums = TopicSums()
-    public var topics: [TopicFigures] = []
+    public var topics: [TopicStatistics] = []
     public var connections = ConnectionSums()
     public var subscriptionSums = SubscriptionSums()
-    public var subscriptions: [SubscriptionFigures] = []
+    public var subscriptions: [SubscriptionStatistics] = []
     public var byTopic: [String: SubscriptionSums] = [:]
     /// The number of matching topics or subscriptions, including those not returned.
     public var found = 0
@@ -108,30 +108,31 @@ final class Surveys: ShardPart {
     let connections: ConnectionTable
     let topics: TopicTable
     let views: ViewTable
-    let listings: Listings
-    let calls: ControlCalls
+    let listStreams: ListRequests
+    let calls: ControlRequests
     let statistics: BrokerStatistics
 
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ topics: TopicTable,
-        _ views: ViewTable, _ listings: Listings, _ calls: ControlCalls, _ statistics: BrokerStatistics
+        _ views: ViewTable, _ listStreams: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics
     ) {
         self.streams = streams
         self.connections = connections
         self.topics = topics
         self.views = views
-        self.listings = listings
+        self.listStreams = listStreams
         self.calls = calls
         self.statistics = statistics
         super.init(context)
     }
 
-    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer {
-        switch inquiry {
+    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
+        switch query {
         case .ping: return .present
         case .survey(let survey): return .survey(answer(survey, now: now))
         case .page(let list, let after, let most):
-            let (rows, next) = listings.rows(of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
+            let (rows, next) = listStreams.rows(
+                of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
             return .page(rows.map(\.json), next: next)
         case .control(let call):
             switch calls.perform(call, now: now) {
@@ -168,14 +169,14 @@ final class Surveys: ShardPart {
         for topic in topics.busiest.topics[places] {
             top.add(topic, Rank(first: topic.activity.order, second: 0, name: topic.name, id: topic.epoch))
         }
-        part.topics = top.all().map { TopicFigures($0, now: now) }
+        part.topics = top.all().map { TopicStatistics($0, now: now) }
     }
 
     private func addTopics(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
-        var top = FirstRows<TopicFigures>(most: survey.most, last: survey.last)
+        var top = FirstRows<TopicStatistics>(most: survey.most, last: survey.last)
         for place in places {
             guard let topic = topics.topic(at: place) else { continue }
-            let figures = TopicFigures(topic, now: now)
+            let figures = TopicStatistics(topic, now: now)
             part.topicSums.add(figures)
             guard survey.most > 0, survey.isWanted(topic.name) else { continue }
             part.found += 1
@@ -218,7 +219,7 @@ final class Surveys: ShardPart {
             part.found += 1
             top.add(subscriber, Rank(subscriber, behind: sums.behind, by: survey.order))
         }
-        part.subscriptions = top.all().map { SubscriptionFigures($0, connection: text($0.connection.id), now: now) }
+        part.subscriptions = top.all().map { SubscriptionStatistics($0, connection: text($0.connection.id), now: now) }
         for view in views.values where survey.topics.contains(view.name) {
             part.byTopic[view.name, default: SubscriptionSums()].add(view.sums)
         }
@@ -246,7 +247,7 @@ final class Surveys: ShardPart {
 }
 
 extension TopicSums {
-    fileprivate mutating func add(_ topic: TopicFigures) {
+    fileprivate mutating func add(_ topic: TopicStatistics) {
         count += 1
         bytes += topic.bytes
         memory += topic.memory

@@ -142,7 +142,7 @@ struct Statistics {
         object.add("delivered_per_s", rate(total.delivered, before.delivered))
         object.add("dropped", total.dropped.total)
         object.add("dropped_per_s", rate(total.dropped.total, before.dropped.total))
-        object.add("fire_dropped", total.fireDropped)
+        object.add("fire_and_forget_dropped", total.fireAndForgetDropped)
         object.add("publishes_refused", total.publishesRefused.total)
         object.add("lost", total.lost)
         for shortage in PublishLoss.shortages {
@@ -211,7 +211,7 @@ final class BrokerStatistics: ShardPart {
     func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
 
     /// Called once a second.
-    func tell(now: Instant) {
+    func report(now: Instant) {
         timers.nextStatistics = now.monotonic + Limits.second
         rateLimiter.sweep()
         let counters = currentCounters()

@@ -33,7 +33,7 @@ final class PublishIntake: ShardPart {
             if request.isChannel, let channel = topic.publishers.channels[key] { bind(channel, now: now) }
         } catch {
             losses.refusedPublish(error, of: request.name)
-            notices.tell(key, .refused(error))
+            notices.notify(key, .refused(error))
         }
     }
 
@@ -66,7 +66,7 @@ final class PublishIntake: ShardPart {
             return losses.dropped(PublishLoss(error), of: name, count: batch.count)
         }
         batch.forEach { metadata, payload in
-            topic.publishers.fire(metadata: metadata, payload: payload, now: now)
+            topic.publishers.fireAndForget(metadata: metadata, payload: payload, now: now)
             return true
         }
     }

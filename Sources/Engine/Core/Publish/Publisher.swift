@@ -14,15 +14,15 @@ final class Publisher: BoundStream {
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int
     /// That publish has been appended or refused.
-    var isSettled = false
+    var isPlaced = false
     /// Credit for the broker's half: each acknowledgement costs one.
     var credit: Credit
     /// The latest acknowledgement, if it is unsent for lack of credit or because earlier output is unread.
-    var untold: (sequence: SequenceNumber, accepted: UInt64)?
+    var unsent: (sequence: SequenceNumber, accepted: UInt64)?
     /// The latest acknowledgement, sent or not.
     var known: (sequence: SequenceNumber, accepted: UInt64) = (SequenceNumber(0), 0)
     /// Granted credit not sent yet, because tokens are missing or a gRPC call's earlier answers are unread.
-    var untoldCredit: UInt64 = 0
+    var unsentCredit: UInt64 = 0
     /// Messages for an owner on another shard, sent together at the end of a read.
     var outgoing = MessageBatch()
     /// The owner's part of the channel, if the owner is this shard.

@@ -44,16 +44,16 @@ final class Publishing: ShardPart {
     }
 
     /// A fire-and-forget publish, which is never answered.
-    func fire(
+    func fireAndForget(
         _ connection: Connection, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         let size = Swift.max(1, payload.count + (metadata?.count ?? 0))
-        if rateLimiter.isLimited, let meter = connection.meter, !rateLimiter.take(size, meter, now: now) {
+        if rateLimiter.isLimited, let userRate = connection.userRate, !rateLimiter.take(size, userRate, now: now) {
             return losses.dropped(.rate, of: target)
         }
         if target.owner == index {
-            try ownership.topic(of: target, for: connection.meter?.account, now: now).publishers.fire(
+            try ownership.topic(of: target, for: connection.userRate?.account, now: now).publishers.fireAndForget(
                 metadata: metadata, payload: payload, now: now)
         } else {
             if let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
@@ -61,7 +61,7 @@ final class Publishing: ShardPart {
             message.append(metadata: metadata, payload: payload)
             reading.forward(message.weight, of: connection)
             send(
-                .fire(name: target.name, connection.id, shard: index, message, connection.meter?.account),
+                .fireAndForget(name: target.name, connection.id, shard: index, message, connection.userRate?.account),
                 to: target.owner)
         }
     }
@@ -76,13 +76,13 @@ final class Publishing: ShardPart {
             try checkParked(size, of: connection)
             let isPaid =
                 !rateLimiter.isLimited
-                || users.meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
+                || users.userRate(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
-                let topic = try ownership.topic(of: target, for: users.meter(connection, stream)?.account, now: now)
+                let topic = try ownership.topic(of: target, for: users.userRate(connection, stream)?.account, now: now)
                 if !topic.isStored,
                     let sequence = try topic.publishers.place(metadata: metadata, payload: payload, now: now)
                 {
-                    responses.sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
+                    responses.sendPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                     connection.close(stream: stream)
                     return
                 }
@@ -118,7 +118,7 @@ final class Publishing: ShardPart {
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Prepaid.unknownSize
             let isPaid =
                 !rateLimiter.isLimited
-                || users.meter(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
+                || users.userRate(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
             if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
@@ -161,9 +161,9 @@ final class Publishing: ShardPart {
         if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
-            connection: connection.id, message: message, complete: complete, account: publisher.meter?.account)
+            connection: connection.id, message: message, complete: complete, account: publisher.userRate?.account)
         guard isPaid else {
-            if let meter = publisher.meter { park(publisher, request, meter, now: now) }
+            if let userRate = publisher.userRate { park(publisher, request, userRate, now: now) }
             return
         }
         if payload == nil, rateLimiter.isLimited { publisher.prepaid.addFirst() }
@@ -235,7 +235,7 @@ final class Publishing: ShardPart {
         guard publisher.credit.add(n) else {
             return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."), now: moment)
         }
-        notices.tellUntold(publisher)
+        notices.sendUnsent(publisher)
     }
 
     /// Sends the messages that were queued for other shards in this turn.
@@ -251,8 +251,8 @@ final class Publishing: ShardPart {
     }
 
     /// The publisher's stream has ended.
-    func forget(_ publisher: Publisher) {
-        notices.settleParked(publisher)
+    func discard(_ publisher: Publisher) {
+        notices.finishParking(publisher)
         leaveTokens(publisher)
         if publisher.isChannel { publisher.connection.remove(channel: publisher) }
         publisher.channel = nil

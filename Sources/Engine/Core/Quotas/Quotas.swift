@@ -42,7 +42,7 @@ final class Account: Sendable {
     var titleHas: String { user == nil ? "\(title) have" : "\(title) has" }
 
     /// Whether the account's buckets hold no more than those of a new one would.
-    func isForgettable(at now: UInt64) -> Bool { messages.bucket.fullAt <= now && bytes.bucket.fullAt <= now }
+    func isRemovable(at now: UInt64) -> Bool { messages.bucket.fullAt <= now && bytes.bucket.fullAt <= now }
 }
 
 /// Shared by all shards of a broker.
@@ -123,7 +123,7 @@ public final class Quotas: Sendable {
             // Removed during the check, so that other references to it can be detected.
             guard let user = users.popFirst(), var account = accounts.removeValue(forKey: user) else { return }
             if isKnownUniquelyReferenced(&account) {
-                if account.isForgettable(at: now) || idle >= Quotas.idleAccounts { return }
+                if account.isRemovable(at: now) || idle >= Quotas.idleAccounts { return }
                 idle += 1
             }
             accounts[user] = account

@@ -23,10 +23,10 @@ final class Delivery: ShardPart {
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
         let isWaiting = sender.send(to: subscriber, quantum: quantum, now: now)
         if subscriber.lacksHistory { history.askForHistory(subscriber) }
-        subscriber.cursor.settle()
+        subscriber.cursor.applyPolicy()
         note(subscriber, now: now)
-        if isWaiting, !subscriber.isHungry {
-            subscriber.connection.add(hungry: subscriber)
+        if isWaiting, !subscriber.isWaitingForOutput {
+            subscriber.connection.add(outputWaiter: subscriber)
             // It may be waiting for memory, and no write signals that.
             if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }

@@ -28,7 +28,7 @@ final class Subscriber: BoundStream, Timed {
     var isInStep = false
     /// Its position in the queue for output space; nil if it does not wait for any.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
-    var isHungry: Bool { outputTurn != nil }
+    var isWaitingForOutput: Bool { outputTurn != nil }
     /// Its next message will be encoded when a turn has time for that.
     var awaitsForm = false
     /// `lacksHistory`: its next message is in the store and has to be requested. `awaitsHistory`: it is queued or in
@@ -66,7 +66,7 @@ final class Subscriber: BoundStream, Timed {
 
     /// Whether it requested a position that its topic never had (in another epoch, or after the next message) and has
     /// received no message yet that reports this.
-    var hasUntoldGap: Bool {
+    var hasUnreportedGap: Bool {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 

@@ -53,13 +53,13 @@ final class Subscribing: ShardPart {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
-        let meter = users.meter(connection, stream)
-        try subscriptions.take(for: meter?.account)
+        let userRate = users.userRate(connection, stream)
+        try subscriptions.take(for: userRate?.account)
         let view: TopicView
         do throws(Refusal) {
-            view = try self.view(of: name, on: connection, for: meter?.account, now: now)
+            view = try self.view(of: name, on: connection, for: userRate?.account, now: now)
         } catch {
-            subscriptions.giveBack(for: meter?.account)
+            subscriptions.giveBack(for: userRate?.account)
             throw error
         }
         let id = subscriptions.nextNumber()
@@ -101,8 +101,8 @@ final class Subscribing: ShardPart {
         }
         subscriber.join(at: cursor)
         view.add(subscriber)
-        view.tellEnd(to: subscriber)
-        responses.sayJoined(to: subscriber)
+        view.notifyOfEnd(to: subscriber)
+        responses.sendJoined(to: subscriber)
         events.event("subscribed", subscriber: subscriber)
         delivery.deliver(subscriber, now: now)
     }
@@ -144,11 +144,11 @@ final class Subscribing: ShardPart {
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
         let dropped = counted(lost, "message was", "messages were")
-        let gap = subscriber.hasUntoldGap ? Subscribing.gap(subscriber) : ""
+        let gap = subscriber.hasUnreportedGap ? Subscribing.gap(subscriber) : ""
         let note = gap + (lost > 0 ? " (\(dropped) dropped since the last one delivered)" : "")
         switch end {
         case .completed:
-            responses.sayCompleted(to: subscriber, lost: lost)
+            responses.sendCompletion(to: subscriber, lost: lost)
             subscriber.end = "the topic completed"
             ends.drop(subscriber)
         case .topicFailed:
@@ -172,10 +172,10 @@ final class Subscribing: ShardPart {
         }
     }
 
-    func forget(_ subscriber: Subscriber) {
+    func discard(_ subscriber: Subscriber) {
         delivery.countLosses(of: subscriber)
         work.spent += Work.ending
-        if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
+        if subscriber.isWaitingForOutput { subscriber.connection.remove(outputWaiter: subscriber) }
         subscriptions.remove(subscriber)
         let view = subscriber.view
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }

@@ -42,7 +42,7 @@ final class SubscriptionTable {
         assert(byNumber[subscriber.id] === subscriber)
         byNumber[subscriber.id] = nil
         if let id = subscriber.streamID { byStream[id] = nil }
-        giveBack(for: subscriber.meter?.account)
+        giveBack(for: subscriber.userRate?.account)
     }
 
     // Limits

@@ -211,7 +211,7 @@ final class TopicView {
             subscriber.cursor.appended(upTo: round.target)
             // Messages that the subscriber did not know of yet may already be gone.
             if lost > round.completed { subscriber.cursor.evict(before: lost) }
-            tellEnd(to: subscriber)
+            notifyOfEnd(to: subscriber)
             views.delivery.deliver(subscriber, now: now)
         }
         round.pause()
@@ -245,7 +245,7 @@ final class TopicView {
         if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
     }
 
-    func tellEnd(to subscriber: Subscriber) {
+    func notifyOfEnd(to subscriber: Subscriber) {
         switch state {
         case .live: break
         case .completed: subscriber.cursor.topicEnded(.completed, at: log.end)
@@ -280,6 +280,6 @@ final class TopicView {
         }
         log.evictHistory(before: now.needed)
         entries.evict(before: log.oldestHeld)
-        return needs.tell(now) ? now : nil
+        return needs.record(now) ? now : nil
     }
 }

@@ -15,7 +15,7 @@ final class ViewNeeds {
     /// do not change this.
     private let buffers = MinimumTree()
     /// The last progress reported to the owner.
-    private var told: ViewProgress?
+    private var reported: ViewProgress?
 
     /// A subscription has joined as the last member.
     func add(_ subscriber: Subscriber) {
@@ -54,8 +54,8 @@ final class ViewNeeds {
 
     /// A new member needs messages from `needed` on. Returns whether the owner has to be notified.
     func hold(_ needed: SequenceNumber) -> Bool {
-        guard needed < told?.needed ?? .init(.max) else { return false }
-        told?.needed = needed
+        guard needed < reported?.needed ?? .init(.max) else { return false }
+        reported?.needed = needed
         return true
     }
 
@@ -71,7 +71,7 @@ final class ViewNeeds {
             floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
             horizon: subscriber.cursor.horizon?.value ?? MinimumTree.none, buffer: MinimumTree.none
         )
-        subscriber.isInStep = subscriber.cursor.waiting == 0 && subscriber.cursor.told <= target
+        subscriber.isInStep = subscriber.cursor.waiting == 0 && subscriber.cursor.knownEnd <= target
         if subscriber.isInStep, keys.floor != MinimumTree.none {
             keys = (MinimumTree.none, MinimumTree.none, keys.horizon - keys.floor)
         }
@@ -98,9 +98,9 @@ final class ViewNeeds {
     private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }
 
     /// Records a report to the owner. Returns false if the owner already knows it.
-    func tell(_ progress: ViewProgress) -> Bool {
-        guard progress != told else { return false }
-        told = progress
+    func record(_ progress: ViewProgress) -> Bool {
+        guard progress != reported else { return false }
+        reported = progress
         return true
     }
 }

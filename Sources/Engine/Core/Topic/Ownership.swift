@@ -83,11 +83,11 @@ final class TopicOwnership: ShardPart {
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: ViewTotals, now: Instant) {
         guard let topic = topics[epoch: epoch] else { return }
         topic.unlink(shard, past, now: now)
-        forgetIfUnused(topic)
+        removeIfUnused(topic)
     }
 
     /// Advances a view, here or on another shard.
-    func tellView(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
+    func notifyView(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
         if shard == index {
             guard let view = views[epoch: topic.epoch] else { return }
             view.advance(advance, now: now)
@@ -99,7 +99,7 @@ final class TopicOwnership: ShardPart {
         }
     }
 
-    func tellOwnView(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
+    func notifyOwnView(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
         guard let view = views[epoch: topic.epoch], view.sharesLog else { return }
         view.lose(before: sequence, now: now)
     }
@@ -113,10 +113,10 @@ final class TopicOwnership: ShardPart {
 
     func remove(_ topic: Topic) {
         topics.removeName(of: topic)
-        forgetIfUnused(topic)
+        removeIfUnused(topic)
     }
 
-    func forgetIfUnused(_ topic: Topic) {
-        if topics.forgetIfUnused(topic) { timers.topics.cancel(topic) }
+    func removeIfUnused(_ topic: Topic) {
+        if topics.removeIfUnused(topic) { timers.topics.cancel(topic) }
     }
 }

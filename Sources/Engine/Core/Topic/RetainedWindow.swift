@@ -49,7 +49,7 @@ struct RetainedWindow {
 
     /// Stops replaying messages before `sequence`. Returns false if they were not replayed already.
     @discardableResult
-    mutating func forget(before sequence: SequenceNumber) -> Bool {
+    mutating func discard(before sequence: SequenceNumber) -> Bool {
         assert(sequence <= log.end)
         guard sequence > forgotten else { return false }
         forgotten = sequence
@@ -67,7 +67,7 @@ struct RetainedWindow {
 
     /// Adopts new retention limits. What the previous limits released does not come back.
     mutating func retain(_ retention: Retention, now: Instant) {
-        forget(before: retained)
+        discard(before: retained)
         let hadAge = self.retention.age > 0
         self.retention = retention
         if !hadAge, retention.age > 0 { ages.begin(with: log, now: now) }
@@ -81,11 +81,11 @@ struct RetainedWindow {
     }
 
     /// Forgets messages that have become too old. Returns whether there were any.
-    mutating func forgetOld(now: UInt64) -> Bool {
+    mutating func removeOld(now: UInt64) -> Bool {
         guard retention.age > 0 else { return false }
         noteAge(now: now)
         guard let old = ages.takeOld(age: retention.age, now: now), old > oldest else { return false }
-        return forget(before: old)
+        return discard(before: old)
     }
 
     /// When messages may have become too old, on the monotonic clock; nil if never.

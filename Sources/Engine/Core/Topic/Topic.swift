@@ -128,7 +128,7 @@ final class Topic: Timed {
         noteUse(now)
         guard isOver else { return }
         if let refusal = refusal(charge: 0) { publishers.refuse(refusal) }
-        ownership.forgetIfUnused(self)
+        ownership.removeIfUnused(self)
     }
 
     func markDirty() { ownership.topics.markDirty(self) }
@@ -153,9 +153,9 @@ final class Topic: Timed {
 
     /// Even if the topic has already ended, it now fails for views that have not been notified of that end.
     func delete(now: Instant) {
-        views.forgetEnds()
+        views.removeEnds()
         isDeleted = true
-        window.forget(before: log.end)
+        window.discard(before: log.end)
         shut(.failed("deleted"), now: now)
     }
 
@@ -171,10 +171,10 @@ final class Topic: Timed {
 
     /// Called once per batch of inputs after messages were appended or room was freed: advances views, evicts the head
     /// of the log, gives publishers their share of the room, and passes new messages to the store.
-    func settle(now: Instant) {
+    func maintain(now: Instant) {
         window.noteAge(now: now.monotonic)
         advanceViews(now: now)
-        publishers.settle(now: now)
+        publishers.maintain(now: now)
         if let new = window.commits?.takeNew(of: log, epoch: epoch) { ownership.effects.store.append(.append(new)) }
         noteIdleness(now)
         if activity.note(published: published, now: now.monotonic), !isDeleted { ownership.topics.noteBusier(self) }
@@ -185,7 +185,7 @@ final class Topic: Timed {
     /// channels and publishers it visited, at most `most`: if it is `most`, others may be due.
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
-        if window.forgetOld(now: now.monotonic) { releaseForgotten(now: now) }
+        if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
         noteIdleness(now)
         return visited
     }
@@ -226,8 +226,8 @@ final class Topic: Timed {
     private func advanceViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
-            let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > ViewLink.ahead
-            guard link.told < committed || (!link.isEnded && isOver), !isFar else { continue }
+            let isFar = link.sentEnd > link.progress.seen && log.bytes(from: link.progress.seen) > ViewLink.ahead
+            guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
         evict(now: now)
@@ -245,8 +245,8 @@ final class Topic: Timed {
         let link = views.advance(at: index, to: end, isEnded: isOver)
         // A view on this shard reads the log itself.
         let isOwn = link.shard == ownership.index
-        let fresh = isOwn ? [] : log.pieces(from: Swift.max(link.told, log.head), upTo: end)
-        ownership.tellView(
+        let fresh = isOwn ? [] : log.pieces(from: Swift.max(link.sentEnd, log.head), upTo: end)
+        ownership.notifyView(
             link.shard, topic: self,
             advance: LogAdvance(
                 end: end, charged: log.charged(before: end), fresh: fresh, retained: retained, lost: window.lost,
@@ -259,7 +259,7 @@ final class Topic: Timed {
     private func advanceOtherViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
-            if link.shard != ownership.index, link.told == committed { advanceView(at: index, now: now) }
+            if link.shard != ownership.index, link.sentEnd == committed { advanceView(at: index, now: now) }
         }
     }
 
@@ -298,7 +298,7 @@ final class Topic: Timed {
         window.lose(before: sequence, memory: limit == .memory ? ownership.memory.used : nil)
         ownership.reached(limit)
         trim(before: sequence)
-        ownership.tellOwnView(topic: self, lostBefore: sequence, now: now)
+        ownership.notifyOwnView(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would hold evicted messages until the next one arrives. Views that lag learn of it then.
         advanceOtherViews(now: now)
     }
@@ -334,7 +334,7 @@ final class Topic: Timed {
     /// Releases history for which no subscription waits, because memory is short.
     func relieve(now: Instant) {
         if isStored { return giveBack(to: 0, now: now) }
-        guard window.forget(before: committed) || log.memory > 0 else { return }
+        guard window.discard(before: committed) || log.memory > 0 else { return }
         releaseForgotten(now: now)
     }
 

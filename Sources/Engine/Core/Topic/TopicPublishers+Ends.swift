@@ -19,13 +19,13 @@ extension TopicPublishers {
     private func acknowledge(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
         channel.accepted += UInt64(count)
         channel.last = sequence
-        guard !channel.hasNews else { return }
-        channel.hasNews = true
-        news.append(channel)
+        guard !channel.hasPending else { return }
+        channel.hasPending = true
+        unacknowledged.append(channel)
     }
 
     private func acknowledge(_ key: StreamKey, at sequence: SequenceNumber) {
-        ownership.notices.tell(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
+        ownership.notices.notify(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
     }
 
     /// Acknowledges messages that have been committed.
@@ -51,26 +51,26 @@ extension TopicPublishers {
         case .complete: if !channel.isParked { finish(channel, now: now) }
         case .removed(let refusal?):
             channel.state = .removed(nil)
-            sendNews(of: channel)
-            ownership.notices.tell(channel.key, .refused(refusal))
+            sendAcknowledgements(of: channel)
+            ownership.notices.notify(channel.key, .refused(refusal))
         }
     }
 
     /// Sends the pending acknowledgements of channels.
-    func sendNews() {
+    func sendAcknowledgements() {
         var next = 0
         // Further channels may be added meanwhile.
-        while next < news.count {
-            if !news[next].isRemoved { sendNews(of: news[next]) }
+        while next < unacknowledged.count {
+            if !unacknowledged[next].isRemoved { sendAcknowledgements(of: unacknowledged[next]) }
             next += 1
         }
-        if next > 0 { news.removeAll(keepingCapacity: true) }
+        if next > 0 { unacknowledged.removeAll(keepingCapacity: true) }
     }
 
-    private func sendNews(of channel: Channel) {
-        guard channel.hasNews else { return }
-        channel.hasNews = false
-        ownership.notices.tell(
+    private func sendAcknowledgements(of channel: Channel) {
+        guard channel.hasPending else { return }
+        channel.hasPending = false
+        ownership.notices.notify(
             channel.key, .acknowledged(sequence: channel.last, epoch: topic.epoch, accepted: channel.accepted))
     }
 
@@ -84,8 +84,8 @@ extension TopicPublishers {
             if !channel.isParked { finish(channel, now: now) }
         case .failed(let reason):
             remove(channel)
-            let told = reason.isEmpty ? "the publisher failed" : reason
-            if channel.options.completesTopic { topic.finish(.failed(told), now: now) }
+            let text = reason.isEmpty ? "the publisher failed" : reason
+            if channel.options.completesTopic { topic.finish(.failed(text), now: now) }
         case .cancelled:
             remove(channel)
             if channel.options.lossFailsTopic { topic.finish(.failed("the publisher cancelled"), now: now) }
@@ -100,9 +100,9 @@ extension TopicPublishers {
     func finish(_ channel: Channel, now: Instant) {
         assert(channel.isComplete && !channel.isParked)
         guard channel.uncommitted == 0 else { return credits.line.update(channel) }
-        sendNews(of: channel)
+        sendAcknowledgements(of: channel)
         remove(channel)
-        ownership.notices.tell(channel.key, .finished)
+        ownership.notices.notify(channel.key, .finished)
         if channel.options.completesTopic { topic.finish(.completed, now: now) }
         topic.noteUse(now)
     }
@@ -111,13 +111,13 @@ extension TopicPublishers {
     /// convenience of its callers.
     @discardableResult
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
-        sendNews(of: channel)
+        sendAcknowledgements(of: channel)
         remove(channel)
         ownership.losses.refusedPublish(refusal, of: topic)
         if channel.uncommitted > 0 {
             channel.state = .removed(refusal)
         } else {
-            ownership.notices.tell(channel.key, .refused(refusal))
+            ownership.notices.notify(channel.key, .refused(refusal))
         }
         if channel.options.lossFailsTopic {
             topic.finish(.failed("the publisher was rejected"), now: ownership.moment)

@@ -14,7 +14,7 @@ final class TopicPublishers {
     var room: Room
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
-    var news: [Channel] = []
+    var unacknowledged: [Channel] = []
     /// A parked publish got room last, so channels are next if both wait.
     private var isChannelsTurn = false
     /// Nothing is granted to channels, because memory is short.
@@ -56,7 +56,7 @@ final class TopicPublishers {
     // Single messages
 
     /// A fire-and-forget publish: uses only room that is not reserved.
-    func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
+    func fireAndForget(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
         let loss: PublishLoss
         do throws(Refusal) {
             if try place(metadata: metadata, payload: payload, now: now) != nil { return }
@@ -183,7 +183,7 @@ final class TopicPublishers {
 
     func refuse(_ key: StreamKey, _ refusal: Refusal) {
         ownership.losses.refusedPublish(refusal, of: topic)
-        ownership.notices.tell(key, .refused(refusal))
+        ownership.notices.notify(key, .refused(refusal))
     }
 
     // Messages of channels
@@ -279,14 +279,14 @@ final class TopicPublishers {
                 continue
             }
             free -= grant.room
-            ownership.notices.tell(channel.key, .granted(UInt32(grant.credit)))
+            ownership.notices.notify(channel.key, .granted(UInt32(grant.credit)))
         }
     }
 
     // In each turn, and on time
 
     /// Uses room that may have become free.
-    func settle(now: Instant) {
+    func maintain(now: Instant) {
         awaitsMemory = false
         // If both wait for room, channels are granted some each time after parked publishes were served.
         if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
@@ -294,7 +294,7 @@ final class TopicPublishers {
             grant(now: now)
         }
         serveParked(now: now)
-        sendNews()
+        sendAcknowledgements()
         if parked.isEmpty { grant(now: now) }
         noteBlocking(now)
     }

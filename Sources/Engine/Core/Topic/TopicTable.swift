@@ -95,7 +95,7 @@ final class TopicTable {
 
     /// Removes a topic without a name once no subscription waits for its messages and its publishers have been notified
     /// of its end. Returns whether it did.
-    func forgetIfUnused(_ topic: Topic) -> Bool {
+    func removeIfUnused(_ topic: Topic) -> Bool {
         guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.window.isCommitted else {
             return false
         }

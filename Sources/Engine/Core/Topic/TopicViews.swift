@@ -11,7 +11,7 @@ struct ViewLink {
     let shard: Int
     fileprivate(set) var progress: ViewProgress
     /// The end that the view has been sent.
-    fileprivate(set) var told: SequenceNumber
+    fileprivate(set) var sentEnd: SequenceNumber
     /// Whether it has been notified of the topic's end.
     fileprivate(set) var isEnded: Bool
 }
@@ -37,14 +37,14 @@ struct TopicViews {
 
     /// The link of a shard whose view has not been sent everything before `end`; nil if there is none.
     func laggingIndex(of shard: Int, end: SequenceNumber) -> Int? {
-        index(of: shard).flatMap { links[$0].told < end ? $0 : nil }
+        index(of: shard).flatMap { links[$0].sentEnd < end ? $0 : nil }
     }
 
     mutating func link(_ shard: Int, seen: SequenceNumber, needed: SequenceNumber, isEnded: Bool) {
         assert(index(of: shard) == nil)
         let progress = ViewProgress(
             seen: seen, needed: needed, horizon: nil, floor: nil, subscriptions: 1, dropped: DropCounts(), delivered: 0)
-        links.append(ViewLink(shard: shard, progress: progress, told: seen, isEnded: isEnded))
+        links.append(ViewLink(shard: shard, progress: progress, sentEnd: seen, isEnded: isEnded))
     }
 
     /// Returns false if that shard is not linked.
@@ -71,14 +71,14 @@ struct TopicViews {
 
     /// Records that a view is sent everything before `end`. Returns its previous link.
     mutating func advance(at index: Int, to end: SequenceNumber, isEnded: Bool) -> ViewLink {
-        assert(end >= links[index].told)
+        assert(end >= links[index].sentEnd)
         defer {
-            links[index].told = end
+            links[index].sentEnd = end
             links[index].isEnded = isEnded
         }
         return links[index]
     }
 
     /// Makes all views receive the topic's end again.
-    mutating func forgetEnds() { for index in links.indices { links[index].isEnded = false } }
+    mutating func removeEnds() { for index in links.indices { links[index].isEnded = false } }
 }

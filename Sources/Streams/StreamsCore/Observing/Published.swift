@@ -105,7 +105,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
     func follow<P: Publisher>(_ publisher: P, on actor: (any Actor)?) where P.Output == Value, P.Failure == Never {
         let identifier = CombineIdentifier()
         let sink = Subscribers.Sink<Value, Never>(
-            receiveCompletion: { [weak self] _ in self?.forget(identifier) },
+            receiveCompletion: { [weak self] _ in self?.discard(identifier) },
             receiveValue: { [weak self] in
                 actor?.preconditionIsolated("A property of an actor was assigned outside the actor.")
                 self?.set($0)
@@ -114,7 +114,7 @@ final class PublishedStorage<Value>: @unchecked Sendable {
         publisher.subscribe(sink)
     }
 
-    private func forget(_ identifier: CombineIdentifier) {
+    private func discard(_ identifier: CombineIdentifier) {
         let ended = lock.with { followed.removeValue(forKey: identifier) }
         _ = ended
     }

@@ -115,7 +115,7 @@ where
         stage.demand += demand
         behavior.request(demand, &stage)
         self.behavior = behavior
-        let effects = settle()
+        let effects = resolve()
         lock.unlock()
         perform(effects)
     }
@@ -153,14 +153,14 @@ where
         asked = max(asked - taking, 0)
         body(&behavior, &stage)
         self.behavior = behavior
-        let effects = settle()
+        let effects = resolve()
         lock.unlock()
         _ = ended
         perform(effects)
     }
 
     /// Collects the effects of a step of the behavior. Called with the lock held.
-    private func settle() -> Effects {
+    private func resolve() -> Effects {
         var effects = Effects()
         effects.deliveries = stage.takeUnscheduled()
         effects.discarded = stage.discarded.take()
@@ -238,7 +238,7 @@ where
             behavior.wake(&stage)
         }
         self.behavior = behavior
-        let effects = settle()
+        let effects = resolve()
         lock.unlock()
         perform(effects, onScheduler: true)
     }
@@ -259,7 +259,7 @@ where
                 let now = room != nil && Behavior.readsClock ? scheduler.now : nil
                 lock.lock()
                 if let now { stage.now = now }
-                let effects = settle()
+                let effects = resolve()
                 guard effects.upstream != nil || effects.alarm != nil else { continue }
                 lock.unlock()
                 perform(effects)

@@ -79,7 +79,7 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     mutating func receive(_ input: Input, _ outlet: Outlet<Input, Failure>) {
         if lane.pass() { return send(input, outlet) }
         var lost = Queue<Input>()
-        if held.buffer.settle(input, &lane, lost: &lost) { return send(input, outlet) }
+        if held.buffer.resolve(input, &lane, lost: &lost) { return send(input, outlet) }
         // No further values are accepted; those that wait are still delivered.
         if held.buffer.hasOverflowed { outlet.cancelUpstream() }
     }

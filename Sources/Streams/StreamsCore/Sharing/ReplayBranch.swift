@@ -27,8 +27,8 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
 
     /// A value has arrived that the lane did not let pass.
     /// - Returns: whether to deliver it now.
-    final func settle(_ value: Output) -> Bool {
-        let passes = buffer.settle(value, &state.pointee.lane, lost: &lost)
+    final func resolve(_ value: Output) -> Bool {
+        let passes = buffer.resolve(value, &state.pointee.lane, lost: &lost)
         state.pointee.hasLost = !lost.isEmpty
         return passes
     }
@@ -212,7 +212,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
             return shared.lock.unlock()
         }
         state.pointee.over.store(true, ordering: .relaxed)
-        replayer.forget(self)
+        replayer.discard(self)
         let isMine = !state.pointee.isAtWork
         state.pointee.isAtWork = true
         shared.lock.unlock()

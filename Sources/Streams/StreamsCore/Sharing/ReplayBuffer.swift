@@ -36,7 +36,7 @@ struct ReplayLane {
     }
 
     /// A value has arrived.
-    /// - Returns: whether to deliver it now. If false, the buffer must handle it with `settle`.
+    /// - Returns: whether to deliver it now. If false, the buffer must handle it with `resolve`.
     @inline(__always) mutating func pass() -> Bool {
         guard passing > 0 else { return false }
         passing -= 1
@@ -55,7 +55,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     /// Demand beyond what the credit can count.
     private var further = Subscribers.Demand.none
     /// The cursor accounts for all values below this number.
-    private var told: SequenceNumber
+    private var reported: SequenceNumber
     private var hasEnded = false
     /// Whether a value was refused.
     private var wasRefused = false
@@ -70,25 +70,25 @@ struct ReplayBuffer<Value>: ~Copyable {
         cursor = Replay.Subscription(
             start: .all, window: range, buffer: capacity, overflow: policy)
         waiting = window
-        told = next
+        reported = next
         // `latest` starts with only the last one.
         while waiting.count > cursor.waiting { _ = waiting.popFirst() }
     }
 
     /// A value has arrived that the lane did not let pass.
     /// - Returns: whether to deliver it now.
-    mutating func settle(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
-        tell(&lane)
+    mutating func resolve(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
+        notify(&lane)
         if further > .none { grant(&lane) }
-        told = told.advanced(by: 1)
-        cursor.appended(upTo: told)
+        reported = reported.advanced(by: 1)
+        cursor.appended(upTo: reported)
         if waiting.isEmpty, handOver(most: 1) > 0 {
             letPass(&lane)
             return true
         }
         lane.isClear = false
-        cursor.settle()
-        let isTaken = cursor.newestWaiting == told.advanced(by: -1)
+        cursor.applyPolicy()
+        let isTaken = cursor.newestWaiting == reported.advanced(by: -1)
         let surplus = waiting.count + (isTaken ? 1 : 0) - cursor.waiting
         cursor.closeGaps()
         for _ in 0..<max(surplus, 0) {
@@ -104,28 +104,28 @@ struct ReplayBuffer<Value>: ~Copyable {
 
     /// The subscriber has requested more: as many waiting values become ready.
     mutating func request(_ demand: Subscribers.Demand, _ lane: inout ReplayLane) {
-        tell(&lane)
+        notify(&lane)
         further += demand
         grant(&lane)
     }
 
     /// The stream has ended. Only the first end counts.
     mutating func end(_ lane: inout ReplayLane) {
-        tell(&lane)
+        notify(&lane)
         hasEnded = true
         lane.passing = 0
         lane.isClear = false
-        cursor.topicEnded(.completed, at: told)
+        cursor.topicEnded(.completed, at: reported)
     }
 
     /// Reports to the cursor what has passed.
-    private mutating func tell(_ lane: inout ReplayLane) {
+    private mutating func notify(_ lane: inout ReplayLane) {
         if lane.granted > 0 { _ = credit.add(UInt32(lane.granted)) }
         lane.granted = 0
         lane.known = lane.passing
         guard lane.passed > 0 else { return }
-        told = told.advanced(by: lane.passed)
-        cursor.appended(upTo: told)
+        reported = reported.advanced(by: lane.passed)
+        cursor.appended(upTo: reported)
         let count = handOver(most: lane.passed)
         assert(count == lane.passed, "Values were delivered that were not requested.")
         lane.passed = 0
@@ -198,7 +198,7 @@ struct ReplayBuffer<Value>: ~Copyable {
 
     /// Under `block`: values below this number can be sent without exceeding the buffer.
     mutating func horizon(_ lane: inout ReplayLane) -> SequenceNumber? {
-        tell(&lane)
+        notify(&lane)
         return cursor.horizon
     }
 }

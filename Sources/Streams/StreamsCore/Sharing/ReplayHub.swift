@@ -144,7 +144,7 @@ class ReplayHub: @unchecked Sendable {
                     over.append(place)
                 } else if state.pointee.hasMore, place.takeNext() {
                     busy.append(place)
-                    if place.isOver { forget(place) }
+                    if place.isOver { discard(place) }
                 } else {
                     state.pointee.hasMore = false
                     state.pointee.isAtWork = false
@@ -164,7 +164,7 @@ class ReplayHub: @unchecked Sendable {
     }
 
     /// Removes a place that has ended. Called with the lock held; the caller retains the place.
-    final func forget(_ place: ReplayPlace) {
+    final func discard(_ place: ReplayPlace) {
         guard let index = places.firstIndex(where: { $0 === place }) else { return }
         places.remove(at: index)
         seats.remove(at: index)

@@ -57,7 +57,7 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         // Usually all can receive it immediately.
         if let first = mine.firstIndex(where: { !$0.state.pointee.beginsWork() }) {
             mine.removeSubrange(first...)
-            for index in first..<seats.count { settle(value, at: seats[index], &mine, &losers) }
+            for index in first..<seats.count { resolve(value, at: seats[index], &mine, &losers) }
         }
         shared.lock.unlock()
         for place in losers { place.releaseLost() }
@@ -67,12 +67,12 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
     }
 
     /// Called with the lock held.
-    private func settle(
+    private func resolve(
         _ value: Output, at seat: ReplaySeat, _ mine: inout [ReplaySeat], _ losers: inout [ReplayPlace]
     ) {
         if seat.state.pointee.beginsWork() { return mine.append(seat) }
         let place = seat.place.takeUnretainedValue()
-        let passes = seat.state.pointee.lane.pass() || branch(place).settle(value)
+        let passes = seat.state.pointee.lane.pass() || branch(place).resolve(value)
         if passes, !seat.state.pointee.isAtWork {
             seat.state.pointee.isAtWork = true
             return mine.append(seat)

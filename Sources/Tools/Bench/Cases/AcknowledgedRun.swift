@@ -13,7 +13,7 @@ extension Bench {
                 [Subscription()], contender.system.wire, payload: payload, port: broker.port)
             let load = try Load(receivers, [])
             try publisher.run(load, inFlight: inFlight, for: budget.warmUp) { false }
-            let meter = Meter(broker)
+            let meter = ResourceMeter(broker)
             let before = publisher.acknowledged
             let received = (bytes: receivers.bytes, reads: receivers.reads)
             var check = Clock.monotonic()

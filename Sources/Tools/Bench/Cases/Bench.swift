@@ -112,30 +112,30 @@ final class Bench {
 }
 
 /// Measures between two moments.
-struct Meter {
+struct ResourceMeter {
     private let broker: BrokerProcess
     private let wall = Clock.monotonic()
     private let time: CPUTime
-    private let generator = ProcessFigures.time(of: getpid())
+    private let generator = ProcessStatistics.time(of: getpid())
 
     init(_ broker: BrokerProcess) {
         self.broker = broker
-        time = ProcessFigures.time(of: broker.id)
+        time = ProcessStatistics.time(of: broker.id)
     }
 
     /// Nanoseconds since the meter was made.
     var elapsed: UInt64 { Clock.monotonic() - wall }
 
-    var brokerCPU: UInt64 { ProcessFigures.time(of: broker.id).used - time.used }
+    var brokerCPU: UInt64 { ProcessStatistics.time(of: broker.id).used - time.used }
 
     /// The resources that the processes used since then, and the broker's memory.
     func figure() -> (Figure, cpu: Double, seconds: Double) {
         var figure = Figure()
         let wall = Double(elapsed)
-        let broker = ProcessFigures.time(of: self.broker.id)
-        let generator = ProcessFigures.time(of: getpid())
+        let broker = ProcessStatistics.time(of: self.broker.id)
+        let generator = ProcessStatistics.time(of: getpid())
         let cpu = Double(broker.used - time.used)
-        let memory = ProcessFigures.memory(of: self.broker.id)
+        let memory = ProcessStatistics.memory(of: self.broker.id)
         figure[.utilisation] = cpu / wall
         figure[.brokerWaited] = Double(broker.waited - time.waited) / wall
         figure[.generator] = Double(generator.used - self.generator.used) / wall

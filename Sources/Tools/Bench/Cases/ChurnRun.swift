@@ -14,7 +14,7 @@ extension Bench {
             try spin(churners, bystander, for: budget.warmUp)
             bystander.histogram.removeAll()
             let before = churners.reduce(0) { $0 + $1.pairs }
-            let meter = Meter(broker)
+            let meter = ResourceMeter(broker)
             try spin(churners, bystander, for: budget.paced)
             var (figure, _, seconds) = meter.figure()
             bystander.giveUp()

@@ -25,7 +25,7 @@ extension Bench {
             let url = "rsocket://127.0.0.1:\(broker.port)"
             let client = try Bench.wait { try await ForebayClient.connect(url) }
             let topic = client.topic(RSocketWire().name(0))
-            let meter = Meter(broker)
+            let meter = ResourceMeter(broker)
             try Bench.wait { try await taking.take(messages, of: topic) }
             var (figure, _, seconds) = meter.figure()
             figure[.perMessage] = seconds * 1e9 / Double(messages)

@@ -20,7 +20,7 @@ extension Bench {
             load.receivers.histogram.removeAll()
             let receivers = load.receivers
             let before = (bytes: receivers.bytes, reads: receivers.reads)
-            let meter = Meter(broker)
+            let meter = ResourceMeter(broker)
             try spin(load, for: budget.paced)
             var (figure, cpu, seconds) = meter.figure()
             let deliveries = Double(receivers.bytes - before.bytes) / Double(receivers.frame.size)

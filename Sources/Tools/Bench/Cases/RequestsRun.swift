@@ -31,7 +31,7 @@ extension Bench {
                 words += ["--data=" + Launch.file, base + "v1/topics/\(contender.system.wire.name(0))/messages"]
             }
             _ = try load(words, for: budget.warmUp, directory)
-            let meter = Meter(broker)
+            let meter = ResourceMeter(broker)
             let (count, generator) = try load(words, for: budget.paced, directory)
             var (figure, cpu, seconds) = meter.figure()
             figure[.generator] = generator / seconds

@@ -10,8 +10,8 @@ extension Bench {
     ) throws(BenchError) -> Figure {
         try withBroker(contender) { (broker) throws(BenchError) in
             try fill(messages, payload: payload, contender, broker)
-            let filled = ProcessFigures.memory(of: broker.id).resident
-            let meter = Meter(broker)
+            let filled = ProcessStatistics.memory(of: broker.id).resident
+            let meter = ResourceMeter(broker)
             let subscription = Subscription(window: window, options: "replay=all")
             let receivers = try Receivers(
                 [Subscription](repeating: subscription, count: subscribers), RSocketWire(), payload: payload,

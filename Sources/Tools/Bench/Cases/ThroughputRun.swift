@@ -70,7 +70,7 @@ extension Bench {
     }
 
     private func measure(_ load: Load, _ broker: BrokerProcess) throws(BenchError) -> Figure {
-        let meter = Meter(broker)
+        let meter = ResourceMeter(broker)
         let receivers = load.receivers
         let before = (bytes: receivers.bytes, reads: receivers.reads)
         repeat {

@@ -26,7 +26,7 @@ extension Bench {
     /// CPU time divided by wall time.
     private func atRest(_ broker: BrokerProcess) -> Double {
         rest(for: Bench.settling)
-        let meter = Meter(broker)
+        let meter = ResourceMeter(broker)
         rest(for: budget.paced)
         return Double(meter.brokerCPU) / Double(meter.elapsed)
     }

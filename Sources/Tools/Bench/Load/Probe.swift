@@ -17,7 +17,7 @@ extension Load {
             pace = .probe(count: count)
             let all = 0..<receivers.count
             if try run(for: Load.probeEvery, until: { receivers.slowest(in: all) > 0 }) {
-                try settle()
+                try waitUntilIdle()
                 pace = .silent
                 receivers.reception = wanted
                 return reset()
@@ -27,7 +27,7 @@ extension Load {
     }
 
     /// Runs the loop until nothing has arrived for a while.
-    private func settle() throws(BenchError) {
+    private func waitUntilIdle() throws(BenchError) {
         var bytes = -1
         while receivers.bytes != bytes {
             bytes = receivers.bytes

@@ -36,7 +36,7 @@ enum Files {
 
     /// Removes a directory with all its contents.
     static func remove(_ directory: String) {
-        for name in ProcessFigures.entries(of: directory) {
+        for name in ProcessStatistics.entries(of: directory) {
             let path = directory + "/" + name
             if unlink(path) < 0 { remove(path) }
         }

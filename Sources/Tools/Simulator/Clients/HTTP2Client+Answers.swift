@@ -97,7 +97,7 @@ extension HTTP2Client {
             var scratch = PublishedMessage()
             try message.appendMetadata(&scratch, limit: 1000, into: &carried)
             ledger.item(
-                MessageFigures(
+                MessagePosition(
                     epoch: response.epoch, sequence: message.sequence, dropped: dropped,
                     carried: Array(carried.readable)),
                 Array(message.payload))

@@ -89,7 +89,7 @@ extension HTTP2Client {
         case nil where fields["id"] != nil:
             let id = fields["id"]!.split(separator: "-").compactMap { UInt64($0) }
             guard id.count == 2 else { return referee.fail("\(ledger.name) was sent '\(text)'") }
-            let figures = MessageFigures(epoch: id[0], sequence: id[1], dropped: call.dropped, carried: nil)
+            let figures = MessagePosition(epoch: id[0], sequence: id[1], dropped: call.dropped, carried: nil)
             call.dropped = 0
             ledger.item(figures, Array(data.utf8))
         case nil: break
@@ -114,7 +114,7 @@ extension HTTP2Client {
         else { return referee.fail("\(ledger.name) was sent '\(text)'") }
         let carried = line?["content_type"].map { ContentType.entry($0) } ?? []
         ledger.item(
-            MessageFigures(
+            MessagePosition(
                 epoch: epoch, sequence: sequence, dropped: dropped, carried: carried),
             Array(payload.utf8))
     }

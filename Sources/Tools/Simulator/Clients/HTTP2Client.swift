@@ -167,7 +167,9 @@ final class HTTP2Client: VirtualClient {
     // Publishing
 
     /// A fire-and-forget publish has no response; over HTTP every request has one.
-    func fire(_ topic: String, _ number: Int) { preconditionFailure("This client has no fire-and-forget publish.") }
+    func fireAndForget(_ topic: String, _ number: Int) {
+        preconditionFailure("This client has no fire-and-forget publish.")
+    }
 
     private func properties(_ number: Int) -> MessageProperties {
         MessageProperties(contentType: journal.messages[number].hasMetadata ? ContentType.text(number) : "")
@@ -269,9 +271,9 @@ final class HTTP2Client: VirtualClient {
         link.calm()
     }
 
-    func sayGoodbye() -> Bool {
+    func endByGoAway() -> Bool {
         // Any code except NO_ERROR ends the connection at once.
-        link.sendGoodbye(chance.pick([1, 2, 8]))
+        link.sendGoAway(chance.pick([1, 2, 8]))
         lose()
         return true
     }
@@ -288,11 +290,11 @@ final class HTTP2Client: VirtualClient {
         referee.expect(
             !link.hasPart || wire.isReset || wire.isHalfClosed || isHurried,
             "connection \(wire.name) was closed in the middle of a frame")
-        if let goodbye = link.goodbye {
+        if let receivedGoAway = link.receivedGoAway {
             // The broker's limits may end connections; clients never break the protocol's rules.
             referee.expect(
-                [0, 11].contains(goodbye.code),
-                "connection \(wire.name) was ended with HTTP/2 error \(goodbye.code): \(goodbye.text)")
+                [0, 11].contains(receivedGoAway.code),
+                "connection \(wire.name) was ended with HTTP/2 error \(receivedGoAway.code): \(receivedGoAway.text)")
         }
         lose()
     }

@@ -17,7 +17,7 @@ final class HTTP2Link {
         fileprivate var isEnding = false
         fileprivate var isEnded = false
         /// Notifications for when the broker has read up to an offset of the stream.
-        fileprivate var feeds: [(offset: Int, tell: () -> Void)] = []
+        fileprivate var feeds: [(offset: Int, announce: () -> Void)] = []
         /// Changes to the windows, relative to what each stream has from its beginning.
         fileprivate var mayTake = 0
         fileprivate var mayGive = 0
@@ -42,7 +42,7 @@ final class HTTP2Link {
     private var open: [Stream] = []
     private var lastOpened: UInt32 = 0
     /// The code and text of a received GOAWAY.
-    private(set) var goodbye: (code: UInt32, text: String)?
+    private(set) var receivedGoAway: (code: UInt32, text: String)?
 
     // To the broker: its windows for the connection, and for a stream from its beginning
     private var room = 65_535
@@ -56,7 +56,7 @@ final class HTTP2Link {
     private var owed = 0
     /// The initial window of streams that the broker has acknowledged, and those sent since then.
     private var initialWindow = 65_535
-    private var told: [Int]
+    private var reported: [Int]
     private var isLazy: Bool
     /// The window size that it uses once it no longer delays.
     private let calmWindow: Int
@@ -74,7 +74,7 @@ final class HTTP2Link {
         calmWindow = isWide ? 1 << 20 : chance.pick(plan.has(.fragments) ? [20_000, 1 << 20] : [600, 5_000, 1 << 20])
         isLazy = !isWide && chance.isOne(in: 2)
         let first = isWide ? 1 << 20 : chance.pick([0, 10, 600, 5_000, 65_535])
-        told = [first]
+        reported = [first]
         write(preface + settings((4, UInt32(first))))
         if isWide { widen(1 << 20) }
     }
@@ -97,10 +97,10 @@ final class HTTP2Link {
     }
 
     /// Sends a part of a request's body as soon as the windows allow. Notifies the caller when the broker has read it.
-    func send(_ id: UInt32, _ bytes: [UInt8], _ tell: (() -> Void)? = nil) {
+    func send(_ id: UInt32, _ bytes: [UInt8], _ announce: (() -> Void)? = nil) {
         guard let stream = streams[id], !stream.isEnding, !stream.isEnded else { return }
         stream.queue += bytes
-        if let tell { stream.feeds.append((stream.queue.count, tell)) }
+        if let announce { stream.feeds.append((stream.queue.count, announce)) }
         pump()
     }
 
@@ -123,7 +123,7 @@ final class HTTP2Link {
         wire.whenRead { stream.isClosed = true }
     }
 
-    func sendGoodbye(_ code: UInt32) { write(frame(Type.goAway, 0, u32(0) + u32(code))) }
+    func sendGoAway(_ code: UInt32) { write(frame(Type.goAway, 0, u32(0) + u32(code))) }
 
     /// Bytes that wait for the broker's windows.
     var unsent: Int { open.reduce(0) { $0 + $1.waiting } }
@@ -153,7 +153,7 @@ final class HTTP2Link {
         // The broker processes a frame's bytes before the end of the frame has arrived.
         let start = wire.sent + 9 + (padding == nil ? 0 : 1)
         for feed in stream.feeds.prefix(while: { $0.offset <= stream.gone + count }) {
-            wire.whenRead(start + feed.offset - stream.gone, feed.tell)
+            wire.whenRead(start + feed.offset - stream.gone, feed.announce)
         }
         stream.feeds.removeAll { $0.offset <= stream.gone + count }
         var payload = Array(stream.queue[stream.gone..<stream.gone + count])
@@ -187,7 +187,8 @@ final class HTTP2Link {
 
     func read(_ bytes: [UInt8]) {
         for frame in reader.read(bytes) {
-            referee.expect(goodbye == nil || goodbye?.code == 0, "\(name) was sent \(frame) after its end")
+            referee.expect(
+                receivedGoAway == nil || receivedGoAway?.code == 0, "\(name) was sent \(frame) after its end")
             receive(frame)
         }
         pump()
@@ -202,7 +203,7 @@ final class HTTP2Link {
         case Type.windowUpdate: receiveRoom(frame)
         case Type.ping:
             if frame.flags & Flag.ack == 0 { write(HTTP2Frames.frame(Type.ping, Flag.ack, frame.payload)) }
-        case Type.goAway: goodbye = (frame.code, frame.text)
+        case Type.goAway: receivedGoAway = (frame.code, frame.text)
         case Type.data, Type.headers, Type.reset: receiveOnStream(frame)
         default: referee.fail("\(name) was sent \(frame)")
         }
@@ -210,10 +211,10 @@ final class HTTP2Link {
 
     private func receiveSettings(_ frame: Received) {
         if frame.flags & Flag.ack != 0 {
-            guard !told.isEmpty else {
+            guard !reported.isEmpty else {
                 return referee.fail("\(name) received more SETTINGS acknowledgements than it sent SETTINGS")
             }
-            initialWindow = told.removeFirst()
+            initialWindow = reported.removeFirst()
             return
         }
         for start in stride(from: 0, to: frame.payload.count, by: 6) where frame.payload[start + 1] == 4 {
@@ -276,8 +277,8 @@ final class HTTP2Link {
         write(windowUpdate(stream.id, UInt32(count)))
     }
 
-    private func tell(_ window: Int) {
-        told.append(window)
+    private func announce(_ window: Int) {
+        reported.append(window)
         write(settings((4, UInt32(window))))
     }
 
@@ -296,7 +297,7 @@ final class HTTP2Link {
             let stream = chance.pick(streams)
             // Tiny amounts too; a broker may wait for them to add up.
             widen(stream, chance.isOne(in: 2) ? Swift.max(1, stream.owed) : chance.size(upTo: 2000))
-        case 6 where !isWide: tell(chance.pick([0, 10, 600, 5_000, 65_535]))
+        case 6 where !isWide: announce(chance.pick([0, 10, 600, 5_000, 65_535]))
         default: write(ping(UInt8(chance.below(256))))
         }
     }
@@ -304,7 +305,7 @@ final class HTTP2Link {
     /// From now on its windows are opened as soon as something has arrived.
     func calm() {
         isLazy = false
-        tell(calmWindow)
+        announce(calmWindow)
         widen(owed)
         owed = 0
         for stream in open { widen(stream, stream.owed) }

@@ -104,7 +104,7 @@ final class RSocketClient: VirtualClient {
         whenFed { ledger.isCancelFed = true }
     }
 
-    func fire(_ topic: String, _ number: Int) {
+    func fireAndForget(_ topic: String, _ number: Int) {
         let stream = freshStream()
         request(topic, number) {
             FrameWriter.requestFNF(stream: stream, metadata: $0, data: $1, fragment: fragment, into: &$2)

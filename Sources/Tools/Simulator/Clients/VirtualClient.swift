@@ -25,7 +25,7 @@ protocol VirtualClient: AnyObject {
     func subscribe(_ ledger: SubscriberLedger, n: Int)
     func request(_ n: Int, _ ledger: StreamLedger)
     func cancel(_ ledger: StreamLedger)
-    func fire(_ topic: String, _ number: Int)
+    func fireAndForget(_ topic: String, _ number: Int)
     func publish(_ topic: String, _ ledger: AcknowledgedLedger)
     func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int)
     func send(_ numbers: [Int], _ ledger: ChannelLedger)
@@ -58,7 +58,7 @@ protocol VirtualClient: AnyObject {
     /// Does something unrelated to any request.
     func stir()
     /// Announces that it is ending the connection.
-    func sayGoodbye() -> Bool
+    func endByGoAway() -> Bool
     /// From now on it does nothing that delays the broker.
     func calm()
 }
@@ -74,7 +74,7 @@ extension VirtualClient {
     func adapt(_ request: inout SubscribeRequest) {}
     func halfClose(_ ledger: SubscriberLedger) -> Bool { false }
     func stir() {}
-    func sayGoodbye() -> Bool { false }
+    func endByGoAway() -> Bool { false }
     func calm() {}
 
     var session: SessionLedger? { nil }

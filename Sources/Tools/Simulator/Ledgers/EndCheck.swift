@@ -4,13 +4,13 @@ struct EndCheck {
     private let ledger: SubscriberLedger
     private let error: String?
     /// How many messages were lost since the last delivery, according to the end.
-    private let told: UInt64
+    private let reported: UInt64
     private let isSpent: Bool
 
     init(_ ledger: SubscriberLedger, _ error: String?, lost: UInt64, isSpent: Bool) {
         self.ledger = ledger
         self.error = error
-        told = lost
+        reported = lost
         self.isSpent = isSpent
     }
 
@@ -76,17 +76,18 @@ struct EndCheck {
         }
         if topic.isGone { return }
         expect(
-            last.sequence + told + 1 == topic.end,
-            "\(name) was ended after \(last.sequence) with \(told) reported lost; the topic's next was \(topic.end)")
+            last.sequence + reported + 1 == topic.end,
+            "\(name) was ended after \(last.sequence) with \(reported) reported lost; the topic's next was \(topic.end)"
+        )
     }
 
     private func checkLosses() {
         guard case .ended(let rest, _)? = ledger.leaving, let cursor = ledger.cursor else { return }
         // Messages that arrived at the same moment may be among them.
-        let least = UInt64(cursor.untoldCount + cursor.waiting.count)
+        let least = UInt64(cursor.unreportedCount + cursor.waiting.count)
         expect(
-            told >= least && told <= UInt64(cursor.untoldCount + rest.count),
-            "\(name) was reported \(told) lost, but \(least) were waiting")
+            reported >= least && reported <= UInt64(cursor.unreportedCount + rest.count),
+            "\(name) was reported \(reported) lost, but \(least) were waiting")
     }
 
     /// It received everything that it requested, and could request no more.
@@ -96,8 +97,9 @@ struct EndCheck {
             "\(name) was ended as if all requested messages had been delivered: \(ledger.received) of \(ledger.asked)")
         guard let last = ledger.last, let topic = ledger.journal.topic(last.epoch), !topic.isGone else { return }
         expect(
-            last.sequence + told < topic.end,
-            "\(name) was ended after \(last.sequence) with \(told) reported lost; the topic's next was \(topic.end)")
+            last.sequence + reported < topic.end,
+            "\(name) was ended after \(last.sequence) with \(reported) reported lost; the topic's next was \(topic.end)"
+        )
     }
 
     /// The number of lost messages that a text reports.
@@ -108,7 +110,7 @@ struct EndCheck {
 }
 
 /// What `meta=on` reports about a message.
-struct MessageFigures {
+struct MessagePosition {
     let epoch: UInt64
     let sequence: UInt64
     let dropped: UInt64

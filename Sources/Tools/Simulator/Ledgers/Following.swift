@@ -86,11 +86,11 @@ extension NaiveCursor {
         next.dropped = Int(now.dropped)
         if next.delivered > 0 { next.missed = 0 }
         // Those lost since the last delivery are the last ones that neither wait nor were delivered.
-        let untold = Int(now.droppedSinceDelivery) - next.missed
+        let unsent = Int(now.droppedSinceDelivery) - next.missed
         let all = Set(next.waiting)
         let counted = policy == "fail" ? next.waiting.last ?? now.viewEnd : now.viewEnd
         let gone = (1..<Swift.max(1, counted)).filter { !all.contains($0) }
-        next.untold = gone.suffix(Swift.max(0, untold))
+        next.unsent = gone.suffix(Swift.max(0, unsent))
         next.mayHaveFailed = policy == "fail"
         return next
     }
@@ -155,7 +155,7 @@ extension NaiveCursor {
 
     private func matches(_ now: Inspection.Subscription) -> Bool {
         guard waiting.count == now.waiting.reduce(0, { $0 + $1.count }), limit == now.limit,
-            dropped == Int(now.dropped), untoldCount == Int(now.droppedSinceDelivery)
+            dropped == Int(now.dropped), unreportedCount == Int(now.droppedSinceDelivery)
         else { return false }
         var index = 0
         for range in now.waiting {

@@ -5,7 +5,7 @@ import Glibc
 
 /// A message that a client sent.
 struct Published {
-    enum Strength { case fire, acknowledged, channel }
+    enum Strength { case fireAndForget, acknowledged, channel }
 
     var topic: String
     var strength: Strength
@@ -233,7 +233,7 @@ final class Journal {
 
     /// A fire-and-forget publish is appended at once, or never.
     func withdrawFired() {
-        for number in messages.indices where messages[number].strength == .fire { withdrawn(number) }
+        for number in messages.indices where messages[number].strength == .fireAndForget { withdrawn(number) }
     }
 
     func refused(_ number: Int, _ why: String) {

@@ -131,11 +131,14 @@ struct ListCheck {
         referee.expect(
             waiting <= parked && parked <= waiting + silent,
             "'\(topic.name)' is listed with \(parked) parked publishes, but \(waiting) are parked")
-        let unplaced = journal.messages.count { $0.strength == .fire && $0.topic == topic.name && $0.place == nil }
-        let fire = Int(row["fire_dropped"] ?? "") ?? -1
+        let unplaced = journal.messages.count {
+            $0.strength == .fireAndForget && $0.topic == topic.name && $0.place == nil
+        }
+        let fireAndForget = Int(row["fire_and_forget_dropped"] ?? "") ?? -1
         referee.expect(
-            fire >= 0 && fire <= unplaced,
-            "'\(topic.name)' is listed with \(fire) fire-and-forget publishes refused, but \(unplaced) are not in it")
+            fireAndForget >= 0 && fireAndForget <= unplaced,
+            "'\(topic.name)' is listed with \(fireAndForget) fire-and-forget publishes refused, but \(unplaced) are not "
+                + "in it")
     }
 
     // Connections
@@ -152,12 +155,12 @@ struct ListCheck {
 
     /// The topics that it is listed as publishing to: at least those of its channels.
     private func checkTargets(_ row: Row, _ client: any VirtualClient) {
-        let told = Set((row["publishes_to"] ?? "").split(separator: ",").map(String.init))
+        let reported = Set((row["publishes_to"] ?? "").split(separator: ",").map(String.init))
         let topics = Set(channels.filter { $0.isAwaited && $0.client === client }.map(\.topic))
         let isWhole = row["publishes_to_more"] == "false"
         referee.expect(
-            told.count <= 8 && (!isWhole || topics.isSubset(of: told)),
-            "connection \(ListCheck.name(client)) publishes to \(topics), but \(told) are listed: \(row)")
+            reported.count <= 8 && (!isWhole || topics.isSubset(of: reported)),
+            "connection \(ListCheck.name(client)) publishes to \(topics), but \(reported) are listed: \(row)")
     }
 
     private func figures(of client: any VirtualClient) -> [(name: String, value: String)] {

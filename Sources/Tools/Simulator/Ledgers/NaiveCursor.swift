@@ -14,7 +14,7 @@ struct NaiveCursor: Equatable {
     var delivered = 0
     var dropped = 0
     /// Lost since the last delivery, or earlier if a later message is still to come.
-    var untold: [UInt64] = []
+    var unsent: [UInt64] = []
     /// Missing at its start, and not reported yet.
     var missed: Int
     /// The policy `fail` has ended it: nothing more is accepted.
@@ -38,15 +38,15 @@ struct NaiveCursor: Equatable {
     }
 
     /// With `latest`, only the newest message waits, including those retained when it joined.
-    mutating func keepNewest(isTold: Bool) {
+    mutating func keepNewest(isReported: Bool) {
         while waiting.count > 1 {
             let oldest = waiting.removeFirst()
-            if isTold { lose(oldest) }
+            if isReported { lose(oldest) }
         }
         limit = buffer
     }
 
-    var untoldCount: Int { untold.count + missed }
+    var unreportedCount: Int { unsent.count + missed }
 
     /// Hands over `count` messages, first those that wait and then those that arrive. Nil if there are not enough.
     mutating func handOver(_ count: Int, upTo end: UInt64) -> [Handed]? {
@@ -61,8 +61,8 @@ struct NaiveCursor: Equatable {
             } else {
                 return nil
             }
-            let before = untold.count { $0 < sequence } + missed
-            untold.removeAll { $0 < sequence }
+            let before = unsent.count { $0 < sequence } + missed
+            unsent.removeAll { $0 < sequence }
             missed = 0
             delivered += 1
             handed.append(Handed(sequence: sequence, droppedBefore: before))
@@ -132,7 +132,7 @@ struct NaiveCursor: Equatable {
 
     private mutating func lose(_ sequence: UInt64) {
         dropped += 1
-        untold.append(sequence)
+        unsent.append(sequence)
     }
 
     private mutating func relax() {

@@ -37,9 +37,9 @@ struct SentMarks {
         let whole = frames.prefix { $0.offset <= offset }
         read = whole.last?.position ?? read
         frames.removeFirst(whole.count)
-        let told = acknowledgements.prefix { $0.offset <= offset }
-        acknowledged = told.last?.position ?? acknowledged
-        acknowledgements.removeFirst(told.count)
+        let reported = acknowledgements.prefix { $0.offset <= offset }
+        acknowledged = reported.last?.position ?? acknowledged
+        acknowledgements.removeFirst(reported.count)
     }
 }
 
@@ -75,7 +75,7 @@ final class SessionLedger {
     private(set) var first: UInt64 = 0
     private var end: UInt64 = 0
     private var ends: [UInt64] = []
-    private var unfed: [(position: UInt64, tell: () -> Void)] = []
+    private var unfed: [(position: UInt64, deliver: () -> Void)] = []
     /// The position up to which the broker has processed it.
     private(set) var dealt: UInt64 = 0
 
@@ -85,7 +85,7 @@ final class SessionLedger {
     private(set) var next: UInt64 = 0
     private var again = 0
     /// The positions that it has acknowledged; and the position from which the broker keeps what it sent.
-    private var told: Set<UInt64> = [0]
+    private var reported: Set<UInt64> = [0]
     /// Bytes sent without being kept.
     private var passed: UInt64 = 0
     private var position: UInt64 = 0
@@ -143,11 +143,11 @@ final class SessionLedger {
     }
 
     /// Notifies the caller when the broker has processed everything sent so far.
-    func whenDealt(_ tell: @escaping () -> Void) { unfed.append((end, tell)) }
+    func whenDealt(_ deliver: @escaping () -> Void) { unfed.append((end, deliver)) }
 
     /// The position up to which the client has received everything, which it acknowledges now.
     func acknowledge() -> UInt64 {
-        told.insert(next)
+        reported.insert(next)
         return next
     }
 
@@ -222,7 +222,7 @@ final class SessionLedger {
         guard claim.isNamed, let index = index(of: claim.last) else { return }
         next = claim.last
         again = index
-        told.insert(claim.last)
+        reported.insert(claim.last)
     }
 
     /// RESUME_OK arrived.
@@ -338,9 +338,9 @@ final class SessionLedger {
             "\(name) has received up to \(seen.received), where no frame ends")
         ends.removeFirst(count)
         dealt = seen.received
-        let told = unfed.prefix { $0.position <= dealt }
-        unfed.removeFirst(told.count)
-        for feed in told { feed.tell() }
+        let reported = unfed.prefix { $0.position <= dealt }
+        unfed.removeFirst(reported.count)
+        for feed in reported { feed.deliver() }
     }
 
     /// Everything that the client may lack is kept, and not more than allowed.
@@ -353,7 +353,7 @@ final class SessionLedger {
         referee.expect(
             plan.isMemoryShort || kept.passed == 0, "\(name) was sent output that is not kept although there is memory")
         let isQuiet = now - (quietSince ?? now) >= Limits.acknowledgementTime
-        if before > position, !told.contains(before), !(plan.isMemoryShort && isQuiet) {
+        if before > position, !reported.contains(before), !(plan.isMemoryShort && isQuiet) {
             let dropped = Int(before - position)
             referee.expect(
                 kept.count + dropped + dropped / 2 > most,
@@ -368,7 +368,7 @@ final class SessionLedger {
         referee.expect(
             kept.count <= most + plan.longest,
             "\(name) keeps \(kept.count) bytes; the limit is \(most) and one message")
-        if kept.sent == 0 || kept.position > position && told.contains(kept.position) { quietSince = nil }
+        if kept.sent == 0 || kept.position > position && reported.contains(kept.position) { quietSince = nil }
         if kept.sent > 0 { quietSince = quietSince ?? now }
         position = kept.position
         passed = kept.passed

@@ -139,8 +139,8 @@ final class SubscriberLedger: StreamLedger {
     }
 
     private func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
-        let isTold = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
-        referee.expect(isTold, "\(name) requested \(askedFed) messages, but the broker counted \(now.requested)")
+        let isReported = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
+        referee.expect(isReported, "\(name) requested \(askedFed) messages, but the broker counted \(now.requested)")
         if !connection.isHeld {
             referee.expect(
                 now.isUnbounded == isUnboundedFed, "\(name) is unbounded for only one side: \(now.isUnbounded)")
@@ -189,7 +189,7 @@ final class SubscriberLedger: StreamLedger {
         checkGap(begin, now)
         var cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)
-        if request.policy == "latest" { cursor.keepNewest(isTold: true) }
+        if request.policy == "latest" { cursor.keepNewest(isReported: true) }
         self.cursor = cursor
     }
 
@@ -260,13 +260,13 @@ final class SubscriberLedger: StreamLedger {
     // The client's side
 
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
-        let figures = request.hasMeta ? MessageFigures(metadata) : nil
+        let figures = request.hasMeta ? MessagePosition(metadata) : nil
         if request.hasMeta, figures == nil { referee.fail("\(name) received a message without its metadata") }
         item(figures, data)
     }
 
     /// A message, and what is reported about it, unless it was requested without metadata.
-    func item(_ figures: MessageFigures?, _ data: [UInt8]) {
+    func item(_ figures: MessagePosition?, _ data: [UInt8]) {
         received += 1
         referee.expect(
             isUnbounded || received <= asked, "\(name) received \(received) messages, but requested \(asked)")
@@ -276,24 +276,26 @@ final class SubscriberLedger: StreamLedger {
         take(data, figures.map { (Place(epoch: $0.epoch, sequence: $0.sequence), Int($0.dropped)) })
     }
 
-    private func checkCarried(_ figures: MessageFigures, _ data: [UInt8]) {
+    private func checkCarried(_ figures: MessagePosition, _ data: [UInt8]) {
         guard let known = figures.carried, let number = journal.known(data) else { return }
         let carried = journal.messages[number].hasMetadata ? ContentType.entry(number) : []
         referee.expect(
             known == carried, "\(name) received m\(number) with different metadata than it was published with")
     }
 
-    private func take(_ data: [UInt8], _ told: (place: Place, dropped: Int)?) {
+    private func take(_ data: [UInt8], _ reported: (place: Place, dropped: Int)?) {
         guard let number = journal.known(data) else { return }
-        let at = told?.place.sequence ?? journal.messages[number].place?.sequence
-        let due = nextDue(at, told?.dropped)
-        if let told, let last {
+        let at = reported?.place.sequence ?? journal.messages[number].place?.sequence
+        let due = nextDue(at, reported?.dropped)
+        if let reported, let last {
             referee.expect(
-                told.place.epoch == last.epoch && told.place.sequence == last.sequence + UInt64(told.dropped) + 1,
-                "\(name) received \(told.place) (\(told.dropped) dropped) after \(last)")
+                reported.place.epoch == last.epoch
+                    && reported.place.sequence == last.sequence + UInt64(reported.dropped) + 1,
+                "\(name) received \(reported.place) (\(reported.dropped) dropped) after \(last)")
         }
         guard
-            let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
+            let place = reported?.place ?? due.map({ Place(epoch: epoch, sequence: $0) })
+                ?? journal.messages[number].place
         else {
             // It was appended and dropped at the same moment, so its place was not observed.
             last = nil
@@ -303,7 +305,7 @@ final class SubscriberLedger: StreamLedger {
             return referee.fail("\(name) received a message with an unknown epoch: \(place)")
         }
         journal.place(number, at: place.sequence, of: topic)
-        if let last, told == nil {
+        if let last, reported == nil {
             referee.expect(place.sequence > last.sequence, "\(name) received \(place.sequence) after \(last.sequence)")
         }
         last = place
@@ -347,7 +349,7 @@ final class SubscriberLedger: StreamLedger {
     }
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
-        ended(error, lost: error.map(EndCheck.lost) ?? MessageFigures(metadata)?.dropped ?? 0, isSpent: false)
+        ended(error, lost: error.map(EndCheck.lost) ?? MessagePosition(metadata)?.dropped ?? 0, isSpent: false)
     }
 
     /// - Parameters:

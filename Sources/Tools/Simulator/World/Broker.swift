@@ -12,7 +12,7 @@ final class Broker {
     let quotas = Quotas()
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private enum Letter {
-        case mail([ShardMessage])
+        case messages([ShardMessage])
         case socket(Wire, Handover)
     }
 
@@ -53,7 +53,7 @@ final class Broker {
                         index: index, count: plan.shards, limits: plan.limits, memory: memory, quotas: quotas,
                         seed: seed, now: now)
                 })
-            if plan.splitsMail { shards[index].slice = 2 }
+            if plan.splitsBatches { shards[index].slice = 2 }
         }
         watched = shards.indices.map { index in
             WatchedShard(
@@ -100,14 +100,14 @@ final class Broker {
     var tally: MemoryTally {
         var tally = MemoryTally()
         for shard in shards { shard.inspector.add(to: &tally) }
-        for case .mail(let batch) in inboxes.joined() {
-            for mail in batch { mail.add(to: &tally) }
+        for case .messages(let batch) in inboxes.joined() {
+            for messages in batch { messages.add(to: &tally) }
         }
         return tally
     }
 
     /// Lets the broker notice all wires whose client end is gone.
-    func tellOfCuts() {
+    func reportCuts() {
         for wire in wires.joined() { wire.isMute = false }
     }
 
@@ -142,12 +142,12 @@ final class Broker {
 
         func readSockets() { broker.serve(index, isPartial) }
         func carryOut() { broker.carryOut(index) }
-        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(.mail(batch)) }
+        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(.messages(batch)) }
 
         func readInbox() {
-            broker.hearStore(index, isPartial)
-            guard !isPartial || !broker.plan.has(.lateMail) || broker.chance.isOne(in: 2) else { return }
-            broker.takeMail(index, most: isPartial ? 1 + broker.chance.below(broker.inboxes[index].count) : .max)
+            broker.receiveFromStore(index, isPartial)
+            guard !isPartial || !broker.plan.has(.deferredMessages) || broker.chance.isOne(in: 2) else { return }
+            broker.takeMessages(index, most: isPartial ? 1 + broker.chance.below(broker.inboxes[index].count) : .max)
         }
 
         func adoptSockets() { broker.takeSockets(index) }
@@ -175,7 +175,7 @@ final class Broker {
         if wire.isBroken { return reset(wire) }
         guard wire.isReadable else { return }
         // The client may have learnt on another connection what is in the inbox here, so the inbox is handled first.
-        takeMail(wire.shard, most: .max)
+        takeMessages(wire.shard, most: .max)
         guard wire.isReadable, !shard.isBehind(wire.id) else { return }
         if wire.unread > 0 {
             let some = isPartial && plan.has(.splits) ? chance.size(upTo: chance.pick([8, 60, 5000])) : .max
@@ -194,23 +194,23 @@ final class Broker {
         examine(wire.shard, false)
     }
 
-    private func takeMail(_ index: Int, most: Int) {
+    private func takeMessages(_ index: Int, most: Int) {
         let letters = inboxes[index].prefix(most)
         guard !letters.isEmpty else { return }
         inboxes[index].removeFirst(letters.count)
         for letter in letters {
             switch letter {
-            case .mail(let batch): takeMail(index, batch)
+            case .messages(let batch): takeMessages(index, batch)
             case .socket(let wire, let handover): arrivals[index].append((wire, handover))
             }
         }
     }
 
-    private func takeMail(_ index: Int, _ batch: [ShardMessage]) {
-        trace.add(.mail, index, batch.count)
-        if plan.splitsMail {
-            for mail in batch {
-                Heap.engine { shards[index].receive([mail], now: now) }
+    private func takeMessages(_ index: Int, _ batch: [ShardMessage]) {
+        trace.add(.messages, index, batch.count)
+        if plan.splitsBatches {
+            for messages in batch {
+                Heap.engine { shards[index].receive([messages], now: now) }
                 examine(index, false)
             }
         } else {
@@ -219,7 +219,7 @@ final class Broker {
         }
     }
 
-    private func hearStore(_ index: Int, _ isPartial: Bool) {
+    private func receiveFromStore(_ index: Int, _ isPartial: Bool) {
         let shard = shards[index]
         while let word = store.next(index, memory, isPartial) {
             switch word {
@@ -240,7 +240,7 @@ final class Broker {
         for handover in shards[index].effects.handovers {
             guard let wire = wiresByID[index][handover.from] else { continue }
             trace.add(.handover, index, handover.shard)
-            forget(wire)
+            discard(wire)
             wire.isUnderWay = true
             inboxes[handover.shard].append(.socket(wire, handover))
         }
@@ -286,10 +286,10 @@ final class Broker {
 
     private func remove(_ wire: Wire) {
         wire.isClosed = true
-        forget(wire)
+        discard(wire)
     }
 
-    private func forget(_ wire: Wire) {
+    private func discard(_ wire: Wire) {
         wiresByID[wire.shard][wire.id] = nil
         wires[wire.shard].removeAll { $0 === wire }
     }

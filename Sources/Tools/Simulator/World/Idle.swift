@@ -25,7 +25,7 @@ public enum Idle: CaseIterable, Sendable {
             let client = world.connect(.rsocket)
             let caller = world.connect(.http2)
             world.subscribe(client, "first")
-            world.settle()
+            world.quiesce()
             let before = Heap.live
             for index in 0..<count {
                 switch self {
@@ -34,7 +34,7 @@ public enum Idle: CaseIterable, Sendable {
                 case .topic: world.subscribe(client, "topic.\(index)")
                 default: _ = world.connect(self)
                 }
-                world.settle()
+                world.quiesce()
             }
             return (Heap.live - before) / count
         }
@@ -79,7 +79,7 @@ private final class IdleWorld {
         client.subscribe(ledger, n: 1)
     }
 
-    func settle() {
+    func quiesce() {
         repeat {
             broker.turn(0, isPartial: false)
             for client in clients { client.read(.max) }

@@ -22,7 +22,7 @@ extension Workload {
         case 0...4: if subscribers.count(where: { $0.isOpen }) < plan.subscriptions { subscribe() }
         case 5: hold()
         case 6: watch()
-        case 7...9: fire()
+        case 7...9: fireAndForget()
         default: publish()
         }
     }

@@ -8,9 +8,10 @@ public enum Feature: String, CaseIterable, Sendable {
     /// Several shards, with messages between them.
     case shards
     /// Shard messages that wait, and shards that take no turn for a while.
-    case lateMail = "late-mail"
+    case deferredMessages = "late-messages"
     /// The three kinds of publishing.
-    case fire, acknowledged, channels
+    case fireAndForget = "fire-and-forget"
+    case acknowledged, channels
     /// Channels whose end is the topic's, and control calls.
     case ends, deletion
     /// Reads that begin and end anywhere, and partial writes.
@@ -54,7 +55,7 @@ struct Plan {
     let topics: [String]
     let policies: [String]
     /// Shard messages are examined one by one, so that only one thing happens between two inspections of a shard.
-    let splitsMail: Bool
+    let splitsBatches: Bool
     private(set) var buffers: [Int]
     /// The most concurrent subscriptions, and the most connections that clients open.
     private(set) var subscriptions: Int
@@ -82,7 +83,7 @@ struct Plan {
         for feature in Feature.allCases where !Feature.drawnApart.contains(feature) && chance.below(3) > 0 {
             if permitted.contains(feature) { drawn.insert(feature) }
         }
-        let strengths = [Feature.fire, .acknowledged, .channels].filter { permitted.contains($0) }
+        let strengths = [Feature.fireAndForget, .acknowledged, .channels].filter { permitted.contains($0) }
         if drawn.isDisjoint(with: strengths), !strengths.isEmpty { drawn.insert(chance.pick(strengths)) }
         shards = drawn.contains(.shards) ? 2 + chance.below(3) : 1
         if chance.below(10) > 0 { drawn.remove(.trickle) }
@@ -105,7 +106,7 @@ struct Plan {
         let buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
         // Mostly as many as there may be ranges, so that their ring is full when it wraps around.
         self.buffers = drawn.contains(.trickle) ? chance.pick([[64], [64], [2, 5], [7, 150]]) : buffers
-        splitsMail = chance.isOne(in: 2)
+        splitsBatches = chance.isOne(in: 2)
         drawLimits(chance)
         let isDrawn = permitted.contains(.overload) && apart.isOne(in: 30)
         if isDrawn || required.contains(.overload) { overload(apart) }
@@ -130,7 +131,7 @@ struct Plan {
     private mutating func overload(_ apart: Chance) {
         // This is about memory, so features that release it are excluded.
         features.subtract([.trickle, .shortLogs, .shortMemory, .age, .leaps, .ends, .deletion, .mistakes])
-        features.formUnion([.overload, .fragments, .stalls, .fire, .acknowledged])
+        features.formUnion([.overload, .fragments, .stalls, .fireAndForget, .acknowledged])
         steps = apart.pick([300, 600, 600, 1200])
         subscriptions = 200
         connections = apart.pick([8, 30, 60])

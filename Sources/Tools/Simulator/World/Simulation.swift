@@ -77,7 +77,7 @@ public final class Simulation {
 
     private func run() -> Outcome {
         trouble()
-        let phases = [settle, compareLists, feed, compareLists, finish, leave, vanish]
+        let phases = [quiesce, compareLists, feed, compareLists, finish, leave, vanish]
         for phase in phases where referee.fault == nil { phase() }
         return Outcome(
             seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
@@ -128,14 +128,14 @@ public final class Simulation {
         }
     }
 
-    private func settle() {
+    private func quiesce() {
         for client in workload.clients {
             client.wire.isStalled = false
             client.wire.capacity = .max
             client.calm()
         }
         rest()
-        settleSessions()
+        quiesceSessions()
         guard referee.fault == nil else { return }
         // A message that was not appended before its publisher left must not be appended later.
         for ledger in workload.channels where ledger.isCancelled || ledger.client.isOver {
@@ -149,9 +149,9 @@ public final class Simulation {
 
     /// All clients that can resume do so, except those that were refused and are gone; their sessions last until they
     /// expire.
-    private func settleSessions() {
+    private func quiesceSessions() {
         guard plan.has(.resume), referee.fault == nil else { return }
-        broker.tellOfCuts()
+        broker.reportCuts()
         rest()
         for _ in 0..<10 where workload.isAnyoneAway && referee.fault == nil {
             workload.bringBack()

@@ -4,7 +4,7 @@
 /// Must not be shared between threads, and neither must the run that fills it.
 final class Trace {
     enum Kind: UInt8 {
-        case plan, clock, act, turn, mail, read, end, lost, fire, writable, write, take, open, close, pause, log
+        case plan, clock, act, turn, messages, read, end, lost, fire, writable, write, take, open, close, pause, log
         case cut, handover, takeOver, store
     }
 

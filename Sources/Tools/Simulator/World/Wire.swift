@@ -15,7 +15,7 @@ final class Wire {
     private(set) var sent = 0
     private(set) var read = 0
     /// Notifications for when the broker has read up to an offset.
-    private var unfed: [(offset: Int, tell: () -> Void)] = []
+    private var unfed: [(offset: Int, deliver: () -> Void)] = []
     /// Total bytes that the broker wrote.
     private(set) var written = 0
     /// From the broker to the client.
@@ -67,7 +67,7 @@ final class Wire {
 
     /// Notifies the caller when the broker has read up to `offset`, or everything sent so far: it then has all frames
     /// that are complete.
-    func whenRead(_ offset: Int? = nil, _ tell: @escaping () -> Void) { unfed.append((offset ?? sent, tell)) }
+    func whenRead(_ offset: Int? = nil, _ deliver: @escaping () -> Void) { unfed.append((offset ?? sent, deliver)) }
 
     /// Takes the first `count` bytes that have arrived.
     func take(_ count: Int, into inbox: inout ByteBuffer) {
@@ -91,9 +91,9 @@ final class Wire {
         let copy = [UInt8](up.readable.prefix(count))
         up.consume(count)
         read += count
-        let told = unfed.prefix { $0.offset <= read }
-        unfed.removeFirst(told.count)
-        for feed in told { feed.tell() }
+        let reported = unfed.prefix { $0.offset <= read }
+        unfed.removeFirst(reported.count)
+        for feed in reported { feed.deliver() }
         copy.withUnsafeBytes(body)
     }
 

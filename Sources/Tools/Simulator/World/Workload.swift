@@ -56,7 +56,7 @@ final class Workload {
         case 16 where plan.has(.ends) && chance.isOne(in: 5): control(chance.isOne(in: 2) ? .complete : .fail)
         case 17 where plan.has(.deletion) && chance.isOne(in: 4): control(.delete)
         case 18...21 where plan.has(.acknowledged): publish()
-        case 22...24 where plan.has(.fire): fire()
+        case 22...24 where plan.has(.fireAndForget): fireAndForget()
         case 25 where plan.has(.channels): openChannel()
         case 26 where plan.has(.channels): if let ledger = any(channels) { finish(ledger) }
         case 27...28 where plan.has(.http2): if let client = anyClient() { client.stir() }
@@ -68,8 +68,8 @@ final class Workload {
     private func trickle() {
         if chance.isOne(in: 3) {
             if let ledger = any(subscribers) { ask(ledger) }
-        } else if plan.has(.fire) {
-            fire()
+        } else if plan.has(.fireAndForget) {
+            fireAndForget()
         } else if plan.has(.acknowledged) {
             publish()
         } else if let ledger = any(channels) {
@@ -189,14 +189,14 @@ final class Workload {
         return journal.publish(message)
     }
 
-    func fire() {
+    func fireAndForget() {
         guard let client = client() else { return }
         guard client.canFire else { return publish(by: client) }
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 6) {
-            let number = message(.fire, topic)
+            let number = message(.fireAndForget, topic)
             journal.sends(number, client)
-            client.fire(topic, number)
+            client.fireAndForget(topic, number)
         }
     }
 
@@ -274,7 +274,7 @@ final class Workload {
     }
 
     func lose(_ client: any VirtualClient) {
-        if chance.isOne(in: 3), client.sayGoodbye() { return }
+        if chance.isOne(in: 3), client.endByGoAway() { return }
         broker.reset(client.wire)
         client.lose()
     }

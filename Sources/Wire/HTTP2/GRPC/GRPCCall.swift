@@ -44,7 +44,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
         return names
     }()
 
-    /// - Throws: UNIMPLEMENTED for an unknown path; the text tells whether the service or the method is unknown.
+    /// - Throws: UNIMPLEMENTED for an unknown path; the text says whether the service or the method is unknown.
     public static func named(_ path: String) throws(GRPCError) -> GRPCMethod {
         if let method = GRPCMethod(rawValue: path) { return method }
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)

@@ -204,7 +204,7 @@ extension Connection {
 
     fileprivate func closed(_ stream: UInt32, _ code: UInt32) {
         guard phase == .open, let index = streams.find(stream) else { return }
-        let entry = forget(at: index)
+        let entry = discard(at: index)
         guard entry.announced else { return }
         events.append(
             (role == .server ? entry.localDone : entry.remoteDone)

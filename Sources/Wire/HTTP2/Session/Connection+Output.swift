@@ -71,7 +71,7 @@ extension Connection {
 
     func reset(_ stream: UInt32, _ code: HTTP2Code) {
         guard let index = streams.find(stream) else { return }
-        forget(at: index)
+        discard(at: index)
         _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: stream), code.rawValue)
     }
 
@@ -156,7 +156,7 @@ extension Connection {
 
     /// Scans all streams once, however many frames enlarged the connection's window: a scan may find no stream with
     /// room.
-    func tellOfRoom() {
+    func reportRoom() {
         hasRoomToTell = false
         guard blocked + held > 0 else { return }
         work.add(streams.count * ReadingWork.stream)

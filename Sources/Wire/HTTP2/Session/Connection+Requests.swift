@@ -41,7 +41,7 @@ extension Connection {
         let stream = streams[index].id
         guard section.size <= limits.maxHeaderList else {
             flood.counters.tooLargeHeaders += 1
-            let entry = forget(at: index)
+            let entry = discard(at: index)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: stream), HTTP2Code.enhanceYourCalm.rawValue)
             events.append(.reset(stream: stream, handle: entry.handle, code: .enhanceYourCalm))
             return
@@ -60,7 +60,7 @@ extension Connection {
         isClosing = true
         events.append(.closing(why))
         while streams.count > 0, streams[streams.count - 1].id > last {
-            let entry = forget(at: streams.count - 1)
+            let entry = discard(at: streams.count - 1)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: entry.id), HTTP2Code.cancel.rawValue)
             events.append(.reset(stream: entry.id, handle: entry.handle, code: .refusedStream))
         }
@@ -72,7 +72,7 @@ extension Connection {
             frame.headers.cat == NGHTTP2_HCAT_REQUEST,
             let index = streams.find(UInt32(bitPattern: frame.hd.stream_id))
         else { return }
-        let entry = forget(at: index)
+        let entry = discard(at: index)
         events.append(.reset(stream: entry.id, handle: entry.handle, code: .refusedStream))
     }
 }

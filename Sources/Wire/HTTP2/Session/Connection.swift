@@ -110,7 +110,7 @@ final class Connection {
             if let event = events.take() { return event }
             guard phase == .open else { break }
             if hasRoomToTell && (work.isDue || !isWindowUpdateNext) {
-                tellOfRoom()
+                reportRoom()
             } else if work.isDue {
                 return .worked(units: work.take())
             } else {
@@ -213,7 +213,7 @@ final class Connection {
         flood.counters.broken = error.limit
         submitGoAway(error.code, error.message)
         phase = .dying
-        forgetAll()
+        discardAll()
         events.append(.fatal(error))
     }
 
@@ -221,11 +221,11 @@ final class Connection {
     func finish(_ event: HTTPEvent) {
         guard phase == .open else { return }
         phase = .finished
-        forgetAll()
+        discardAll()
         events.append(event)
     }
 
-    private func forgetAll() {
+    private func discardAll() {
         discardInput()
         streams.removeAll()
         blocked = 0
@@ -269,7 +269,7 @@ final class Connection {
 
     /// Removes a stream from the table and returns its unconsumed bytes to the connection's window.
     @discardableResult
-    func forget(at index: Int) -> HTTPStream {
+    func discard(at index: Int) -> HTTPStream {
         let entry = streams.remove(at: index)
         if entry.blocked { blocked -= 1 }
         if entry.body == .held { held -= 1 }
@@ -297,23 +297,23 @@ final class Connection {
 /// Events not yet delivered: at most two for each open stream, and a few of the connection.
 struct EventQueue {
     private var events: [HTTPEvent] = []
-    private var told = 0
+    private var delivered = 0
 
-    var isEmpty: Bool { told == events.count }
+    var isEmpty: Bool { delivered == events.count }
     var capacity: Int { events.capacity * MemoryLayout<HTTPEvent>.stride }
 
     mutating func append(_ event: HTTPEvent) { events.append(event) }
 
     mutating func take() -> HTTPEvent? {
-        guard told < events.count else { return nil }
-        let event = events[told]
-        told += 1
-        if told == events.count { removeAll() }
+        guard delivered < events.count else { return nil }
+        let event = events[delivered]
+        delivered += 1
+        if delivered == events.count { removeAll() }
         return event
     }
 
     mutating func removeAll() {
         events.removeAll(keepingCapacity: events.capacity <= 64)
-        told = 0
+        delivered = 0
     }
 }

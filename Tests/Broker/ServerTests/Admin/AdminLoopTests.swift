@@ -68,7 +68,7 @@ struct AdminLoopTests {
         // A request that needs no shard is answered at once, and so after all of those were processed.
         #expect(String(decoding: try ask("/style.css").receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
         var questions = 0
-        context.inboxes[0].drain { if case .inquiry = $0 { questions += 1 } }
+        context.inboxes[0].drain { if case .query = $0 { questions += 1 } }
         if Clock.monotonic() - began < AdminLimits.patience { #expect(questions == AdminLimits.jobs) }
         for client in waiting {
             #expect(String(decoding: try client.receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))

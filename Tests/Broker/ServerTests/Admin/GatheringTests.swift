@@ -8,9 +8,9 @@ import Testing
 @testable import Server
 
 struct GatheringTests {
-    private let loop = LoopFigures()
+    private let loop = LoopStatistics()
 
-    private func known(_ count: Int) -> [ShardFigures] { Array(repeating: ShardFigures(), count: count) }
+    private func known(_ count: Int) -> [ShardStatistics] { Array(repeating: ShardStatistics(), count: count) }
 
     private func part(_ published: UInt64 = 0, next: Int? = nil) -> SurveyPart {
         var counters = ShardCounters()
@@ -21,7 +21,7 @@ struct GatheringTests {
     }
 
     private func table(_ question: Question) -> Survey.Table? {
-        if case .survey(let survey) = question.inquiry { survey.table } else { nil }
+        if case .survey(let survey) = question.query { survey.table } else { nil }
     }
 
     @Test func aSurveyGoesOverEachTableOnAllShardsInTurn() throws {
@@ -33,7 +33,7 @@ struct GatheringTests {
         // One shard has more than one part: the other tables wait for it.
         questions = gathering.receive(.survey(part(next: 4096)), from: 0, loop: loop)
         #expect(questions.map(\.shard) == [0])
-        guard case .survey(let survey)? = questions.first?.inquiry else { throw Missing() }
+        guard case .survey(let survey)? = questions.first?.query else { throw Missing() }
         #expect(survey.table == .topics && survey.after == 4096)
         #expect(gathering.receive(.survey(part()), from: 1, loop: loop).isEmpty)
         questions = gathering.receive(.survey(part()), from: 0, loop: loop)
@@ -55,7 +55,7 @@ struct GatheringTests {
         #expect(none.start(call).allSatisfy { table($0) == .topics })
         let some = AdminCall.metrics(topics: 2, subscriptions: 0)
         var gathering = Gathering(some, known: known(2))
-        guard case .survey(let survey)? = gathering.start(some).first?.inquiry else { throw Missing() }
+        guard case .survey(let survey)? = gathering.start(some).first?.query else { throw Missing() }
         #expect(survey.table == .busiest && survey.most == 2)
         var busiest = part()
         busiest.topics = ["a", "b"].map(topic)
@@ -73,7 +73,7 @@ struct GatheringTests {
         var gathering = Gathering(call, known: known(2))
         var questions = gathering.start(call)
         func survey() throws -> Survey {
-            guard case .survey(let survey)? = questions.first?.inquiry else { throw Missing() }
+            guard case .survey(let survey)? = questions.first?.query else { throw Missing() }
             return survey
         }
         #expect(try survey().most == 3 && survey().find.isIn("orders.EU") && !survey().find.isIn("orders.us"))
@@ -95,7 +95,7 @@ struct GatheringTests {
         #expect(figures.topics.map(\.name) == ["b.eu", "c.eu"] && figures.topicsFound == 42)
     }
 
-    private func topic(_ name: String) -> TopicFigures { TopicFigures(name: name) }
+    private func topic(_ name: String) -> TopicStatistics { TopicStatistics(name: name) }
 
     @Test func aShardThatDoesNotAnswerIsToldWithWhatItSaidLast() throws {
         var before = known(2)
@@ -147,9 +147,9 @@ struct GatheringTests {
         let call = AdminCall.list(.topics, ListCursor(shard: 0, place: 5), limit: 3)
         var gathering = Gathering(call, known: known(3))
         var questions = gathering.start(call)
-        guard case .page(.topics, after: 5, most: 3)? = questions.first?.inquiry else { throw Missing() }
+        guard case .page(.topics, after: 5, most: 3)? = questions.first?.query else { throw Missing() }
         questions = gathering.receive(.page(["a"], next: nil), from: 0, loop: loop)
-        guard questions.first?.shard == 1, case .page(.topics, after: 0, most: 2)? = questions.first?.inquiry else {
+        guard questions.first?.shard == 1, case .page(.topics, after: 0, most: 2)? = questions.first?.query else {
             throw Missing()
         }
         #expect(gathering.receive(.page(["b", "c"], next: 64), from: 1, loop: loop).isEmpty)
@@ -184,14 +184,14 @@ struct GatheringTests {
 
     @Test func drainingIsNotReadyAndStillAlive() {
         let info = BrokerInfo(limits: Limits(), listeners: [], httpOrigin: nil)
-        let figures = BrokerFigures(shards: known(1))
+        let figures = BrokerStatistics(shards: known(1))
         #expect(AdminAnswer(figures, process(draining: true), info, for: .ready).status == 503)
         #expect(AdminAnswer(figures, process(draining: true), info, for: .alive).status == 200)
         #expect(AdminAnswer(figures, process(), info, for: .ready).status == 200)
     }
 
     @Test func turnsAreCountedInBuckets() {
-        var figures = LoopFigures()
+        var figures = LoopStatistics()
         for nanoseconds in [0, 25_000, 25_001, 1_000_000_000, 5_000_000_000] as [UInt64] { figures.record(nanoseconds) }
         #expect(figures.turns[0] == 2 && figures.turns[1] == 1 && figures.turns[13] == 1 && figures.turns[14] == 1)
         #expect(figures.busy == 6_000_050_001)
@@ -199,11 +199,12 @@ struct GatheringTests {
         sum.add(figures)
         #expect(sum.busy == 2 * figures.busy && sum.turns[0] == 4)
         #expect(
-            LoopFigures.bounds == LoopFigures.bounds.sorted() && figures.turns.count == LoopFigures.bounds.count + 1)
+            LoopStatistics.bounds == LoopStatistics.bounds.sorted()
+                && figures.turns.count == LoopStatistics.bounds.count + 1)
     }
 
     @Test func theMostWorkOfATurnIsKept() {
-        var figures = LoopFigures()
+        var figures = LoopStatistics()
         var calls = 0
         func turn(end: UInt64, work: UInt64) {
             figures.record(1, end: end) {
@@ -223,7 +224,7 @@ struct GatheringTests {
         #expect(calls == 2 && figures.mostWork == 24 * millisecond)
         turn(end: 60 * millisecond, work: 95 * millisecond)
         #expect(figures.mostWork == 24 * millisecond)
-        var sum = LoopFigures()
+        var sum = LoopStatistics()
         sum.add(figures)
         #expect(sum.mostWork == 24 * millisecond)
     }
@@ -243,7 +244,7 @@ struct GatheringTests {
                 b_seconds 1.5
 
                 """)
-        let text = Metrics.text(BrokerFigures(shards: known(2)), process(), subscriptions: true)
+        let text = Metrics.text(BrokerStatistics(shards: known(2)), process(), subscriptions: true)
         let names = text.split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] }
         #expect(Set(names).count == names.count)
         #expect(names.allSatisfy { $0.hasPrefix("forebay_") || $0.hasPrefix("process_") })
@@ -293,8 +294,8 @@ struct GatheringTests {
 
     private struct Missing: Error {}
 
-    private func process(draining: Bool = false) -> ProcessFigures {
-        ProcessFigures(
+    private func process(draining: Bool = false) -> ProcessStatistics {
+        ProcessStatistics(
             uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, unreadMemory: 1, connectionLimit: 4,
             refusedConnections: [("files", 5)], connectionsOverLimit: 6)
     }

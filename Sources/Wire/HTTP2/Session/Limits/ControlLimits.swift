@@ -3,20 +3,20 @@
 // send a PING to measure the path, or a WINDOW_UPDATE, with the data that they receive.
 
 struct ControlLimits {
-    private var pings: EarnedMeter
-    private var settings: RateMeter
-    private var priorities: EarnedMeter
-    private var windowUpdates: EarnedMeter
-    private var meaningless: RateMeter
+    private var pings: EarnedRate
+    private var settings: EventRate
+    private var priorities: EarnedRate
+    private var windowUpdates: EarnedRate
+    private var meaningless: EventRate
     private let limits: HTTP2Limits
 
     init(_ limits: HTTP2Limits) {
         self.limits = limits
-        pings = EarnedMeter(limit: limits.maxPings, window: limits.window)
-        settings = RateMeter(limit: limits.maxSettings, window: limits.window)
-        priorities = EarnedMeter(limit: limits.maxPriorities, window: limits.window)
-        windowUpdates = EarnedMeter(limit: limits.maxWindowUpdates, window: limits.window)
-        meaningless = RateMeter(limit: limits.maxMeaningless, window: limits.window)
+        pings = EarnedRate(limit: limits.maxPings, window: limits.window)
+        settings = EventRate(limit: limits.maxSettings, window: limits.window)
+        priorities = EarnedRate(limit: limits.maxPriorities, window: limits.window)
+        windowUpdates = EarnedRate(limit: limits.maxWindowUpdates, window: limits.window)
+        meaningless = EventRate(limit: limits.maxMeaningless, window: limits.window)
     }
 
     /// A DATA frame of `length` bytes was sent.

@@ -3,11 +3,11 @@
 // reset of a stream whose response has begun does not count: that is how a client ends a subscription.
 
 struct ResetLimit {
-    private var meter: RateMeter
+    private var meter: EventRate
     private let error: HTTP2Error
 
     init(_ limits: HTTP2Limits) {
-        meter = RateMeter(limit: limits.maxResets, window: limits.window)
+        meter = EventRate(limit: limits.maxResets, window: limits.window)
         error = .limit(
             .resets,
             "More than \(limits.maxResets) streams were refused, or reset before they had a response, within "

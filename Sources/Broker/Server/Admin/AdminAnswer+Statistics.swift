@@ -1,4 +1,4 @@
-// AdminAnswer+Figures: the statistics of the whole broker as JSON and text.
+// AdminAnswer+Statistics: the statistics of the whole broker as JSON and text.
 
 import Core
 import EventLoop
@@ -8,7 +8,7 @@ import Replay
 
 extension AdminAnswer {
     init(
-        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo, for call: AdminCall
+        _ broker: BrokerStatistics, _ process: ProcessStatistics, _ info: BrokerInfo, for call: AdminCall
     ) {
         switch call {
         case .alive: self = .health(broker, isDraining: false)
@@ -30,7 +30,7 @@ extension AdminAnswer {
         self.init(json: object.finished())
     }
 
-    private static func health(_ broker: BrokerFigures, isDraining: Bool) -> AdminAnswer {
+    private static func health(_ broker: BrokerStatistics, isDraining: Bool) -> AdminAnswer {
         let type = "text/plain; charset=utf-8"
         let missing = broker.missing.map(String.init)
         if !missing.isEmpty {
@@ -42,7 +42,7 @@ extension AdminAnswer {
     }
 
     private static func info(
-        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo
+        _ broker: BrokerStatistics, _ process: ProcessStatistics, _ info: BrokerInfo
     ) -> String {
         var object = JSONObject()
         object.add("name", "forebay")
@@ -72,7 +72,7 @@ extension AdminAnswer {
         return object.finished()
     }
 
-    private static func overview(_ broker: BrokerFigures, _ process: ProcessFigures) -> String {
+    private static func overview(_ broker: BrokerStatistics, _ process: ProcessStatistics) -> String {
         var object = JSONObject()
         object.add("stats", json: stats(broker, process))
         let topics = broker.topics.map { $0.json(with: broker.byTopic[$0.name] ?? SubscriptionSums()) }
@@ -83,7 +83,7 @@ extension AdminAnswer {
         return object.finished()
     }
 
-    private static func stats(_ broker: BrokerFigures, _ process: ProcessFigures) -> String {
+    private static func stats(_ broker: BrokerStatistics, _ process: ProcessStatistics) -> String {
         let counters = broker.counters
         var object = JSONObject()
         object.add("time_ns", Clock.wall())
@@ -109,7 +109,7 @@ extension AdminAnswer {
         let now = Clock.monotonic()
         func ago(_ then: UInt64) -> UInt64 { (now - min(then, now)) / 1_000_000 }
         if counters.lastDrop > 0 { object.add("last_drop_ms", ago(counters.lastDrop)) }
-        object.add("fire_dropped", counters.fireDropped)
+        object.add("fire_and_forget_dropped", counters.fireAndForgetDropped)
         object.add("publishes_refused", counters.publishesRefused.total)
         var lost = JSONObject()
         for shortage in PublishLoss.shortages { lost.add(shortage.name, counters.lost(to: shortage)) }

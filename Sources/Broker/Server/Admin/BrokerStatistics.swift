@@ -1,9 +1,9 @@
-// BrokerFigures: the statistics of all shards, combined.
+// BrokerStatistics: the statistics of all shards, combined.
 
 import Core
 
 /// A loop's measurements since its start.
-struct LoopFigures: Sendable {
+struct LoopStatistics: Sendable {
     /// Upper bounds of the buckets for durations of turns, in nanoseconds; one more bucket is unbounded.
     static let bounds: [UInt64] = [
         25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000,
@@ -24,7 +24,7 @@ struct LoopFigures: Sendable {
     /// `sampling` nanoseconds.
     mutating func record(_ nanoseconds: UInt64, end: UInt64, work: () -> UInt64) {
         record(nanoseconds)
-        if let asked, end - asked.at < LoopFigures.sampling { return }
+        if let asked, end - asked.at < LoopStatistics.sampling { return }
         let now = work()
         if let asked { mostWork = max(mostWork, now - asked.work) }
         asked = (end, now)
@@ -33,11 +33,11 @@ struct LoopFigures: Sendable {
     mutating func record(_ nanoseconds: UInt64) {
         busy &+= nanoseconds
         var bucket = 0
-        while bucket < LoopFigures.bounds.count, nanoseconds > LoopFigures.bounds[bucket] { bucket += 1 }
+        while bucket < LoopStatistics.bounds.count, nanoseconds > LoopStatistics.bounds[bucket] { bucket += 1 }
         turns[bucket] &+= 1
     }
 
-    mutating func add(_ other: LoopFigures) {
+    mutating func add(_ other: LoopStatistics) {
         busy &+= other.busy
         mostWork = max(mostWork, other.mostWork)
         for bucket in turns.indices { turns[bucket] &+= other.turns[bucket] }
@@ -45,22 +45,22 @@ struct LoopFigures: Sendable {
 }
 
 /// The latest statistics of a shard.
-struct ShardFigures: Sendable {
+struct ShardStatistics: Sendable {
     var counters = ShardCounters()
-    var loop = LoopFigures()
+    var loop = LoopStatistics()
     var isResponding = true
 }
 
 /// A snapshot of the whole broker.
-struct BrokerFigures: Sendable {
+struct BrokerStatistics: Sendable {
     /// A shard that did not answer keeps its earlier values.
-    var shards: [ShardFigures]
+    var shards: [ShardStatistics]
     var topicSums = TopicSums()
-    var topics: [TopicFigures] = []
+    var topics: [TopicStatistics] = []
     var byTopic: [String: SubscriptionSums] = [:]
     var connections = ConnectionSums()
     var subscriptionSums = SubscriptionSums()
-    var subscriptions: [SubscriptionFigures] = []
+    var subscriptions: [SubscriptionStatistics] = []
     /// The number of topics that match the search.
     var topicsFound = 0
     var subscriptionsFound = 0
@@ -72,8 +72,8 @@ struct BrokerFigures: Sendable {
         return sum
     }
 
-    var loop: LoopFigures {
-        var sum = LoopFigures()
+    var loop: LoopStatistics {
+        var sum = LoopStatistics()
         for shard in shards { sum.add(shard.loop) }
         return sum
     }

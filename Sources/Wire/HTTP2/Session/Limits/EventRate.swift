@@ -1,7 +1,7 @@
-// RateMeter: a rate limit over a sliding window. The window is counted in eight slots, and the oldest is dropped when a
+// EventRate: a rate limit over a sliding window. The window is counted in eight slots, and the oldest is dropped when a
 // new one begins. No window contains more than the limit, and counts older than 8/7 of a window are forgotten.
 
-struct RateMeter {
+struct EventRate {
     private static let slots = 8
 
     private var counts = InlineArray<8, UInt32>(repeating: 0)
@@ -34,15 +34,15 @@ struct RateMeter {
 }
 
 /// A meter that does not count what other frames have earned.
-struct EarnedMeter {
+struct EarnedRate {
     /// The most that can be saved up.
     private static let maxEarned = 10_000
 
-    private var meter: RateMeter
+    private var meter: EventRate
     private var earned = 0
 
     init(limit: Int, window: UInt64) {
-        meter = RateMeter(limit: limit, window: window)
+        meter = EventRate(limit: limit, window: window)
     }
 
     mutating func earn(_ count: Int) {

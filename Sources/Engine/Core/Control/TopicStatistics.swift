@@ -1,4 +1,4 @@
-// Figures: statistics of a topic, a subscription and a connection, for lists, control calls, metrics and the admin
+// TopicStatistics: statistics of a topic, a subscription and a connection, for lists, control calls, metrics and the admin
 // listener.
 
 import ForebayWire
@@ -15,7 +15,7 @@ public enum WaitsFor: String, Sendable {
 }
 
 /// One subscription. Times are in nanoseconds.
-public struct SubscriptionFigures: Sendable {
+public struct SubscriptionStatistics: Sendable {
     public var id: UInt64
     public var topic: String
     public var connection: String
@@ -78,7 +78,7 @@ public struct SubscriptionFigures: Sendable {
 }
 
 /// One topic, as its owner knows it.
-public struct TopicFigures: Sendable {
+public struct TopicStatistics: Sendable {
     public var name: String
     public var epoch: UInt64
     /// Nanoseconds since it was created.
@@ -99,7 +99,7 @@ public struct TopicFigures: Sendable {
     public var published: UInt64
     public var delivered: UInt64
     public var dropped: DropCounts
-    public var fireDropped: UInt64
+    public var fireAndForgetDropped: UInt64
     public var refused: UInt64
     /// Lost publishes by shortage, and nanoseconds since the last one; nil if there was none.
     public var short: InlineArray<4, UInt64>
@@ -134,7 +134,7 @@ public struct TopicFigures: Sendable {
         object.add("published", published)
         object.add("delivered", delivered)
         object.add("dropped", dropped.total)
-        object.add("fire_dropped", fireDropped)
+        object.add("fire_and_forget_dropped", fireAndForgetDropped)
         object.add("publishes_refused", refused)
         object.add("lost", PublishLoss.shortages.reduce(0) { $0 &+ lost(to: $1) })
         object.add("overshoot", overshoot)
@@ -156,13 +156,13 @@ public struct TopicFigures: Sendable {
     }
 }
 
-extension TopicFigures {
+extension TopicStatistics {
     /// A topic of which only the name is set, for tests.
     package init(name: String) {
         self.init(
             name: name, epoch: 0, age: 0, state: "live", error: nil, first: 1, next: 1, retained: 0,
             retention: Retention(messages: 0, bytes: 0, age: 0), bytes: 0, memory: 0, subscriptions: 0, publishers: 0,
-            published: 0, delivered: 0, dropped: DropCounts(), fireDropped: 0, refused: 0,
+            published: 0, delivered: 0, dropped: DropCounts(), fireAndForgetDropped: 0, refused: 0,
             short: InlineArray(repeating: 0), lostSince: nil, lag: 0, activity: Activity(madeAt: 0), overshoot: 0,
             parked: 0, parkedBytes: 0, blockedPublishers: 0, blocked: 0, blockedNow: 0)
     }
@@ -268,7 +268,7 @@ public struct ConnectionSums: Sendable {
     }
 }
 
-extension TopicFigures {
+extension TopicStatistics {
     init(_ topic: Topic, now: Instant) {
         let publishers = topic.publishers
         var error: String?
@@ -280,7 +280,7 @@ extension TopicFigures {
             bytes: topic.log.bytes,
             memory: topic.log.memory, subscriptions: topic.views.subscriptions, publishers: publishers.channels.count,
             published: topic.published, delivered: topic.views.delivered, dropped: topic.views.dropped,
-            fireDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
+            fireAndForgetDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
             lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
             lag: topic.committed - topic.views.needed(atMost: topic.committed),
             activity: topic.activity, overshoot: publishers.overshoot, parked: publishers.parked.count,
@@ -290,7 +290,7 @@ extension TopicFigures {
     }
 }
 
-extension SubscriptionFigures {
+extension SubscriptionStatistics {
     /// - Parameter connection: the id of the connection.
     init(_ subscriber: Subscriber, connection: String, now: Instant) {
         let credit = subscriber.credit

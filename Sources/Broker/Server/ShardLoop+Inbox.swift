@@ -1,4 +1,4 @@
-// ShardLoop+Mail: how a loop handles messages from other threads.
+// ShardLoop+Inbox: how a loop handles messages from other threads.
 
 import Core
 import EventLoop
@@ -8,21 +8,21 @@ extension ShardLoop {
     /// Handles items from the inbox, as far as the turn allows. Returns true if none are left.
     /// - Parameter all: handle all of them, however long it takes.
     @discardableResult
-    func takeMail(all: Bool = false) -> Bool {
-        if !inbox.isEmpty { inbox.drain { mail.append($0) } }
-        guard !mail.isEmpty else { return true }
+    func takeInbox(all: Bool = false) -> Bool {
+        if !inbox.isEmpty { inbox.drain { inboxItems.append($0) } }
+        guard !inboxItems.isEmpty else { return true }
         var taken = 0
         repeat {
-            take(mail[taken])
+            take(inboxItems[taken])
             taken += 1
-        } while taken < mail.count && (all || !isTurnOver)
-        mail.removeFirst(taken)
-        return mail.isEmpty
+        } while taken < inboxItems.count && (all || !isTurnOver)
+        inboxItems.removeFirst(taken)
+        return inboxItems.isEmpty
     }
 
     private func take(_ item: InboxItem) {
         switch item {
-        case .mail(let mail): shard.receive(mail, now: now)
+        case .messages(let messages): shard.receive(messages, now: now)
         case .accepted(let fd, let peer, let wireProtocol, let isSecure):
             adopt(fd, peer: peer, wireProtocol: wireProtocol, isSecure: isSecure)
         case .handedOver(let socket, let handover): arrivals.append((socket, handover))
@@ -35,8 +35,8 @@ extension ShardLoop {
         case .drain:
             if phase == .running { phase = .draining }
             shard.drain(now: now)
-        case .inquiry(let job, let inquiry):
-            let answer = shard.answer(inquiry, now: now)
+        case .query(let job, let query):
+            let answer = shard.answer(query, now: now)
             context.admin?.push(.answer(job: job, shard: index, answer, figures))
         case .ping: context.pulse.answer()
         case .stop: phase = .stopped

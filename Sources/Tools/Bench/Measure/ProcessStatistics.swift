@@ -1,4 +1,4 @@
-// ProcessFigures: statistics of another process from /proc: CPU time in nanoseconds, memory, open connections.
+// ProcessStatistics: statistics of another process from /proc: CPU time in nanoseconds, memory, open connections.
 
 import EventLoop
 import Glibc
@@ -9,7 +9,7 @@ struct CPUTime: Equatable {
     var waited: UInt64 = 0
 }
 
-enum ProcessFigures {
+enum ProcessStatistics {
     /// CPU time of all threads of a process, to the precision of a scheduler tick.
     static func time(of process: Int32) -> CPUTime {
         var sum = CPUTime()

@@ -1,5 +1,5 @@
-// Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's Admin
-// service: one row per item, then the end. RSocket peers request rows by credit; gRPC peers receive rows as fast as
+// ListRequests: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
+// Admin service: one row per item, then the end. RSocket peers request rows by credit; gRPC peers receive rows as fast as
 // they read. Rows are fetched in pages from one shard after the other as they are sent, so that a list of any length
 // needs the memory of one page. Each shard has one page in flight at a time for all of its lists in turn: opening and
 // abandoning lists is cheap for a peer and must not cause work that others wait for.
@@ -15,7 +15,7 @@ struct ListPage: Sendable {
     var principal: Principal
 }
 
-final class Listing: BoundStream {
+final class ListStream: BoundStream {
     /// Rows fetched at a time.
     static let page = 64
     /// Slots of a shard's table examined per page: the reader may be allowed to see only few of them.
@@ -41,29 +41,29 @@ final class Listing: BoundStream {
     init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
         self.list = list
         self.credit = credit
-        super.init(kind: .listing, connection: connection, stream: stream, handle: handle)
+        super.init(kind: .listStream, connection: connection, stream: stream, handle: handle)
     }
 }
 
 /// Lists whose next page is queued, and the one whose page is in flight.
 struct ListPages {
-    private var due = TurnQueue<Listing>()
-    fileprivate(set) var underWay: Listing?
+    private var due = TurnQueue<ListStream>()
+    fileprivate(set) var underWay: ListStream?
 
     var dueCount: Int { due.count }
 
-    mutating func append(_ listing: Listing) { due.append(listing) }
+    mutating func append(_ listStream: ListStream) { due.append(listStream) }
 
     /// The list whose page to request now; nil while another page is in flight.
-    fileprivate mutating func next() -> Listing? { underWay == nil ? due.popFirst() : nil }
+    fileprivate mutating func next() -> ListStream? { underWay == nil ? due.popFirst() : nil }
 
-    fileprivate mutating func takeUnderWay() -> Listing? {
+    fileprivate mutating func takeUnderWay() -> ListStream? {
         defer { underWay = nil }
         return underWay
     }
 }
 
-final class Listings: ShardPart {
+final class ListRequests: ShardPart {
     let streams: StreamTable
     let connections: ConnectionTable
     let topics: TopicTable
@@ -88,127 +88,127 @@ final class Listings: ShardPart {
 
     private(set) var pages = ListPages()
 
-    func openListing(
+    func openList(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
-        guard connection.streams.listings < limits.listingsPerConnection else {
-            reached(.listingsPerConnection)
+        guard connection.streams.listStreams < limits.listsPerConnection else {
+            reached(.listsPerConnection)
             throw .limit(
-                "The connection has \(limits.listingsPerConnection) lists open, the maximum; "
+                "The connection has \(limits.listsPerConnection) lists open, the maximum; "
                     + "read one to its end.")
         }
-        connection.streams.listings += 1
+        connection.streams.listStreams += 1
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         let bound = streams.insert {
-            Listing(list: list, credit: credit, connection: connection, stream: stream, handle: $0)
+            ListStream(list: list, credit: credit, connection: connection, stream: stream, handle: $0)
         }
         connection.attach(bound)
-        proceed(bound.asListing, now: now)
+        proceed(bound.asListStream, now: now)
     }
 
-    func request(_ n: UInt32, of listing: Listing, now: Instant) {
-        guard listing.credit.add(n) else {
-            ends.fail(listing, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
+    func request(_ n: UInt32, of listStream: ListStream, now: Instant) {
+        guard listStream.credit.add(n) else {
+            ends.fail(listStream, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
             return
         }
-        proceed(listing, now: now)
+        proceed(listStream, now: now)
     }
 
     /// Sends rows as far as credit and output space allow, and fetches more when they are used up.
-    func proceed(_ listing: Listing, now: Instant) {
-        while !listing.isFetching {
+    func proceed(_ listStream: ListStream, now: Instant) {
+        while !listStream.isFetching {
             var sent = 0
-            while sent < listing.rows.count, listing.credit.available > 0, hasRoom(listing) {
-                responses.sayRow(listing.rows[sent], to: listing)
-                listing.credit.spend(1)
+            while sent < listStream.rows.count, listStream.credit.available > 0, hasRoom(listStream) {
+                responses.sendRow(listStream.rows[sent], to: listStream)
+                listStream.credit.spend(1)
                 sent += 1
             }
-            listing.rows.removeFirst(sent)
-            guard listing.rows.isEmpty else {
-                if listing.credit.available > 0 { wait(listing) }
+            listStream.rows.removeFirst(sent)
+            guard listStream.rows.isEmpty else {
+                if listStream.credit.available > 0 { wait(listStream) }
                 return
             }
-            guard listing.shard < shards else {
-                // It counts against `listingsPerConnection` until its rows have left.
-                if listing.bodyCount > 0 { return wait(listing) }
-                responses.sayCompleted(to: listing)
-                ends.drop(listing)
+            guard listStream.shard < shards else {
+                // It counts against `listsPerConnection` until its rows have left.
+                if listStream.bodyCount > 0 { return wait(listStream) }
+                responses.sendCompletion(to: listStream)
+                ends.drop(listStream)
                 return
             }
-            listing.isFetching = true
-            pages.append(listing)
+            listStream.isFetching = true
+            pages.append(listStream)
             fetchNextPage()
         }
     }
 
     /// If a peer's windows are closed, nothing leaves its stream's body, which limits the room.
-    private func hasRoom(_ listing: Listing) -> Bool {
-        listing.connection.output.room(limits.output) > 0 && listing.bodyCount < Listing.body
+    private func hasRoom(_ listStream: ListStream) -> Bool {
+        listStream.connection.output.room(limits.output) > 0 && listStream.bodyCount < ListStream.body
     }
 
     /// Continues when some of the connection's output has been taken.
-    private func wait(_ listing: Listing) {
-        guard !listing.isWaiting else { return }
-        listing.isWaiting = true
-        listing.connection.waiters.add(listing)
+    private func wait(_ listStream: ListStream) {
+        guard !listStream.isWaiting else { return }
+        listStream.isWaiting = true
+        listStream.connection.waiters.add(listStream)
     }
 
     /// The list has ended. It must leave `waiters`, or its page would stay until the peer reads, which may be never.
-    func forget(_ listing: Listing) {
-        if listing.isFetching {
-            listing.isOver = true
+    func discard(_ listStream: ListStream) {
+        if listStream.isFetching {
+            listStream.isOver = true
         } else {
-            listing.connection.streams.listings -= 1
+            listStream.connection.streams.listStreams -= 1
         }
-        if listing.isWaiting { listing.connection.waiters.remove(listing) }
+        if listStream.isWaiting { listStream.connection.waiters.remove(listStream) }
     }
 
     /// Requests the next page, with a shard message even for this shard's own rows, so that other work runs in between.
     private func fetchNextPage() {
-        while let listing = pages.next() {
-            if listing.isOver {
-                listing.connection.streams.listings -= 1
+        while let listStream = pages.next() {
+            if listStream.isOver {
+                listStream.connection.streams.listStreams -= 1
             } else {
-                pages.underWay = listing
-                let page = ListPage(list: listing.list, after: listing.after, principal: listing.principal)
-                send(.listPage(page, for: index), to: listing.shard)
+                pages.underWay = listStream
+                let page = ListPage(list: listStream.list, after: listStream.after, principal: listStream.principal)
+                send(.listPage(page, for: index), to: listStream.shard)
             }
         }
     }
 
     /// The page in flight has arrived.
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
-        guard let listing = pages.takeUnderWay() else { return }
-        if listing.isOver {
-            listing.connection.streams.listings -= 1
+        guard let listStream = pages.takeUnderWay() else { return }
+        if listStream.isOver {
+            listStream.connection.streams.listStreams -= 1
         } else {
-            take(rows, next, for: listing)
-            proceed(listing, now: now)
+            take(rows, next, for: listStream)
+            proceed(listStream, now: now)
         }
         fetchNextPage()
     }
 
-    private func take(_ rows: [Description], _ next: Int?, for listing: Listing) {
-        listing.isFetching = false
-        listing.rows = rows
+    private func take(_ rows: [Description], _ next: Int?, for listStream: ListStream) {
+        listStream.isFetching = false
+        listStream.rows = rows
         if let next {
-            listing.after = next
+            listStream.after = next
         } else {
-            listing.shard += 1
-            listing.after = 0
+            listStream.shard += 1
+            listStream.after = 0
         }
     }
 
     /// A page of this shard's rows from slot `after` on that `principal` may see, and where the next page begins. It
     /// may be incomplete or even empty, because the number of slots examined is limited.
     func rows(
-        of list: BrokerList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
+        of list: BrokerList, after: Int, most: Int = ListStream.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
         func gather(_ bound: Int, _ row: (Int) -> Description?) -> Int? {
             var place = after
-            let end = after < bound ? after + Swift.min(bound - after, Listing.places) : after
+            let end = after < bound ? after + Swift.min(bound - after, ListStream.places) : after
             while place < end, rows.count < most {
                 if let row = row(place) { rows.append(row) }
                 place += 1

@@ -1,10 +1,10 @@
-// Sight: which of the broker's lists include other users' entries, and which permission to ask for if they do not. An
+// Visibility: which of the broker's lists include other users' entries, and which permission to ask for if they do not. An
 // empty table would look like an idle broker.
 
 import Client
 import ForebayWire
 
-struct Sight {
+struct Visibility {
     private let user: String?
     /// Nil if the broker does not send it; everything is then assumed to be visible.
     private let lists: [String]?
@@ -53,12 +53,12 @@ extension BrokerList {
 
 extension Session {
     /// Nil if a signal arrived before the broker's response. A broker that cannot answer hides nothing.
-    mutating func askSight() throws(ClientError) -> Sight? {
+    mutating func askVisibility() throws(ClientError) -> Visibility? {
         do throws(ClientError) {
-            return try ask(.info).map { Sight(info: $0) }
+            return try ask(.info).map { Visibility(info: $0) }
         } catch {
             if error.endsConnection { throw error }
-            return Sight(info: "")
+            return Visibility(info: "")
         }
     }
 }

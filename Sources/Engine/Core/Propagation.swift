@@ -1,9 +1,9 @@
-// Settlement: after each input, runs everything it touched to completion. Topics advance their views, views report
+// Propagation: after each input, runs everything it touched to completion. Topics advance their views, views report
 // their progress to their owners, and connections that have room again are fed. Each of these may touch others.
 
 import Replay
 
-final class Settlement: ShardPart {
+final class Propagation: ShardPart {
     let connections: ConnectionTable
     let topics: TopicTable
     let rateLimiter: RateLimiter
@@ -37,15 +37,15 @@ final class Settlement: ShardPart {
 
     /// Whether the input touched nothing.
     @inline(__always)
-    var isSettled: Bool {
+    var isDone: Bool {
         !topics.hasDirty && !views.hasDirty && !connections.hasRoomy && !reports.isDue && !rateLimiter.hasTaken
             && forwarding.outgoingCount == 0
     }
 
     /// Repeats until everything that the input touched is done.
     @inline(__always)
-    func settle(_ now: Instant) {
-        if !isSettled { goOn(now) }
+    func run(_ now: Instant) {
+        if !isDone { goOn(now) }
     }
 
     private func goOn(_ now: Instant) {
@@ -54,10 +54,10 @@ final class Settlement: ShardPart {
         var rounds = 0
         while topics.hasDirty || views.hasDirty || connections.hasRoomy {
             rounds += 1
-            assert(rounds < Settlement.mostRounds, "topics and views keep changing each other")
+            assert(rounds < Propagation.mostRounds, "topics and views keep changing each other")
             pool.look()
             while let connection = connections.nextRoomy() { feeding.feedRoomy(connection, now: now) }
-            while let topic = topics.nextDirty() { topic.settle(now: now) }
+            while let topic = topics.nextDirty() { topic.maintain(now: now) }
             while let view = views.nextDirty() { subscribing.report(view, now: now) }
         }
         if reports.isDue { reports.sendDue() }

@@ -1,11 +1,11 @@
-// Refill: how much credit a subscriber requests, and when it requests more.
+// CreditWindow: how much credit a subscriber requests, and when it requests more.
 //
 // A subscriber that requests N at a time requests more when half of it is used, so that the broker need not wait for
 // the request while it sends the other half. The caller decides what counts as used: handled messages, not received
 // ones.
 
 /// The demand of one subscriber: batches of a fixed size, requested once or repeatedly, up to a total limit.
-public struct Refill: Equatable, Sendable {
+public struct CreditWindow: Equatable, Sendable {
     /// The largest n of a REQUEST_N; as credit it means "unbounded".
     public static let unbounded: UInt32 = 0x7fff_ffff
 

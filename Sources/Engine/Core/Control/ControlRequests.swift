@@ -1,5 +1,5 @@
-// ControlCalls: REQUEST_RESPONSE on `$SYS.…`, and the unary calls of gRPC's Admin service. The shard that owns a topic
-// answers the calls about it.
+// ControlRequests: REQUEST_RESPONSE on `$SYS.…`, and the unary calls of gRPC's Admin service. The shard that owns a
+// topic answers the calls about it.
 
 import Bytes
 import ForebayWire
@@ -23,7 +23,7 @@ public struct ControlRequest: Sendable {
     }
 
     let subject: Subject
-    /// Who makes it, for the log.
+    /// Its origin, for the log.
     public var caller: Caller?
     /// The client wants to publish to the topic. The call is refused if it may not.
     private(set) var isForPublishing = false
@@ -148,7 +148,7 @@ public struct ControlRequest: Sendable {
 /// A call that waits for an answer from the topic's owner.
 final class Call: BoundStream {}
 
-final class ControlCalls: ShardPart {
+final class ControlRequests: ShardPart {
     let auditLog: AuditLog
     let streams: StreamTable
     let connections: ConnectionTable
