@@ -119,6 +119,7 @@ docs: deps ## build the libraries' documentation, and compile and run the code i
 lint: deps ## check formatting and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
 	@python3 .ci/style.py
+	@python3 .ci/prose.py
 	@python3 .ci/faults.py --check
 
 format: deps ## format the Swift sources in place

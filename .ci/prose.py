@@ -43,13 +43,15 @@ PROSE = [
     (r"\b(hungry|crowded)\b", "waiting for"),
     (r"\bbehind (it|them|what)\b", "after"),
     (r"(?:^|[.:;] )Who [^?]*$", "a client that, clients that"),
-    (r"(?<!gap=)(?<!--gap )(?<![`.(\"])\b(?:tells?|told)\b(?! (?:apart|[^.]*\bfrom\b))(?![|`\\\\,\"])", "report, notify, send, say"),
+    # Except the option's value, and "cannot tell one from the other".
+    (r"(?<!gap=)(?<!--gap )(?<![`.(\"])\b(?:tells?|told)\b(?! (?:apart|[^.]*\bfrom\b))(?![|`\\\\,\"])",
+     "report, notify, send, say"),
 ]
 NAME_PATTERNS = [(re.compile(rf"(?:{pattern})\Z"), instead) for pattern, instead in NAMES]
 PROSE_PATTERNS = [(re.compile(pattern), instead) for pattern, instead in PROSE]
 IDENTIFIER = re.compile(r"(?<![\w.$`])\.?[A-Za-z_]\w*")
 # A string, a comment, or code.
-SWIFT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+SWIFT = re.compile(r'#+".*?"#+|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
 PYTHON = re.compile(r'"""(.*?)"""|#[^\n]*', re.S)
 PROSE_SUFFIXES = (".md", ".proto", ".yaml", ".yml", ".tutorial")
 # Lists of names that were, and texts that are not the project's own.

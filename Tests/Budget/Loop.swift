@@ -108,14 +108,14 @@ final class Loop {
         let shard = shards[peer.shard]
         shard.lost(peer.id, reason: "the peer hung up", now: now)
         shard.effects.close.removeAll(keepingCapacity: true)
-        try settle(peer.shard)
+        try runDue(peer.shard)
         try run()
     }
 
     func adopt(_ limits: Limits) throws(Fault) {
         for index in shards.indices {
             shards[index].adopt(limits, now: now)
-            try settle(index)
+            try runDue(index)
         }
         try run()
     }
@@ -129,7 +129,7 @@ final class Loop {
             now.wall += Int64(next - now.monotonic)
             now.monotonic = next
             if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
-            try settle(index)
+            try runDue(index)
             try run()
         }
     }
@@ -193,7 +193,7 @@ final class Loop {
     }
 
     /// Carries out an engine's effects between turns.
-    private func settle(_ index: Int) throws(Fault) {
+    private func runDue(_ index: Int) throws(Fault) {
         let turn = Turn(self, index)
         turn.postMessages()
         turn.writeOutput()

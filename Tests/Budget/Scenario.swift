@@ -96,7 +96,8 @@ enum Catalogue {
             name: "acked-64", title: "acknowledged publishes, 64 a read, 1 subscriber", unit: .message,
             source: .acknowledged(64), subscribers: 1, warmUp: 30, rounds: 100),
         Scenario(
-            name: "fired-64", title: "fire publishes, 64 a read, 1 subscriber", unit: .message, source: .fired(64),
+            name: "fired-64", title: "fire-and-forget publishes, 64 a read, 1 subscriber", unit: .message,
+            source: .fired(64),
             subscribers: 1, warmUp: 30, rounds: 100),
         Scenario(
             name: "grpc-10", title: "10 gRPC subscribers, 128 bytes, 100 a read", subscribers: 10, isGRPC: true,

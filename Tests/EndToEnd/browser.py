@@ -1,7 +1,7 @@
 """A headless Chromium that shows the test's pages, and a server between it and the broker. The server serves the pages
 and forwards everything else byte by byte, so that the browser sees a single origin.
 
-A page reports what it sees by `tell`, which posts it to a second server. The browser's debugging interface is not
+A page reports what it sees by `report`, which posts it to a second server. The browser's debugging interface is not
 used.
 """
 
@@ -23,7 +23,7 @@ from common import DEADLINE
 TELL = """<!doctype html><meta charset="utf-8"><script>
 const waiting = [];
 let posting = false;
-const tell = async (what) => {
+const report = async (what) => {
   waiting.push(what);
   if (posting) return;
   posting = true;

@@ -29,7 +29,7 @@ def high(descriptor: int) -> int:
 
 class Page:
     def __init__(self, url: str, width=1440, height=1100, dark=False, trusts=None):
-        """With `trusts`, that one certificate is trusted, whoever signed it."""
+        """With `trusts`, that one certificate is trusted, whatever its issuer."""
         self._directory = tempfile.mkdtemp(prefix="forebay-page-")
         program = shutil.which("chromium")
         assert program, "There is no chromium: run `make deps`, or install Debian's package of that name."

@@ -69,7 +69,7 @@ class Resuming:
         self.close()
 
     def resume(self, server: int | None = None, client: int | None = None, version=(1, 0), token=None):
-        """Resumes. Sends the actual positions unless told otherwise."""
+        """Resumes. Sends the actual positions by default."""
         self.close()
         self.open()
         self._awaits = True

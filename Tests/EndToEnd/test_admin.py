@@ -367,22 +367,21 @@ def test_what_publishers_lose_is_told_everywhere(admin, topic):
     peer.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     peer.joined(topic, 1)
     before = admin.metrics()
+    field = "fire_and_forget_dropped"
     for _ in range(20):
         peer.fire(topic, b"x")
-    field = "fire_and_forget_dropped"
     lost = peer.until(topic, lambda info: info["published"] + info[field] == 20)[field]
     assert lost > 0
     name = 'forebay_publishes_dropped_total{reason="room"}'
-    after = admin.metrics()
-    assert after[name] - before[name] == lost
+    assert admin.metrics()[name] - before[name] == lost
     told = admin.json("api/v1/stats")
     assert told["lost"]["room"] == lost == told["lost_total"] and told[field] >= lost
-    until(lambda: json.loads(stats.event().data).get("lost") == lost, "$SYS.stats tells it")
+    until(lambda: json.loads(stats.event().data).get("lost") == lost, "$SYS.stats reports it")
 
     def lines():
         return [line for line in map(json.loads, list(admin.broker.log)) if line["message"] == "publishes lost"]
 
-    until(lambda: sum(int(line["dropped"]) for line in lines()) == lost, "the log tells it")
+    until(lambda: sum(int(line["dropped"]) for line in lines()) == lost, "the log reports it")
     assert {(line["limit"], line["topic"]) for line in lines()} == {("room", topic)}
 
 

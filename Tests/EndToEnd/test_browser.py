@@ -20,7 +20,7 @@ SOURCE = """<script>
 const source = new EventSource("URL");
 for (const kind of ["open", "error", "subscribed", "message", "base64", "gap", "complete", "failed"]) {
   source.addEventListener(kind, (event) =>
-    tell({ kind, id: event.lastEventId ?? "", data: event.data ?? "", state: source.readyState }));
+    report({ kind, id: event.lastEventId ?? "", data: event.data ?? "", state: source.readyState }));
 }
 </script>"""
 
@@ -72,7 +72,7 @@ def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b
             publisher.stop()
     assert [sequence for sequence, _ in got] == list(range(1, len(publisher.sent) + 1))
     assert [data for _, data in got] == publisher.sent
-    # The end was sent, the source reconnected with its id, and was told to stop.
+    # The end was sent, the source reconnected with its id, and was stopped by the answer.
     assert last.endswith(f"-{len(got)}-end") and passage.resumed[-1] == last and passage.resumed.count(last) == 1
     assert len(passage.resumed) >= len(cuts) + 2
 
@@ -95,12 +95,12 @@ def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
       const lines = stream.body.pipeThrough(new TextDecoderStream()).getReader();
       const publish = (text) => fetch("BROKERPATH", {
         method: "POST", headers: { "content-type": "text/plain", "forebay-header-from": "page" }, body: text });
-      await tell((await (await publish("one")).json()).sequence);
-      await tell((await lines.read()).value);
+      await report((await (await publish("one")).json()).sequence);
+      await report((await lines.read()).value);
       await publish("two");
-      await tell((await fetch(`BROKER/v1/subscriptions/${id}/request?n=1`, { method: "POST" })).status);
-      await tell((await lines.read()).value);
-    })().catch((error) => tell(String(error)));
+      await report((await fetch(`BROKER/v1/subscriptions/${id}/request?n=1`, { method: "POST" })).status);
+      await report((await lines.read()).value);
+    })().catch((error) => report(String(error)));
     </script>"""
     allowing = start("--allow-origin", "*")
     try:
@@ -119,7 +119,7 @@ def test_the_page_of_the_document(show, b, topic):
     (page,) = re.findall(r"```html\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert "weather.oslo" in page
     watch = """<script>
-      new MutationObserver(() => tell(document.getElementById("out").textContent)).observe(
+      new MutationObserver(() => report(document.getElementById("out").textContent)).observe(
         document.getElementById("out"), { childList: true, characterData: true, subtree: true });
     </script>"""
     b.numbers(topic, 1, 20)

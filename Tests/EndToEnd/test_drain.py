@@ -222,7 +222,7 @@ def test_a_call_that_had_not_heard_of_it_is_told(own, topic):
 
 @pytest.mark.rsocket
 def test_what_waits_for_a_stream_over_http_is_delivered(own, connect, http_version, topic):
-    """A slow reader receives everything, then the end that tells it to reconnect."""
+    """A slow reader receives everything, then the end that asks it to reconnect."""
     web = Web(own, http_version)
     lines = web.lines(topic)
     lines.stop()

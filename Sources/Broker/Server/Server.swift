@@ -1,7 +1,7 @@
 // Server: a running broker. Its threads are an acceptor, one loop per shard, the login threads and the admin thread.
 // They share only inboxes, the log and counters.
 //
-//     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
+//     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀─messages─ other shards
 //         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
 
 import Access

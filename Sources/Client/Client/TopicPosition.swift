@@ -16,7 +16,7 @@ public struct TopicPosition: Sendable {
         /// Some messages before it may have been lost while there was no connection.
         case uncertain
         /// The topic restarted after the epoch `previous`, whose remaining messages are lost.
-        case anew(previous: UInt64)
+        case restarted(previous: UInt64)
     }
 
     private let asked: SubscribeOptions.Start
@@ -56,7 +56,7 @@ public struct TopicPosition: Sendable {
             if dropped > 0 { return .behind(isUncertain ? nil : dropped) }
             return isUncertain ? .uncertain : .next
         }
-        guard place.epoch == epoch else { return .anew(previous: place.epoch) }
+        guard place.epoch == epoch else { return .restarted(previous: place.epoch) }
         let missing = max(dropped, sequence - place.next)
         return missing > 0 ? .behind(missing) : .next
     }

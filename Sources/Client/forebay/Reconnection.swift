@@ -166,7 +166,7 @@ extension TopicPosition.Arrival {
         case .next, .again: nil
         case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)."
         case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)."
-        case .anew:
+        case .restarted:
             "epoch \(info.epoch): the topic restarted; this is its #\(info.sequence), and the rest of the previous "
                 + "epoch is lost."
         }

@@ -202,10 +202,10 @@ struct Subscriber: ~Copyable {
 
     private mutating func report(_ info: MessageInfo) {
         if epoch != info.epoch {
-            if format.kind == .text || isAnew(info) {
-                note("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
+            if format.kind == .text || isRestarted(info) {
+                note("epoch \(info.epoch)\(isRestarted(info) ? restartNote : "")")
             }
-            if delivered == 0, !isAnew(info), let sequence = asked?.sequence, info.sequence < sequence {
+            if delivered == 0, !isRestarted(info), let sequence = asked?.sequence, info.sequence < sequence {
                 note("The subscription begins with #\(info.sequence); #\(sequence) does not exist yet.")
             }
         }
@@ -216,8 +216,8 @@ struct Subscriber: ~Copyable {
     private mutating func announceEnd(dropped: UInt64, _ info: MessageInfo?) {
         if dropped > 0 { note("\(counted(dropped, "message")) dropped before the end.") }
         guard delivered == 0, let info else { return }
-        if isAnew(info) {
-            note("epoch \(info.epoch)\(anew)")
+        if isRestarted(info) {
+            note("epoch \(info.epoch)\(restartNote)")
         } else if let sequence = asked?.sequence, info.sequence > 0, info.sequence < sequence {
             note("The topic ended with #\(info.sequence); #\(sequence) was never published.")
         }
@@ -234,9 +234,9 @@ struct Subscriber: ~Copyable {
         if case .from(let sequence, let epoch) = settings.options.start { (sequence, epoch) } else { nil }
     }
 
-    private func isAnew(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
+    private func isRestarted(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
 
-    private var anew: String { ": the topic restarted, and the requested messages are lost." }
+    private var restartNote: String { ": the topic restarted, and the requested messages are lost." }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }

@@ -1,5 +1,5 @@
-// Visibility: which of the broker's lists include other users' entries, and which permission to ask for if they do not. An
-// empty table would look like an idle broker.
+// Visibility: which of the broker's lists include other users' entries, and which permission to ask for if they do not.
+// An empty table would look like an idle broker.
 
 import Client
 import ForebayWire

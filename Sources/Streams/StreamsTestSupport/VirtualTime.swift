@@ -1,4 +1,4 @@
-// VirtualTime: times on a clock that advances only when it is told to.
+// VirtualTime: times on a clock that a test advances.
 
 import StreamsCore
 

@@ -24,7 +24,7 @@ import Testing
     }
 
     /// The user who logged in, or the reason for the refusal.
-    static func told(_ outcome: LoginOutcome) -> String {
+    static func reported(_ outcome: LoginOutcome) -> String {
         switch outcome {
         case .accepted(let principal): principal.user ?? "anonymous"
         case .wrong: "wrong"
@@ -59,7 +59,7 @@ import Testing
             (.token(JWTTests.token(#"{"sub":"carol","exp":2000,"nbf":1500}"#)), "not yet"),
         ].enumerated() {
             let outcome = authenticator.authenticate(credential, from: "10.0.0.\(index)", now: AuthenticatorTests.at(0))
-            #expect(AuthenticatorTests.told(outcome) == expected, "case \(index)")
+            #expect(AuthenticatorTests.reported(outcome) == expected, "case \(index)")
         }
     }
 
@@ -89,7 +89,7 @@ import Testing
         }
 
         mutating func callAsFunction(_ credential: Credential, _ address: String, _ seconds: Double) -> String {
-            AuthenticatorTests.told(
+            AuthenticatorTests.reported(
                 authenticator.authenticate(credential, from: address, now: AuthenticatorTests.at(seconds)))
         }
     }
@@ -183,7 +183,7 @@ import Testing
         var authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
         let good = AuthenticatorTests.password("alice", "secret")
         func attempt(_ credential: Credential, _ seconds: Double) -> String {
-            AuthenticatorTests.told(
+            AuthenticatorTests.reported(
                 authenticator.authenticate(credential, from: "a", now: AuthenticatorTests.at(seconds)))
         }
         #expect(attempt(good, 0) == "alice")

@@ -14,7 +14,7 @@ import Testing
         return settings
     }
 
-    private func told(_ old: AccessSettings, _ new: AccessSettings) -> [String] {
+    private func reported(_ old: AccessSettings, _ new: AccessSettings) -> [String] {
         AccessChanges.lines(from: old, to: new).map { line in
             ([line.message] + line.fields.map { "\($0.key)=\($0.value)" }).joined(separator: " ")
         }
@@ -34,17 +34,17 @@ import Testing
             UserSettings(name: "dave", certificate: "CN=dave", permissions: PermissionSettings(control: ["d"])),
         ])
         #expect(
-            told(old, new) == [
+            reported(old, new) == [
                 "user removed user=bob subscribe-withdrawn=x",
                 "user changed user=alice publish-added=*,> publish-withdrawn=a.> subscribe-added=$SYS.>",
                 "user added user=dave logs-in-by=certificate control-added=d",
             ])
-        #expect(told(old, old).isEmpty)
+        #expect(reported(old, old).isEmpty)
     }
 
     @Test func anotherOrderIsNoChange() {
         #expect(
-            told(
+            reported(
                 settings([user("a", publish: ["x", "y"]), user("b")]),
                 settings([user("b"), user("a", publish: ["y", "x", "y"])])
             ).isEmpty)
@@ -54,22 +54,22 @@ import Testing
         let old = UserSettings(name: "a", password: "secret 1", token: "secret 2")
         let new = UserSettings(name: "a", password: "secret 3", certificate: "secret 4")
         #expect(
-            told(settings([old]), settings([new])) == [
+            reported(settings([old]), settings([new])) == [
                 "user changed user=a password=changed token=removed certificate=added"
             ])
-        #expect(told(settings([]), settings([old]))[0] == "user added user=a logs-in-by=password,token")
+        #expect(reported(settings([]), settings([old]))[0] == "user added user=a logs-in-by=password,token")
     }
 
     @Test func whatMayBeDoneWithoutCredentialsIsToldToo() {
         let some = PermissionSettings(subscribe: ["public.>"])
         let message = "anonymous permissions changed"
         #expect(
-            told(settings([user("a")]), settings([user("a")], anonymous: some)) == [
+            reported(settings([user("a")]), settings([user("a")], anonymous: some)) == [
                 "\(message) subscribe-added=public.>"
             ])
         // Without users everybody has all permissions.
         #expect(
-            told(settings([user("a")]), settings([])).last
+            reported(settings([user("a")]), settings([])).last
                 == "\(message) publish-added=everything subscribe-added=everything control-added=everything "
                 + "block-added=everything")
     }
@@ -83,9 +83,11 @@ import Testing
             return settings
         }
         #expect(
-            told(jwt([("a", "secret 1"), ("b", "secret 2")]), jwt([("b", "secret 3"), ("c", "x")], issuer: "us")) == [
-                "jwt key removed key=a", "jwt key changed key=b algorithm=HS256", "jwt key added key=c algorithm=HS256",
-                "jwt issuer changed from=none to=us",
-            ])
+            reported(jwt([("a", "secret 1"), ("b", "secret 2")]), jwt([("b", "secret 3"), ("c", "x")], issuer: "us"))
+                == [
+                    "jwt key removed key=a", "jwt key changed key=b algorithm=HS256",
+                    "jwt key added key=c algorithm=HS256",
+                    "jwt issuer changed from=none to=us",
+                ])
     }
 }

@@ -196,11 +196,11 @@ struct Sample: Sendable, CustomTestStringConvertible {
     }
 
     @Test func aFaultOfAnySourceIsTold() {
-        let told = faults(
+        let reported = faults(
             file: "retain: 0\nretian: 1\ntopics: [{match: a, retian: 1}]", [("FOREBAY_RETAIN", "x")],
             [("threads", "0")])
         #expect(
-            told == [
+            reported == [
                 "/etc/b.yaml:1:9: retain: 0 is not a number from 1 to 2147483647",
                 "/etc/b.yaml:2:1: retian is not a known key; did you mean retain?",
                 "/etc/b.yaml:3:21: topics.retian is not a known key; did you mean retain?",
@@ -239,9 +239,9 @@ struct Sample: Sendable, CustomTestStringConvertible {
         ("max-payload: 16M", "max-payload: 16M (/etc/b.yaml:1) is more than max-unfinished: 4M (default)"),
     ])
     func refusesFiles(file: String, why: String) {
-        let told = faults(file: file)
-        #expect(told.count == 1 && told[0].contains(why), "\(told)")
-        #expect(told.allSatisfy { !$0.contains("\u{1B}") })
+        let reported = faults(file: file)
+        #expect(reported.count == 1 && reported[0].contains(why), "\(reported)")
+        #expect(reported.allSatisfy { !$0.contains("\u{1B}") })
     }
 
     @Test func suspiciousVariablesAreToldAndForeignOnesAreNot() throws {
@@ -293,7 +293,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
         ("topics: [" + String(repeating: "{match: a},", count: 257) + "]", "has 257 elements; write at most 256"),
     ])
     func refusesRules(file: String, why: String) {
-        let told = faults(file: file)
-        #expect(told.count == 1 && told[0].contains(why), "\(told)")
+        let reported = faults(file: file)
+        #expect(reported.count == 1 && reported[0].contains(why), "\(reported)")
     }
 }

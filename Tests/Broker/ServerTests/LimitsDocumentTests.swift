@@ -49,10 +49,10 @@ import Testing
 
     @Test func limitsWithoutAKeyAreAsTold() throws {
         let fixed = try rows().filter(\.keys.isEmpty)
-        let told = Dictionary(uniqueKeysWithValues: fixed.map { ($0.limit, $0.standards[0]) })
+        let reported = Dictionary(uniqueKeysWithValues: fixed.map { ($0.limit, $0.standards[0]) })
         let limits = Limits()
         #expect(
-            told == [
+            reported == [
                 "events": formatByteSize(Reports.eventBytes),
                 "lists-per-connection": String(limits.listsPerConnection),
                 "keepalive-data": formatByteSize(limits.keepaliveData),

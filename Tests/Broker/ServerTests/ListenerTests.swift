@@ -42,9 +42,9 @@ struct ListenerTests {
         }
         log.close()
         pipe.closeInput()
-        let told = pipe.readAll().split(separator: "\n").filter { $0.contains(" info listening ") }
-        #expect(told.count == faces.count)
-        for (line, wireProtocol) in zip(told, faces) {
+        let reported = pipe.readAll().split(separator: "\n").filter { $0.contains(" info listening ") }
+        #expect(reported.count == faces.count)
+        for (line, wireProtocol) in zip(reported, faces) {
             let address = server.addresses(wireProtocol)[0]
             #expect(address.port > 0)
             #expect(line.hasSuffix(" info listening protocol=\(wireProtocol) address=\(address)"))

@@ -36,18 +36,18 @@ import Testing
     }
 
     @Test func rulesOfTopicsThatChangeAreTold() throws {
-        func told(_ old: String, _ new: String) throws -> [String] {
+        func reported(_ old: String, _ new: String) throws -> [String] {
             let lines = Reloader.topicRules(
                 from: try load("topics: [\(old)]").options, to: try load("topics: [\(new)]").options)
             return lines.map { ([$0.message] + $0.fields.map { "\($0.value)" }).joined(separator: ": ") }
         }
         let (a, b) = ("{match: a, retain: 5}", "{match: b, retain-age: 5m}")
-        #expect(try told(a, a).isEmpty)
+        #expect(try reported(a, a).isEmpty)
         #expect(
-            try told("\(a), \(b)", "\(b), {match: a, retain: 6}") == [
+            try reported("\(a), \(b)", "\(b), {match: a, retain: 6}") == [
                 "topic rule removed: match: a, retain: 5", "topic rule added: match: a, retain: 6",
             ])
-        #expect(try told("\(a), \(b)", "\(b), \(a)") == ["topic rules reordered"])
+        #expect(try reported("\(a), \(b)", "\(b), \(a)") == ["topic rules reordered"])
     }
 
     /// Every reloadable setting reaches the running broker: it is one of those that `Server.reload` passes on.

@@ -35,7 +35,7 @@ final class ScriptedEngine: Engine {
         var written = 0
         var closes = false
         var paused = false
-        var told = false
+        var reported = false
     }
 
     var effects = Effects(shards: 1)
@@ -89,8 +89,8 @@ final class ScriptedEngine: Engine {
         record.received.append((id.index, bytes.count))
         if peer.paused { record.receivedWhilePaused += 1 }
         defer { peers[id.index] = peer }
-        if peer.told { return }
-        peer.told = true
+        if peer.reported { return }
+        peer.reported = true
         var words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
         if words.first == "PRI" { words.removeFirst() }
         switch words.first {
@@ -102,15 +102,15 @@ final class ScriptedEngine: Engine {
             effects.flush.append(id)
         case "close":
             peer.closes = true
-            say("bye", id, &peer)
+            write("bye", id, &peer)
         case "pause":
             peer.paused = true
             effects.reading.append((id, false))
             resume = (id, now.monotonic + 50_000_000)
-            say("paused", id, &peer)
+            write("paused", id, &peer)
         case "refuse":
             refusing = true
-            say("refusing", id, &peer)
+            write("refusing", id, &peer)
         default: break
         }
     }
@@ -134,7 +134,7 @@ final class ScriptedEngine: Engine {
         resume = nil
         peer.paused = false
         effects.reading.append((id, true))
-        say("resumed", id, &peer)
+        write("resumed", id, &peer)
         peers[id.index] = peer
     }
 
@@ -182,7 +182,7 @@ final class ScriptedEngine: Engine {
         effects.flush.append(id)
     }
 
-    private func say(_ text: String, _ id: ConnectionID, _ peer: inout Peer) {
+    private func write(_ text: String, _ id: ConnectionID, _ peer: inout Peer) {
         peer.output.deallocate()
         peer.output = .allocate(byteCount: text.utf8.count, alignment: 16)
         peer.output.copyBytes(from: text.utf8)

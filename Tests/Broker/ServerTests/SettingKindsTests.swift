@@ -77,11 +77,11 @@ private struct User: Equatable, Sendable {
         } write: {
             $0 ?? ""
         }.secret
-        for told in [
+        for reported in [
             try fault(picky, file: "key: hush"), try fault(picky, [("FOREBAY_KEY", "hush")]),
             try fault(picky, [], [("key", "hush")]),
         ] {
-            #expect(told.contains("is too short") && !told.contains("hush"), "\(told)")
+            #expect(reported.contains("is too short") && !reported.contains("hush"), "\(reported)")
         }
     }
 

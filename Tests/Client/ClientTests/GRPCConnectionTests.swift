@@ -35,7 +35,7 @@ import Testing
         expected.start = .from(5, epoch: 9)
         expected.buffer = 7
         expected.overflow = .replaceNewest
-        // A subscription that does not receive gap reports fails on a gap, unless told otherwise.
+        // A subscription that does not receive gap reports fails on a gap, unless it says otherwise.
         expected.gapFails = true
         #expect(asked.messages == [Array(bytes { expected.append(to: &$0) }.dropFirst(5))])
         options.meta = true

@@ -68,7 +68,7 @@ import Testing
         var position = TopicPosition(.from(2, epoch: 8))
         position.opened(OpeningPosition(epoch: 9, next: 1))
         #expect(position.start == .from(2, epoch: 8))
-        #expect(position.receive(epoch: 9, sequence: 1, dropped: 0) == .anew(previous: 8))
+        #expect(position.receive(epoch: 9, sequence: 1, dropped: 0) == .restarted(previous: 8))
     }
 
     @Test func withoutAnOpeningTheLossIsUncertain() {

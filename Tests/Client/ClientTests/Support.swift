@@ -42,7 +42,7 @@ enum Seen: Equatable {
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
         case .opened(let id, let position):
             self = .opened(id.value, epoch: position.epoch, next: position.next)
-        case .acknowledged(let id, let told): self = .acknowledged(id.value, told.sequence)
+        case .acknowledged(let id, let reported): self = .acknowledged(id.value, reported.sequence)
         case .completed(let id, let dropped, _): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)
         case .granted(let id, let n): self = .granted(id.value, n)

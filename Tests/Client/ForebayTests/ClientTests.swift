@@ -169,8 +169,8 @@ import Testing
             subject.send(completion: .failure(Boom()))
             let failure = await error { _ = try await publication.result() }
             #expect(failure?.code == .upstreamFailed)
-            let told = await error { _ = try await failed.next() }
-            #expect(told?.code == .topicFailed)
+            let reported = await error { _ = try await failed.next() }
+            #expect(reported?.code == .topicFailed)
             await client.close()
         }
     }

@@ -82,9 +82,11 @@ import Testing
 
     @Test func anErrorSaysItsMessage() async throws {
         let failure = await error { _ = try await ForebayClient.connect("rsocket://127.0.0.1:1") }
-        let told = try #require(failure)
-        #expect(told.localizedDescription == told.message && (told as any Error).localizedDescription == told.message)
-        #expect(!told.message.isEmpty)
+        let reported = try #require(failure)
+        #expect(
+            reported.localizedDescription == reported.message
+                && (reported as any Error).localizedDescription == reported.message)
+        #expect(!reported.message.isEmpty)
     }
 
     @Test(arguments: [
@@ -93,8 +95,8 @@ import Testing
         try await within {
             let example = try ChildProcess(command[0], Array(command[1...]) + ["rsocket://127.0.0.1:1"])
             #expect(try await example.end() == 3)
-            let told = example.read() ?? ""
-            #expect(told.contains("127.0.0.1:1") && !told.contains("Fatal error"))
+            let reported = example.read() ?? ""
+            #expect(reported.contains("127.0.0.1:1") && !reported.contains("Fatal error"))
         }
     }
 }

@@ -65,10 +65,10 @@ import Testing
         let broker = try TestBroker()
         try await within {
             let client = try await ForebayClient.connect(broker.url(wire))
-            let (told, feed) = AsyncStream.makeStream(of: String.self)
+            let (reported, feed) = AsyncStream.makeStream(of: String.self)
             let sink = client.topic("t").messages().onSubscribed { feed.yield("subscribed") }.sink(
                 receiveCompletion: { _ in feed.yield("ended") }, receiveValue: { feed.yield($0.text) })
-            var iterator = told.makeAsyncIterator()
+            var iterator = reported.makeAsyncIterator()
             #expect(await iterator.next() == "subscribed")
             try await client.topic("t").publish("first")
             #expect(await iterator.next() == "first")

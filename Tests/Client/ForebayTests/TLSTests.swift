@@ -25,7 +25,7 @@ import Testing
     }
 
     private static func url(_ server: Server, _ wire: Wire) -> String {
-        "\(wire == .http ? "https" : "rsockets")://localhost:\(server.addresses(wire.face)[0].port)"
+        "\(wire == .http ? "https" : "rsockets")://localhost:\(server.addresses(wire.plain)[0].port)"
     }
 
     @Test(arguments: Wire.allCases) func whatIsPublishedIsDelivered(_ wire: Wire) async throws {

@@ -12,7 +12,7 @@ import Testing
 enum Wire: String, CaseIterable, Sendable {
     case rsocket, http
 
-    var face: WireProtocol { self == .rsocket ? .rsocket : .http }
+    var plain: WireProtocol { self == .rsocket ? .rsocket : .http }
 }
 
 /// Not to be used by several tasks at once.
@@ -27,7 +27,7 @@ final class TestBroker: @unchecked Sendable {
         log = try Log(level: .error, format: .text, descriptor: open("/dev/null", O_WRONLY))
         server = try TestBroker.start(limits, [:], log)
         var ports: [Wire: UInt16] = [:]
-        for wire in Wire.allCases { ports[wire] = server.addresses(wire.face)[0].port }
+        for wire in Wire.allCases { ports[wire] = server.addresses(wire.plain)[0].port }
         self.ports = ports
     }
 

@@ -112,7 +112,7 @@ import Testing
         #expect(client.isRead && connection(client).input.forwarded == 0)
     }
 
-    @Test func subscribersThatLeaveHungryAreForgotten() {
+    @Test func subscribersThatLeaveWhileWaitingAreRemoved() {
         var limits = Limits()
         limits.output = 1000
         let broker = TestBroker(limits: limits)

@@ -74,7 +74,7 @@ private final class Scenario {
             for peer in peers { peer.read() }
             if !isCrossing { checkEngines() }
         }
-        settle()
+        quiesce()
         checkEngines()
         finish()
         leave()
@@ -232,7 +232,7 @@ private final class Scenario {
     // The end
 
     /// Every client reads what there is for it, and every shard handles all its messages.
-    private func settle() {
+    private func quiesce() {
         broker.chaos = nil
         for peer in peers where !peer.client.isClosed { peer.readAll() }
         broker.runAll()

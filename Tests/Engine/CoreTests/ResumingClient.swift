@@ -86,7 +86,7 @@ final class ResumingClient {
     /// Reads what has arrived, and acknowledges it.
     func acknowledge() {
         take()
-        if !awaitsResume { tell(respond: false) }
+        if !awaitsResume { acknowledge(respond: false) }
         take()
     }
 
@@ -96,7 +96,7 @@ final class ResumingClient {
         rest.removeAll()
     }
 
-    /// Resumes over another socket. It sends its actual positions, unless told otherwise.
+    /// Resumes over another socket. It sends its actual positions by default.
     func resume(on shard: Int? = nil, has: UInt64? = nil, first: UInt64? = nil) {
         rest.removeAll()
         socket = TestClient(broker, shard ?? (socket.shard + 1) % shards)
@@ -144,7 +144,7 @@ final class ResumingClient {
         resume()
     }
 
-    private func tell(respond: Bool) {
+    private func acknowledge(respond: Bool) {
         let position = received
         socket.send {
             FrameWriter.keepalive(
@@ -183,7 +183,7 @@ final class ResumingClient {
         case .keepalive(let respond, let position, _):
             if awaitsResume { lines.append("a frame before RESUME_OK") }
             discard(before: position)
-            if respond, answers { tell(respond: false) }
+            if respond, answers { acknowledge(respond: false) }
         case .error(let code, let message):
             refusal = "\(String(code, radix: 16)) \(String(decoding: bytes.slice(message), as: UTF8.self))"
         default: lines.append("unexpected \(frame.header.typeName)")

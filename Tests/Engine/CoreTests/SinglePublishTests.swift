@@ -20,7 +20,7 @@ import Testing
     }
 
     /// As many find room as if each had arrived separately: messages covered by credit do not stay in the buffers.
-    @Test func firePublishesOfOneReadFindTheRoomThatOthersLeave() {
+    @Test func fireAndForgetOfOneReadFindsTheRoomThatOthersLeave() {
         for (asked, buffer) in [(1, 1), (3, 3), (3, 1)] {
             let broker = TestBroker()
             let subscriber = broker.connect()

@@ -25,7 +25,7 @@ struct Driver: ~Copyable {
     private var end: UInt64
     private var log: [String] = []
     private var lastDelivered: UInt64?
-    private var toldDropped: UInt64 = 0
+    private var reportedDropped: UInt64 = 0
     private var deliveries: UInt64 = 0
     private var ends = 0
 
@@ -216,7 +216,7 @@ struct Driver: ~Copyable {
                 throw failure("G2: \(delivery.sequence) after \(last)")
             }
             lastDelivered = delivery.sequence
-            toldDropped += delivery.droppedBefore
+            reportedDropped += delivery.droppedBefore
             deliveries += 1
         }
         if ends > 0 && !got.isEmpty { throw failure("G5: delivered after the end") }
@@ -253,7 +253,7 @@ struct Driver: ~Copyable {
             throw failure("\(subscription.waiting) wait, the limit is \(subscription.limit)")
         }
         try equal(
-            "Σ dropped-before", toldDropped + subscription.droppedSinceDelivery,
+            "Σ dropped-before", reportedDropped + subscription.droppedSinceDelivery,
             subscription.missedAtStart + subscription.dropped)
     }
 

@@ -81,7 +81,7 @@ struct PolicyTests {
             name: "the first end counts", policy: .dropOldest, buffer: 4, steps: [.failTopic, .complete, .takeEnd],
             gives: "| topicFailed"),
         Script(
-            name: "drops after the last delivery are told with the end", policy: .dropOldest, buffer: 4, credit: 1,
+            name: "drops after the last delivery are reported with the end", policy: .dropOldest, buffer: 4, credit: 1,
             steps: [.append(3), .evict(4), .failTopic], gives: "1", dropped: 2, then: "+2 | topicFailed"),
         Script(
             name: "nothing after the end", policy: .dropOldest, buffer: 4, credit: 9,
@@ -107,7 +107,8 @@ struct PolicyTests {
             steps: [.append(1)],
             gives: "", dropped: 1, waiting: 1, then: "6(1)"),
         Script(
-            name: "from tells what it skips", policy: .latest, buffer: 100, start: .from(sequence(2)), retained: 1..<6,
+            name: "from reports what it skips", policy: .latest, buffer: 100, start: .from(sequence(2)),
+            retained: 1..<6,
             steps: [.append(1)], gives: "", dropped: 4, waiting: 1, then: "6(4)"),
     ]
 
@@ -135,7 +136,7 @@ struct PolicyTests {
             steps: [.append(5), .request(2), .room(9), .append(3), .evict(7), .append(3)], gives: "1 2", dropped: 6,
             waiting: 3, then: "7(4) 9(1) 10 +1"),
         Script(
-            name: "completion tells the last drops", policy: .dropNewest, buffer: 1, steps: [.append(3), .complete],
+            name: "completion reports the last drops", policy: .dropNewest, buffer: 1, steps: [.append(3), .complete],
             gives: "", dropped: 2, waiting: 1, then: "1 +2 | completed"),
         Script(
             name: "a joiner", policy: .dropNewest, buffer: 2, start: .all, retained: 1..<4, steps: [.append(4)],

@@ -211,8 +211,8 @@ private final class ClientScript {
         case .opened(let id, let position):
             note("opened \(id.value) \(position)")
             received(id)
-        case .acknowledged(let id, let told):
-            note("acknowledged \(id.value) \(told)")
+        case .acknowledged(let id, let reported):
+            note("acknowledged \(id.value) \(reported)")
             received(id)
         case .completed(let id, let dropped, _):
             note("completed \(id.value) \(dropped)")

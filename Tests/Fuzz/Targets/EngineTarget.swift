@@ -189,19 +189,21 @@ final class RSocketScript: BrokerScript {
         let n = UInt32(1 + input.number(below: 4))
         let text = input.piece()
         let fragment = choice & 0x40 != 0 ? 64 : 0
-        let told = metadata.readable
+        let reported = metadata.readable
         write(peer) {
             switch action {
             case 5, 6, 7:
                 FrameWriter.requestStream(
-                    stream: stream, initialN: n, metadata: told, data: text, fragment: fragment, into: &$0)
+                    stream: stream, initialN: n, metadata: reported, data: text, fragment: fragment, into: &$0)
             case 8:
-                FrameWriter.requestResponse(stream: stream, metadata: told, data: text, fragment: fragment, into: &$0)
+                FrameWriter.requestResponse(
+                    stream: stream, metadata: reported, data: text, fragment: fragment, into: &$0)
             case 9:
                 FrameWriter.requestChannel(
-                    stream: stream, initialN: n, complete: n == 4, metadata: told, data: text, fragment: fragment,
+                    stream: stream, initialN: n, complete: n == 4, metadata: reported, data: text, fragment: fragment,
                     into: &$0)
-            default: FrameWriter.requestFNF(stream: stream, metadata: told, data: text, fragment: fragment, into: &$0)
+            default:
+                FrameWriter.requestFNF(stream: stream, metadata: reported, data: text, fragment: fragment, into: &$0)
             }
         }
     }

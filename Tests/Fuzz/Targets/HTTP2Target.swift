@@ -43,7 +43,7 @@ private final class HTTP2Audit: FuzzPeer {
     /// - Parameters:
     ///   - times: the number of messages, all alike.
     ///   - step: bytes of each DATA.
-    func say(_ stream: UInt32, _ message: [UInt8], end: Bool, times: Int = 1, step: Int = .max) {
+    func write(_ stream: UInt32, _ message: [UInt8], end: Bool, times: Int = 1, step: Int = .max) {
         for _ in 0..<times { ask(stream, message) }
         var rest = (0..<times).flatMap { _ in framed(message) }[...]
         repeat {
@@ -157,13 +157,13 @@ private final class HTTP2Script: BrokerScript {
         case 12: post(place, peer, &input)
         case 13, 14:
             let (stream, n) = (stream(&input), UInt64(input.number(below: 9)))
-            peer.say(stream, Proto.field(2, n == 8 ? 0x7FFF_FFFF : n), end: input.byte() == 0)
+            peer.write(stream, Proto.field(2, n == 8 ? 0x7FFF_FFFF : n), end: input.byte() == 0)
         case 15, 16:
             let stream = stream(&input)
             let text = Array(input.piece())
             let isFailure = text.first == 0x7E
-            peer.say(stream, isFailure ? Proto.field(3, text) : Proto.field(2, Proto.field(2, text)), end: false)
-        case 17: peer.say(stream(&input), Array(input.piece()), end: input.byte() == 0)
+            peer.write(stream, isFailure ? Proto.field(3, text) : Proto.field(2, Proto.field(2, text)), end: false)
+        case 17: peer.write(stream(&input), Array(input.piece()), end: input.byte() == 0)
         case 18: peer.send(data(stream(&input), Array(input.piece()), end: true))
         case 19: peer.send(reset(stream(&input), UInt32(input.number(below: 14))))
         case 20: peer.send(windowUpdate(input.byte() & 1 == 0 ? 0 : stream(&input), UInt32(1 + input.u16())))
@@ -228,14 +228,14 @@ private final class HTTP2Script: BrokerScript {
         if kind & 0x40 != 0 { open += Proto.field(7, UInt64(input.number(below: 5))) }
         if kind & 0x80 != 0 { open += Proto.field(9, 1) }
         let stream = grpc(place, peer, .subscribe, credentials(&input))
-        peer.say(stream, Proto.field(1, open), end: input.byte() == 0xEE)
+        peer.write(stream, Proto.field(1, open), end: input.byte() == 0xEE)
     }
 
     private func publish(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
         let topic = topic(&input)
         let stream = grpc(place, peer, .publish, credentials(&input))
         let completes = input.byte() & 1 == 0 ? [] : Proto.field(2, 1)
-        peer.say(stream, Proto.field(1, Proto.field(1, topic) + completes), end: false)
+        peer.write(stream, Proto.field(1, Proto.field(1, topic) + completes), end: false)
     }
 
     private func call(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
@@ -245,7 +245,7 @@ private final class HTTP2Script: BrokerScript {
         let text = Array(input.piece())
         let isText = input.byte() & 1 == 0
         let message = Proto.field(1, topic) + Proto.field(2, isText ? text : Proto.field(2, text))
-        peer.say(stream, method == .publishOne || isText ? message : text, end: true)
+        peer.write(stream, method == .publishOne || isText ? message : text, end: true)
     }
 
     /// A call with one or more messages that arrive in pieces.
@@ -255,7 +255,7 @@ private final class HTTP2Script: BrokerScript {
         let message = message(of: method, peer, &input)
         let kind = input.byte()
         let step = [1, 2, 4, 7, 20, 1000][Int(kind & 0x3F) % 6]
-        peer.say(stream, message, end: kind & 0x40 == 0, times: kind & 0x80 == 0 ? 1 : 3, step: step)
+        peer.write(stream, message, end: kind & 0x40 == 0, times: kind & 0x80 == 0 ? 1 : 3, step: step)
     }
 
     private func message(of method: GRPCMethod, _ peer: HTTP2Audit, _ input: inout FuzzInput) -> [UInt8] {
@@ -301,7 +301,7 @@ private final class HTTP2Script: BrokerScript {
         let head = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
         let fields = [("content-type", types[Int(kind >> 1) & 3]), field] + (kind & 0x80 != 0 ? [field] : [])
         peer.send(headers(stream, head + fields, end: kind & 0x40 != 0))
-        if kind & 0x40 == 0 { peer.say(stream, Proto.field(1, "a"), end: kind & 0x20 == 0) }
+        if kind & 0x40 == 0 { peer.write(stream, Proto.field(1, "a"), end: kind & 0x20 == 0) }
     }
 
     private func get(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {

@@ -32,43 +32,43 @@ func fuzzPlainRequest(_ bytes: UnsafeRawBufferPointer) {
     }
     let origins: [CORSPolicy.Origins] = [.none, .any, .listed(["https://a.org", "null"])]
     let hosts: [HostPolicy.Names] = [.any, .listed([]), .listed(["broker.example"])]
-    let face = PlainProtocol(
+    let plain = PlainProtocol(
         limits: limits, cors: CORSPolicy(origins[Int(kind >> 1) % 3]), hosts: HostPolicy(hosts[Int(kind >> 3) % 3]))
-    answer(request, face)
+    answer(request, plain)
     checkFields(request, limits)
     _ = (first.problem, first.isAmbiguous, first.hasBody, first.size)
     callGRPC(method, target, fields)
 }
 
-private func answer(_ request: PlainRequest, _ face: PlainProtocol) {
+private func answer(_ request: PlainRequest, _ plain: PlainProtocol) {
     let answer: PlainAnswer
     do throws(Problem) {
-        switch try face.call(request) {
+        switch try plain.call(request) {
         case .subscribe(let call):
             mustHold((1...UInt32(Int32.max)).contains(call.demand), "a demand of \(call.demand)")
             let names = call.options.map(\.name)
             mustHold(Set(names).count == names.count && names.contains("meta"), "the options are \(names)")
-            answer = face.streamHead(call.format, id: SubscriptionID(high: 1, low: 2), to: request)
+            answer = plain.streamHead(call.format, id: SubscriptionID(high: 1, low: 2), to: request)
         case .publish(let call):
-            mustHold(call.headers.count <= face.limits.messageHeaders + 1, "too many headers")
+            mustHold(call.headers.count <= plain.limits.messageHeaders + 1, "too many headers")
             var metadata = ByteBuffer()
             call.appendMetadata(into: &metadata)
             let carried = MessageProperties(metadata: metadata.readable)
             let expected = MessageProperties(
                 contentType: call.contentType ?? "", headers: call.headers.map { ($0.name, $0.value) })
             mustHold(carried == expected, "\(expected) is carried as \(carried)")
-            answer = face.answerPublished(sequence: 5, epoch: 7, origin: request.origin)
+            answer = plain.answerPublished(sequence: 5, epoch: 7, origin: request.origin)
         case .request(let id, let n):
             mustHold(n > 0 && SubscriptionID(id.text) == id, "the id \(id) is another one")
-            answer = face.answerEmpty(to: request)
-        case .ended: answer = face.answerEmpty(to: request)
-        case .options(let allow): answer = face.answerOptions(allow: allow, to: request)
+            answer = plain.answerEmpty(to: request)
+        case .ended: answer = plain.answerEmpty(to: request)
+        case .options(let allow): answer = plain.answerOptions(allow: allow, to: request)
         }
     } catch {
         mustHold((400...599).contains(error.status) && !error.detail.isEmpty, "\(error) is not a refusal")
         var out = ByteBuffer()
         error.append(into: &out)
-        answer = face.answer(error, to: request)
+        answer = plain.answer(error, to: request)
     }
     for header in answer.headers {
         // A peer's input may be repeated in a header, and must not become another one.

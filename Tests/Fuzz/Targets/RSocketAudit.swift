@@ -195,8 +195,10 @@ final class Canary {
         guard publisher.frames.count == 1, case .payload(true, true, let answer) = publisher.frames[0].body else {
             return report("the undisturbed publisher got \(publisher.frames.map(\.body))")
         }
-        let told = String(decoding: publisher.frames[0].bytes[answer.data], as: UTF8.self)
-        mustHold(told == "\(sequence)" && publisher.frames[0].header.stream == stream, "the acknowledgement is \(told)")
+        let reported = String(decoding: publisher.frames[0].bytes[answer.data], as: UTF8.self)
+        mustHold(
+            reported == "\(sequence)" && publisher.frames[0].header.stream == stream,
+            "the acknowledgement is \(reported)")
         subscriber.frames = []
         publisher.frames = []
     }

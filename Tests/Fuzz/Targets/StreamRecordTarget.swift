@@ -123,8 +123,10 @@ private func readLine(_ message: StreamedMessage) {
     }
     mustHold((root["content_type"]?.string ?? "") == properties.contentType, "another content type")
     for (name, value) in properties.headers {
-        let told = root["headers"]?[name]?.string
-        mustHold(told.map { Array($0.utf8) } == Array(value.utf8), "the header \(name) arrives as \(told ?? "nothing")")
+        let reported = root["headers"]?[name]?.string
+        mustHold(
+            reported.map { Array($0.utf8) } == Array(value.utf8),
+            "the header \(name) arrives as \(reported ?? "nothing")")
     }
 }
 

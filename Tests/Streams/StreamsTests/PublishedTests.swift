@@ -6,19 +6,19 @@ import Testing
 
 @Suite("Published, ObservableObject")
 struct PublishedTests {
-    class Meter: ObservableObject, @unchecked Sendable {
+    class Dial: ObservableObject, @unchecked Sendable {
         @Published var level = 0
         @Published var name = "a"
         var other = 1
     }
 
-    final class Gauge: Meter, @unchecked Sendable {
+    final class Gauge: Dial, @unchecked Sendable {
         @Published var limit = 9
     }
 
     @Test("the current value first, then each before it is stored; without demand the latest waits")
     func publishes() {
-        let meter = Meter()
+        let meter = Dial()
         nonisolated(unsafe) var stored: [Int] = []
         let recorder = Recorder<Int, Never>(demand: .unlimited)
         recorder.onValue = { _, _ in
@@ -56,7 +56,7 @@ struct PublishedTests {
 
     @Test("two properties stay independent when one is assigned to the other")
     func projectedValueIsSet() {
-        let (first, second) = (Meter(), Meter())
+        let (first, second) = (Dial(), Dial())
         second.level = 2
         let recorder = first.$level.record()
         first.$level = second.$level
@@ -81,7 +81,7 @@ struct PublishedTests {
     func assigns() {
         let subject = PassthroughSubject<Int, Never>()
         nonisolated(unsafe) var cancelled = 0
-        var meter: Meter? = Meter()
+        var meter: Dial? = Dial()
         weak let weakMeter = meter
         nonisolated(unsafe) var changes = 0
         let cancellable = meter!.objectWillChange.sink { changes += 1 }
@@ -98,10 +98,10 @@ struct PublishedTests {
 
     @Test("subscribers do not retain the object, and its publishers do not end with it")
     func released() {
-        weak var weakMeter: Meter?
+        weak var weakMeter: Dial?
         let recorder = Recorder<Int, Never>(demand: .unlimited)
         do {
-            let meter = Meter()
+            let meter = Dial()
             weakMeter = meter
             meter.$level.subscribe(recorder)
             meter.level = 1

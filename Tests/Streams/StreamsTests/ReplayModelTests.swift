@@ -32,7 +32,7 @@ private final class Model {
         self.strategy = strategy
         waiting = retained
         self.hasEnded = hasEnded
-        settle()
+        resolve()
     }
 
     private var isOver: Bool { if case .completion = events.last { true } else { false } }
@@ -61,15 +61,15 @@ private final class Model {
 
     func request(_ count: Int) {
         demand += count
-        settle()
+        resolve()
     }
 
     func end() {
         hasEnded = true
-        settle()
+        resolve()
     }
 
-    private func settle() {
+    private func resolve() {
         while demand > 0, !waiting.isEmpty {
             demand -= 1
             events.append(.value(waiting.removeFirst()))

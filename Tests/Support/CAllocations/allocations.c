@@ -149,7 +149,7 @@ void *calloc(size_t number, size_t size) {
 
 void *realloc(void *old, size_t size) {
     count++;
-    // A block keeps its ownership, whoever grows it.
+    // A block keeps its ownership when it grows.
     bool known = watching && old != NULL && forget(old);
     void *memory = __libc_realloc(old, size);
     if ((known || within) && size > 0) note(memory, size);

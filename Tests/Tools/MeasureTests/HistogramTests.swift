@@ -29,8 +29,8 @@ struct HistogramTests {
             values.sort()
             for quantile in [0.0001, 0.5, 0.99, 0.999, 0.9999, 1] {
                 let exact = values[max(1, Int((Double(values.count) * quantile).rounded(.up))) - 1]
-                let told = histogram.value(at: quantile)
-                #expect(told >= exact && told - exact <= exact / 128)
+                let reported = histogram.value(at: quantile)
+                #expect(reported >= exact && reported - exact <= exact / 128)
             }
             #expect(histogram.maximum == values.last)
             #expect(histogram.value(at: 1) == values.last)

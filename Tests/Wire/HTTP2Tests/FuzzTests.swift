@@ -54,11 +54,11 @@ import Testing
         var limits = HTTP2Limits()
         limits.maxStreams = 50
         limits.streamWindow = 65_535
-        var told: [Substring: String] = [:]
+        var reported: [Substring: String] = [:]
         for _ in 0..<10 {
             let peer = Peer(limits: limits)
             var next = UInt32.max
-            told = [:]
+            reported = [:]
             var rest: [UInt8] = []
             for _ in 0..<300 {
                 rest += randomFrame(&numbers, &next)
@@ -66,13 +66,13 @@ import Testing
                 peer.feed(Array(rest[..<count]))
                 rest.removeFirst(count)
                 var events = peer.events()
-                check(events, &told)
+                check(events, &reported)
                 serve(peer, events, &numbers)
                 if Int.random(in: 0...3, using: &numbers) > 0 {
                     peer.flush(atMost: Int.random(in: 1...30_000, using: &numbers))
                 }
                 events = peer.events()
-                check(events, &told)
+                check(events, &reported)
                 peer.now += 10_000_000
                 peer.session.expire(now: peer.now)
                 let (buffered, open) = (peer.session.bufferedBytes, peer.session.openStreams)
@@ -83,11 +83,11 @@ import Testing
     }
 
     /// The events of a stream go from its request to a single end.
-    private func check(_ events: [String], _ told: inout [Substring: String]) {
+    private func check(_ events: [String], _ reported: inout [Substring: String]) {
         for event in events {
             let words = event.split(separator: " ")
             guard ["request", "data", "complete", "reset", "closed"].contains(words[0]) else { continue }
-            let state = told[words[1]]
+            let state = reported[words[1]]
             switch words[0] {
             case "request": #expect(state == nil, "\(event)")
             case "data": #expect(state == "open", "\(event)")
@@ -95,9 +95,9 @@ import Testing
             default: #expect(state == "open" || state == "half", "\(event)")
             }
             switch words[0] {
-            case "request": told[words[1]] = event.hasSuffix("END") ? "half" : "open"
-            case "complete": told[words[1]] = "half"
-            case "reset", "closed": told[words[1]] = "gone"
+            case "request": reported[words[1]] = event.hasSuffix("END") ? "half" : "open"
+            case "complete": reported[words[1]] = "half"
+            case "reset", "closed": reported[words[1]] = "gone"
             default: break
             }
         }

@@ -61,8 +61,8 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
             peer.feed(bytes, by: size)
             let written = peer.flush()
             #expect(written.contains("RST_STREAM 1 \(code)"), "\(written)", sourceLocation: location)
-            let told = peer.events().filter { !$0.hasPrefix("data") }
-            if let events { #expect(told == events, sourceLocation: location) }
+            let reported = peer.events().filter { !$0.hasPrefix("data") }
+            if let events { #expect(reported == events, sourceLocation: location) }
             let left = peer.session.openStreams
             #expect(left == 0, sourceLocation: location)
             #expect(peer.serves(1_001), sourceLocation: location)
@@ -292,9 +292,9 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     }
 
     @Test func section8_1_1_contentLengthIsTheBodysLength() {
-        let told = ["request 1 POST /x content-length=3", "reset 1 1"]
-        resetsStream(post(1, [("content-length", "3")]) + data(1, "ab", end: true), 1, told)
-        resetsStream(post(1, [("content-length", "3")]) + data(1, "abcd"), 1, told)
+        let reported = ["request 1 POST /x content-length=3", "reset 1 1"]
+        resetsStream(post(1, [("content-length", "3")]) + data(1, "ab", end: true), 1, reported)
+        resetsStream(post(1, [("content-length", "3")]) + data(1, "abcd"), 1, reported)
         let peer = Peer()
         peer.feed(post(1, [("content-length", "3")]) + data(1, "a") + data(1, "bc", end: true))
         #expect(peer.events().last == "complete 1")

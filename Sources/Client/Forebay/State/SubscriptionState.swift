@@ -90,7 +90,7 @@ extension Gap {
         case .next, .again: return nil
         case .behind(let lost): self.init(.dropped, lost: lost)
         case .uncertain: self.init(.reconnected, lost: nil)
-        case .anew(let previous): self.init(.newEpoch(previous: previous), lost: nil)
+        case .restarted(let previous): self.init(.newEpoch(previous: previous), lost: nil)
         }
     }
 }

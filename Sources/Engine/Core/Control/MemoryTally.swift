@@ -30,7 +30,7 @@ package struct MemoryTally: CustomStringConvertible {
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
-            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(messages)"
+            + "blocks \(blocks), requests \(requests), kept \(kept), messages \(messages)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {

@@ -1,5 +1,5 @@
-// TopicStatistics: statistics of a topic, a subscription and a connection, for lists, control calls, metrics and the admin
-// listener.
+// TopicStatistics: statistics of a topic, a subscription and a connection, for lists, control calls, metrics and the
+// admin listener.
 
 import ForebayWire
 import Replay

@@ -6,7 +6,7 @@ import Glibc
 
 extension Bench {
     /// How long a broker is left alone before its idle cost is measured, in nanoseconds.
-    private static let settling: UInt64 = 2_000_000_000
+    private static let quieting: UInt64 = 2_000_000_000
     /// Below the broker's limit on streams.
     private static let streamsPerConnection = 9_900
 
@@ -25,7 +25,7 @@ extension Bench {
 
     /// CPU time divided by wall time.
     private func atRest(_ broker: BrokerProcess) -> Double {
-        rest(for: Bench.settling)
+        rest(for: Bench.quieting)
         let meter = ResourceMeter(broker)
         rest(for: budget.paced)
         return Double(meter.brokerCPU) / Double(meter.elapsed)

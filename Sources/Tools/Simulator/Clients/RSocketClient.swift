@@ -235,8 +235,8 @@ final class RSocketClient: VirtualClient {
         session.send(by: isAway || awaitsResume ? nil : wire, write)
     }
 
-    private func whenFed(_ tell: @escaping () -> Void) {
-        if let session { session.whenDealt(tell) } else { wire.whenRead(nil, tell) }
+    private func whenFed(_ body: @escaping () -> Void) {
+        if let session { session.whenDealt(body) } else { wire.whenRead(nil, body) }
     }
 
     // Receiving

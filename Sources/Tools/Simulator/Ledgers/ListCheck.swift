@@ -137,8 +137,8 @@ struct ListCheck {
         let fireAndForget = Int(row["fire_and_forget_dropped"] ?? "") ?? -1
         referee.expect(
             fireAndForget >= 0 && fireAndForget <= unplaced,
-            "'\(topic.name)' is listed with \(fireAndForget) fire-and-forget publishes refused, but \(unplaced) are not "
-                + "in it")
+            "'\(topic.name)' is listed with \(fireAndForget) fire-and-forget publishes refused, but \(unplaced) are "
+                + "not in it")
     }
 
     // Connections

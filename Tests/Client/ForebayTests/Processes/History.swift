@@ -47,7 +47,7 @@ struct History {
         if epochs.contains(message.epoch) { fault(message, "is of an epoch that is over") }
         if let previous = epochs.last {
             let gap = Gap(.newEpoch(previous: previous), lost: nil)
-            if message.gap != gap { fault(message, "does not tell its epoch") }
+            if message.gap != gap { fault(message, "does not report its epoch") }
         } else if isWhole, message.gap != nil {
             fault(message, "tells a gap before anything could be lost")
         }
@@ -66,7 +66,7 @@ struct History {
             if message.gap != nil { fault(message, "tells a gap where nothing is missing") }
             return
         }
-        if message.gap != Gap(.dropped, lost: missing) { fault(message, "does not tell that \(missing) are missing") }
+        if message.gap != Gap(.dropped, lost: missing) { fault(message, "does not report that \(missing) are missing") }
         // The last missing message was retained until that many followed it.
         let gone = message.sequence - 1
         if let newest, newest < gone + retained { fault(message, "misses what the topic still held") }

@@ -41,17 +41,17 @@ import Testing
         Plant(testDescription: "the first doubled") { $0.insert($0[0], at: 1) },
         Plant(testDescription: "exchanged") { $0.swapAt(4, 5) },
         Plant(testDescription: "a gap not told") { $0[10].gap = nil },
-        Plant(testDescription: "a gap told by another figure") { $0[10].gap = Gap(.dropped, lost: 18) },
-        Plant(testDescription: "a gap told as another") { $0[10].gap = Gap(.reconnected, lost: nil) },
+        Plant(testDescription: "a gap reported with another number") { $0[10].gap = Gap(.dropped, lost: 18) },
+        Plant(testDescription: "a gap reported as another") { $0[10].gap = Gap(.reconnected, lost: nil) },
         Plant(testDescription: "a gap that is none") { $0[5].gap = Gap(.dropped, lost: 1) },
         Plant(testDescription: "a gap at the start") { $0[0].gap = Gap(.dropped, lost: 1) },
-        Plant(testDescription: "a gap told too late") {
+        Plant(testDescription: "a gap reported too late") {
             $0[11].gap = $0[10].gap
             $0[10].gap = nil
         },
         Plant(testDescription: "an epoch not told") { $0[16].gap = nil },
         Plant(testDescription: "an epoch behind the wrong one") { $0[16].gap = Gap(.newEpoch(previous: 9), lost: nil) },
-        Plant(testDescription: "an epoch told twice") { $0[17].gap = $0[16].gap },
+        Plant(testDescription: "an epoch reported twice") { $0[17].gap = $0[16].gap },
         Plant(testDescription: "an epoch that comes back") {
             $0.append(HistoryTests.message(36, gap: Gap(.newEpoch(previous: 8), lost: nil)))
         },

@@ -5,7 +5,7 @@ import Streams
 /// The surroundings of an operator under test.
 final class Stage {
     /// Completes what the operator has deferred, by running its virtual time. Called after each step.
-    var settle: () -> Void = {}
+    var waitUntilIdle: () -> Void = {}
 }
 
 /// One operator: its name, its output for the values 1 2 2 3 4, and how it is applied.
@@ -94,7 +94,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         func subscribe() -> Probe {
             let probe = Probe()
             attach(probe)
-            stage.settle()
+            stage.waitUntilIdle()
             return probe
         }
 
@@ -107,9 +107,9 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
             probe.onValue = onValue
             if isEager { probe.onSubscription = { $0.request(demand) } }
             attach(probe)
-            stage.settle()
+            stage.waitUntilIdle()
             if !isEager { probe.request(demand) }
-            stage.settle()
+            stage.waitUntilIdle()
             return probe
         }
     }

@@ -30,7 +30,7 @@ final class ManualSource: Publisher {
         subscription.deliver()
     }
 
-    func forgetSubscriptions() { subscriptions = [] }
+    func releaseSubscriptions() { subscriptions = [] }
 }
 
 /// The subscription of one subscriber. Releases it at the end and when cancelled; forced values still reach it.
@@ -108,5 +108,5 @@ final class Unready: Publisher {
         self.subscriber = AnySubscriber(subscriber)
     }
 
-    func forgetSubscriber() { subscriber = nil }
+    func releaseSubscriber() { subscriber = nil }
 }

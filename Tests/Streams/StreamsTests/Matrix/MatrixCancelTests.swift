@@ -18,7 +18,7 @@ struct MatrixCancelTests {
         let upstream = try #require(source.subscriptions.first)
         let intruder = upstream.intruder
         for value in Line.input.prefix(count) { upstream.send(value) }
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         let events = probe.events
         let hasEnded = upstream.isOver
         probe.cancel()
@@ -30,7 +30,7 @@ struct MatrixCancelTests {
             _ = intruder?.receive(7)
             intruder?.receive(completion: .finished)
         }
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(upstream.cancellations <= 1 || line.traits.contains(.transparent))
         #expect(probe.events == events)
         #expect(probe.breaches == [])
@@ -80,10 +80,10 @@ struct MatrixCancelTests {
         probe.request(.unlimited)
         while let next = rest.popFirst() {
             subject.send(next)
-            operation.stage.settle()
+            operation.stage.waitUntilIdle()
         }
         subject.send(completion: .finished)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.text == line.finished)
         #expect(probe.breaches == [])
     }
@@ -103,20 +103,20 @@ struct MatrixCancelTests {
             let upstream = source.subscriptions[0]
             probe.request(.unlimited)
             upstream.send(1)
-            operation.stage.settle()
+            operation.stage.waitUntilIdle()
             switch ending {
             case .finished: upstream.send(completion: .finished)
             case .failed: upstream.send(completion: .failure(TestError()))
             case .cancelled: probe.cancel()
             }
-            operation.stage.settle()
+            operation.stage.waitUntilIdle()
             // Operators that retry have another one.
             if source.subscriptions.count > 1 { probe.cancel() }
             (weakProbe, weakUpstream) = (probe, upstream)
             held = probe.subscription
             probe.letGoOfSubscription()
         }
-        source.forgetSubscriptions()
+        source.releaseSubscriptions()
         #expect(weakProbe == nil)
         let mayHold = line.traits.contains(.transparent) || line.traits.contains(.shared) && ending == .cancelled
         #expect(weakUpstream == nil || mayHold)
@@ -138,7 +138,7 @@ struct MatrixCancelTests {
             probe.letGoOfSubscription()
             weakProbe = probe
         }
-        source.forgetSubscriber()
+        source.releaseSubscriber()
         #expect(weakProbe == nil)
     }
 

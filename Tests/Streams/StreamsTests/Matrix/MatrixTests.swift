@@ -25,10 +25,10 @@ struct MatrixTests {
         let probe = operation.subscribe()
         _ = source.subscriber?.receive(1)
         source.subscriber?.receive(completion: .finished)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.breaches.filter { !$0.contains("before the subscription") } == [])
         probe.request(.unlimited)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         probe.cancel()
     }
 
@@ -50,7 +50,7 @@ struct MatrixTests {
         let operation = line.on(source)
         let probe = operation.subscribe()
         if probe.text != line.empty { probe.request(.unlimited) }
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.text == line.empty)
         #expect(probe.breaches == [])
     }
@@ -73,13 +73,13 @@ struct MatrixTests {
         let intruders = source.subscriptions.compactMap(\.intruder)
         for value in Line.input { source.subscriptions.first?.send(value) }
         source.subscriptions.first?.send(completion: .finished)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         let events = probe.events
         for intruder in intruders {
             _ = intruder.receive(7)
             intruder.receive(completion: .failure(TestError()))
         }
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.events == events)
         #expect(probe.breaches == [])
     }
@@ -102,7 +102,7 @@ struct MatrixTests {
         probe.request(.unlimited)
         for value in Line.input { first.send(value) }
         first.send(completion: .finished)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.text == line.finished)
         #expect(probe.breaches == [])
     }
@@ -118,7 +118,7 @@ struct MatrixTests {
         probes[1].cancel()
         #expect(probes[2].text == line.finished)
         probes[0].request(.unlimited)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probes[0].text == line.finished || line.traits.contains(.lossy))
         #expect(probes[1].valueCount == 0)
         #expect(probes.flatMap(\.breaches) == [])
@@ -140,11 +140,11 @@ struct MatrixTests {
         if isReturned { probe.onValue = { _ in .max(1) } }
         if operation.isEager { probe.onSubscription = { $0.request(.max(1)) } }
         operation.attach(probe)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(source.subscriptions.allSatisfy { line.allows($0.asked, for: .none) })
         for _ in 0...Line.input.count * 2 {
             probe.request(.max(1))
-            operation.stage.settle()
+            operation.stage.waitUntilIdle()
             if isReturned { break }
         }
         #expect(probe.text == line.finished || line.traits.contains(isReturned ? .eager : .lossy))
@@ -159,7 +159,7 @@ struct MatrixTests {
         let probe = operation.subscribe()
         let asked = source.subscriptions.map(\.asked)
         probe.request(.none)
-        operation.stage.settle()
+        operation.stage.waitUntilIdle()
         #expect(probe.valueCount == 0)
         #expect(source.subscriptions.map(\.asked) == asked)
         #expect(asked.allSatisfy { line.allows($0, for: .none) })

@@ -1,4 +1,4 @@
-// The lines of operators with a scheduler. Those that wait run in virtual time: `stage.settle` advances it.
+// The lines of operators with a scheduler. Those that wait run in virtual time: `stage.waitUntilIdle` advances it.
 
 import Streams
 import StreamsTestSupport
@@ -11,7 +11,7 @@ extension Line {
     ) {
         self.init(name, finished, failed: failed, reach: reach, traits) { upstream, stage in
             let scheduler = VirtualTimeScheduler()
-            stage.settle = { scheduler.advance(by: 100) }
+            stage.waitUntilIdle = { scheduler.advance(by: 100) }
             return apply(upstream, scheduler)
         }
     }

@@ -69,15 +69,15 @@ struct AnswerTests {
     }
 
     @Test func withoutConfigurationOtherOriginsGetNothing() throws {
-        let face = PlainProtocol()
+        let plain = PlainProtocol()
         let head = request("POST", "/v1/topics/a/messages", [("origin", page), ("host", "127.0.0.1:7691")])
         let problem = try #require(refusal(head))
         #expect(problem.kind == .foreignOrigin)
-        #expect(face.answer(problem, to: head).headers.allSatisfy { !$0.name.hasPrefix("access-control") })
+        #expect(plain.answer(problem, to: head).headers.allSatisfy { !$0.name.hasPrefix("access-control") })
         let preflight = request(
             "OPTIONS", "/v1/topics/a/messages", [("origin", page), ("access-control-request-method", "POST")])
-        #expect(try face.call(preflight) == .options(allow: "GET, HEAD, POST, OPTIONS"))
-        let answer = face.answerOptions(allow: "POST", to: preflight)
+        #expect(try plain.call(preflight) == .options(allow: "GET, HEAD, POST, OPTIONS"))
+        let answer = plain.answerOptions(allow: "POST", to: preflight)
         #expect(answer.headers == [PlainHeader("allow", "POST")])
     }
 
@@ -92,12 +92,12 @@ struct AnswerTests {
         "https://EXAMPLE.org", "", "http://", "https://example.org:443", "*",
     ])
     func unlistedOriginsAreNeverNamed(origin: String) throws {
-        let face = PlainProtocol(cors: CORSPolicy(.listed([page])))
+        let plain = PlainProtocol(cors: CORSPolicy(.listed([page])))
         let head = request("GET", "/v1/topics/a/messages", [("host", "127.0.0.1:7691"), ("origin", origin)])
-        let problem = try #require(refusal(head, by: face))
+        let problem = try #require(refusal(head, by: plain))
         let answers = [
-            face.answer(problem, to: head), face.answerPublished(sequence: 1, epoch: 1, origin: head.origin),
-            face.answerOptions(
+            plain.answer(problem, to: head), plain.answerPublished(sequence: 1, epoch: 1, origin: head.origin),
+            plain.answerOptions(
                 allow: "GET",
                 to: request("OPTIONS", "/", [("origin", origin), ("access-control-request-method", "GET")])),
         ]
@@ -108,20 +108,20 @@ struct AnswerTests {
     }
 
     @Test func listedOriginsAreNamed() throws {
-        let face = PlainProtocol(cors: CORSPolicy(.listed(["https://other.org", page])))
+        let plain = PlainProtocol(cors: CORSPolicy(.listed(["https://other.org", page])))
         let head = request("GET", "/v1/topics/a/messages", [("origin", page)])
-        #expect(refusal(head, by: face) == nil)
-        let answer = face.streamHead(.eventStream, id: SubscriptionID(high: 0, low: 1), to: head)
+        #expect(refusal(head, by: plain) == nil)
+        let answer = plain.streamHead(.eventStream, id: SubscriptionID(high: 0, low: 1), to: head)
         #expect(value(answer, "access-control-allow-origin") == page)
         #expect(value(answer, "access-control-expose-headers") == "forebay-subscription, retry-after")
         #expect(answer.headers.contains(PlainHeader("vary", "origin")))
-        let same = face.answerPublished(sequence: 1, epoch: 1, origin: nil)
+        let same = plain.answerPublished(sequence: 1, epoch: 1, origin: nil)
         #expect(same.headers.allSatisfy { !$0.name.hasPrefix("access-control") })
         #expect(value(same, "vary") == "origin")
     }
 
     @Test func preflightsAreAnswered() throws {
-        let face = PlainProtocol(cors: CORSPolicy(.listed([page])))
+        let plain = PlainProtocol(cors: CORSPolicy(.listed([page])))
         let preflight = request(
             "OPTIONS", "/v1/topics/a/messages",
             [
@@ -131,7 +131,7 @@ struct AnswerTests {
                     "Content-Type, x-secret,forebay-header-unit, forebay-header-, forebay-header-\"a"
                 ),
             ])
-        let answer = face.answerOptions(allow: "GET, HEAD, POST, OPTIONS", to: preflight)
+        let answer = plain.answerOptions(allow: "GET, HEAD, POST, OPTIONS", to: preflight)
         #expect(
             answer.headers == [
                 PlainHeader("allow", "GET, HEAD, POST, OPTIONS"), PlainHeader("access-control-allow-origin", page),
@@ -142,10 +142,10 @@ struct AnswerTests {
     }
 
     @Test func everyOriginMayBeAllowed() throws {
-        let face = PlainProtocol(cors: CORSPolicy(.any))
+        let plain = PlainProtocol(cors: CORSPolicy(.any))
         let head = request("GET", "/v1/topics/a/messages", [("origin", page)])
-        #expect(refusal(head, by: face) == nil)
-        let answer = face.answerEmpty(to: head)
+        #expect(refusal(head, by: plain) == nil)
+        let answer = plain.answerEmpty(to: head)
         #expect(value(answer, "access-control-allow-origin") == "*")
         #expect(value(answer, "access-control-allow-credentials") == nil)
     }

@@ -42,10 +42,10 @@ struct DocumentTests {
     }
 
     @Test func problemsAndAnswersAreAsShown() throws {
-        let face = PlainProtocol()
+        let plain = PlainProtocol()
         let problem = try #require(refusal(request("GET", "/v1/topics/a/messages?request=0")))
-        #expect(document.contains("\n" + text(face.answer(problem, to: request("GET", "/")).body) + "```"))
-        let answer = face.answerPublished(sequence: 2, epoch: 6_616_333_571_386_961_933, origin: nil)
+        #expect(document.contains("\n" + text(plain.answer(problem, to: request("GET", "/")).body) + "```"))
+        let answer = plain.answerPublished(sequence: 2, epoch: 6_616_333_571_386_961_933, origin: nil)
         #expect(document.contains("\n" + text(answer.body) + "```"))
     }
 }

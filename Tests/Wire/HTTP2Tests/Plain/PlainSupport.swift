@@ -28,9 +28,9 @@ func request(_ method: String, _ target: String, _ headers: [(String, String)] =
 }
 
 /// The refusal of a request; nil if it is accepted.
-func refusal(_ request: PlainRequest, by face: PlainProtocol = PlainProtocol()) -> Problem? {
+func refusal(_ request: PlainRequest, by plain: PlainProtocol = PlainProtocol()) -> Problem? {
     do throws(Problem) {
-        _ = try face.call(request)
+        _ = try plain.call(request)
         return nil
     } catch {
         return error

@@ -17,23 +17,23 @@ struct RoutingTests {
     }
 
     @Test func subscriptionsAreRead() throws {
-        let face = PlainProtocol()
-        #expect(try face.call(request("GET", "/v1/topics/a.b/messages")) == subscribe([]))
-        #expect(try face.call(request("HEAD", "/v1/topics/a.b/messages?")) == subscribe([], isHead: true))
+        let plain = PlainProtocol()
+        #expect(try plain.call(request("GET", "/v1/topics/a.b/messages")) == subscribe([]))
+        #expect(try plain.call(request("HEAD", "/v1/topics/a.b/messages?")) == subscribe([], isHead: true))
         #expect(
-            try face.call(request("GET", "/v1/topics/a%2Eb/messages?replay=5&request=3&overflow=latest"))
+            try plain.call(request("GET", "/v1/topics/a%2Eb/messages?replay=5&request=3&overflow=latest"))
                 == subscribe([("replay", "5"), ("overflow", "latest")], demand: 3))
         #expect(
-            try face.call(request("GET", "/v1/topics/a.b/messages?&x=%C3%A9+%3D&&y==&meta=on"))
+            try plain.call(request("GET", "/v1/topics/a.b/messages?&x=%C3%A9+%3D&&y==&meta=on"))
                 == subscribe([("x", "é+="), ("y", "=")]))
         #expect(
-            try face.call(request("GET", "http://127.0.0.1:7691/v1/topics/a.b/messages?x=/v1?"))
+            try plain.call(request("GET", "http://127.0.0.1:7691/v1/topics/a.b/messages?x=/v1?"))
                 == subscribe([("x", "/v1?")]))
         #expect(
-            try face.call(request("GET", "/v1/topics/a%2Fb/messages", [("Accept", "application/x-ndjson")]))
+            try plain.call(request("GET", "/v1/topics/a%2Fb/messages", [("Accept", "application/x-ndjson")]))
                 == subscribe([], format: .jsonLines, topic: "a/b"))
         #expect(
-            try face.call(request("GET", "/v1/topics/a.b/messages?request=2147483647"))
+            try plain.call(request("GET", "/v1/topics/a.b/messages?request=2147483647"))
                 == subscribe([], demand: 2_147_483_647))
     }
 
@@ -55,7 +55,7 @@ struct RoutingTests {
     }
 
     @Test func publishesAndCreditAreRead() throws {
-        let face = PlainProtocol()
+        let plain = PlainProtocol()
         let publish = request(
             "POST", "/v1/topics/a.b/messages",
             [
@@ -63,22 +63,22 @@ struct RoutingTests {
                 ("content-encoding", "gzip"), ("user-agent", "x"), ("expect", "100-Continue"),
             ])
         #expect(
-            try face.call(publish)
+            try plain.call(publish)
                 == .publish(
                     PublishCall(
                         topic: "a.b", contentType: "text/csv",
                         headers: [PlainHeader("unit", "celsius"), PlainHeader("content-encoding", "gzip")])))
         #expect(publish.expectsContinue)
         let id = SubscriptionID(high: 0, low: 0xAB)
-        #expect(try face.call(request("POST", "/v1/subscriptions/\(id.text)/request?n=5")) == .request(id, 5))
+        #expect(try plain.call(request("POST", "/v1/subscriptions/\(id.text)/request?n=5")) == .request(id, 5))
     }
 
     @Test(arguments: ["/v1/topics/a/messages", "/v1/subscriptions/x/request", "*"])
     func optionsAreAnswered(target: String) throws {
-        let face = PlainProtocol()
+        let plain = PlainProtocol()
         let head = request("OPTIONS", target)
-        guard case .options(let allow) = try face.call(head) else { throw Problem(.invalid, "not OPTIONS") }
-        let answer = face.answerOptions(allow: allow, to: head)
+        guard case .options(let allow) = try plain.call(head) else { throw Problem(.invalid, "not OPTIONS") }
+        let answer = plain.answerOptions(allow: allow, to: head)
         #expect(answer.status == 204 && answer.body.isEmpty)
         let expected = target.hasPrefix("/v1/subs") ? "POST, OPTIONS" : "GET, HEAD, POST, OPTIONS"
         #expect(answer.headers == [PlainHeader("allow", expected)])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Core
 
-@Suite struct TopicSettlingTests {
+@Suite struct TopicMaintenanceTests {
     /// Publishes are parked all the time, and there is room for one message at a time.
     @Test(arguments: DeliveryTests.placements)
     func parkedPublishesAndChannelsTakeTurns(_ shards: Int, _ at: Int, _ from: Int) {
