@@ -14,6 +14,11 @@ import Testing
     }
 
     @Test(arguments: Vectors.conversations)
+    func errorsAreAnsweredAsShown(_ conversation: Conversation) throws {
+        #expect(try run(conversation) { [$0] }.answers == conversation.answers ?? [])
+    }
+
+    @Test(arguments: Vectors.conversations)
     func byteByByte(_ conversation: Conversation) throws {
         let peer = try run(conversation) { $0.map { [$0] } }
         #expect(peer.transcript == conversation.expect)

@@ -10,6 +10,9 @@ final class Peer {
     private(set) var transcript: [String] = []
     /// Refusals and fatal errors, for checks of their texts.
     private(set) var errors: [RSocketError] = []
+    /// The ERROR frames of refusals and fatal errors in hexadecimal, without their lengths, up to the colon after the
+    /// word.
+    private(set) var answers: [String] = []
     var accepts = true
     /// Called for every event, right after it has been recorded.
     var onEvent: ((inout ServerConnection, String) -> Void)?
@@ -125,12 +128,14 @@ final class Peer {
         case .metadataPush(let metadata): return "metadata-push \(hex(metadata))"
         case .refuse(let stream, let handle, let error):
             note(error, .stream(stream))
+            answer(error)
             return "refuse \(stream) \(error.code.name)" + named(handle)
         case .drop(let stream, let error):
             note(error, .stream(stream))
             return "drop \(stream) \(error.code.name)"
         case .fatal(let error):
             note(error, .connection)
+            answer(error)
             return "fatal \(error.code.name)"
         case .closedByPeer(let code, let message): return "closed-by-peer \(text(code, message))"
         }
@@ -139,6 +144,12 @@ final class Peer {
     private func note(_ error: RSocketError, _ scope: RSocketError.Scope) {
         errors.append(error)
         #expect(error.scope == scope)
+    }
+
+    private func answer(_ error: RSocketError) {
+        let frame = encoded { FrameWriter.error(error, into: &$0) }.dropFirst(3)
+        let colon = frame.dropFirst(10).firstIndex(of: UInt8(ascii: ":")) ?? frame.endIndex - 1
+        answers.append(hex(frame[...colon]))
     }
 }
 

@@ -56,6 +56,7 @@ struct Conversation: Decodable, Sendable, CustomTestStringConvertible {
     var rule: String
     var steps: [Step]
     var expect: [String]
+    var answers: [String]?
     var limits: Limits?
     var testDescription: String { "\(rule): \(name)" }
 
