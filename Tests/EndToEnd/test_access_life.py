@@ -142,7 +142,7 @@ def test_what_anonymous_clients_may_do(start, tmp_path, hashed):
     peer = rsocket(broker, None)
     rsocket(broker, bearer("root")).publish("public.a", b"x")
     assert isinstance(peer.subscribe("public.a?replay=1", n=1).event(), Message)
-    assert refused(lambda: peer.subscribe("t.a").event()).startswith("0x202 Anonymous clients may not")
+    assert refused(lambda: peer.subscribe("t.a").event()).startswith("0x202 forbidden: Anonymous clients may not")
     with pytest.raises(Rejected):
         rsocket(broker, bearer("stranger"))
     assert Curl(broker.http, VERSIONS["2"])(path("public.a"), "-I").status == 200

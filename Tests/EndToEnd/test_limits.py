@@ -140,7 +140,7 @@ def refused_http2(limited: Limited, reason: str):
 def test_connections_in_all(limited):
     this = limited("--max-connections", "3")
     peers = [this.peer() for _ in range(3)]
-    reason = "The broker has 3 connections, its limit"
+    reason = "The broker has 3 connections, the maximum"
     refused(this, reason)
     refused_http2(this, reason)
     status, problem = this.post("t")

@@ -64,7 +64,7 @@ class Flood:
                 with contextlib.closing(oldest):
                     oldest.settimeout(60)
                     answer = oldest.recv(4096)
-                    self.refused += b"too many logins" in answer
+                    self.refused += b"\"unavailable: " in answer
                     if answer.startswith(b"HTTP/1.1 401"):
                         self.failed.add(source)
         for _, line in lines:

@@ -187,7 +187,7 @@ def test_so_many_can_be_resumed(begin):
         detached(b, this)
     with pytest.raises(Refused) as error:
         Resuming(broker.address).until(lambda: False)
-    assert error.value.code == raw.REJECTED_SETUP and "2 connections" in error.value.text
+    assert error.value.code == raw.REJECTED_SETUP and "2 resumable connections" in error.value.text
     sessions[0].resume()
     sessions[0].end()
     eventually(lambda: len(b.listing("$SYS.connections")), lambda count: count == 2)

@@ -224,7 +224,7 @@ private let subSpec = CommandSpec(
             help: "show sequence, timestamp and drops of each message"),
         OptionSpec(
             name: "opening", kind: .flag,
-            help: "show the epoch and the sequence at which the subscription begins, before any message"),
+            help: "show where the subscription begins; a connection lost before its first message then loses none"),
         OptionSpec(
             name: "interactive", short: "i", kind: .flag,
             help: "full-screen view: grant credit with keys, watch waiting and dropped messages"),

@@ -46,9 +46,7 @@ struct Interactive: ~Copyable {
     ) throws(ClientError) {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
-        var options = settings.options
-        if reconnection.isOn { options.opening = true }
-        let stream = try session.connection.subscribe(settings.topic, options, n: first)
+        let stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
         try reconnection.greet(session)
         self.stream = stream
         self.reconnection = reconnection
@@ -149,7 +147,6 @@ struct Interactive: ~Copyable {
         isBack = true
         var options = settings.options
         options.start = position.start
-        options.opening = true
         // The next message then reports what is missing.
         options.gap = .tell
         // A subscription cannot begin without credit.

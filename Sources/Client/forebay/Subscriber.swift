@@ -47,7 +47,6 @@ struct Subscriber: ~Copyable {
             // Metadata that is not printed would hide a gap at the start.
             options.gap = options.gap ?? .fail
         }
-        if reconnection.isOn { options.opening = true }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
         let topicQuery = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let n = creditWindow.first()

@@ -48,7 +48,9 @@ final class ConnectionEnds: ShardPart {
         for exchange in connection.http?.exchanges.all ?? [] {
             // Do not wait for the rest of its request.
             if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
-            httpResponses.finish(exchange, Refusal(error))
+            var refusal = Refusal(error)
+            refusal.endsConnection = true
+            httpResponses.finish(exchange, refusal)
         }
         ends.dropStreams(of: connection, now: now)
         connection.output.dropMessages()

@@ -56,7 +56,7 @@ extension HTTPResponses {
         guard !exchange.isFinished else { return }
         guard exchange.response == .begun else { return refuse(exchange, plain, refusal.problem) }
         count(refusal.word)
-        if refusal.word == .draining || refusal.word == .unavailable {
+        if refusal.endsConnection || refusal.word == .draining || refusal.word == .unavailable {
             // The subscription has not ended: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {

@@ -5,7 +5,8 @@ import HTTP2
 extension Refusal {
     /// The gRPC status.
     var status: GRPCStatus {
-        switch word {
+        if endsConnection { return .unavailable }
+        return switch word {
         case .invalid: .invalidArgument
         case .unsupported: .unimplemented
         case .protocol: .internal
@@ -24,6 +25,7 @@ extension Refusal {
 
     /// The problem of plain HTTP, for a response that has not begun.
     public var problem: Problem {
+        if endsConnection { return Problem(.unavailable, word: word, sentence) }
         let kind: Problem.Kind =
             switch word {
             case .invalid, .unsupported, .protocol: .invalid

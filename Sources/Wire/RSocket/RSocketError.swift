@@ -47,12 +47,16 @@ public struct RSocketError: Error, Sendable, Equatable {
         }
     }
 
-    static func connection(_ code: ErrorCode, _ sentence: String) -> RSocketError {
-        RSocketError(code: code, sentence: sentence, scope: .connection)
+    static func connection(
+        _ code: ErrorCode, word: ErrorWord? = nil, _ sentence: String, bound: Bound? = nil
+    ) -> RSocketError {
+        RSocketError(code: code, word: word, sentence: sentence, scope: .connection, bound: bound)
     }
 
-    static func stream(_ id: UInt32, _ code: ErrorCode, _ sentence: String, bound: Bound? = nil) -> RSocketError {
-        RSocketError(code: code, sentence: sentence, scope: .stream(id), bound: bound)
+    static func stream(
+        _ id: UInt32, _ code: ErrorCode, word: ErrorWord? = nil, _ sentence: String, bound: Bound? = nil
+   ) -> RSocketError {
+        RSocketError(code: code, word: word, sentence: sentence, scope: .stream(id), bound: bound)
     }
 }
 

@@ -3,6 +3,7 @@
 // server has.
 
 import Bytes
+import ForebayWire
 
 extension ServerConnection {
     /// How much of a frame to keep, decided from its header: all of a frame within the limits, only the header of one
@@ -54,7 +55,7 @@ extension ServerConnection {
             guard header.stream == 0 else { return nil }
             guard bytes.count == length else {
                 return fatal(
-                    .connectionError,
+                    .connectionError, word: .tooLarge,
                     "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
@@ -85,7 +86,8 @@ extension ServerConnection {
         }
         if header.type == .resume { return receiveResume(bytes, length: length) }
         guard bytes.count == length else {
-            return fatal(.connectionError, "SETUP has \(length) bytes; at most \(limits.maxSetup) are allowed.")
+            return fatal(
+                .connectionError, word: .tooLarge, "SETUP has \(length) bytes; at most \(limits.maxSetup) are allowed.")
         }
         let frame: Frame
         do {
@@ -138,11 +140,11 @@ extension ServerConnection {
     ) -> Event? {
         guard header.stream == 0 else { return nil }
         guard bytes.count == length else {
-            var error = RSocketError.connection(
-                .connectionError,
-                "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
-            error.bound = .keepaliveData
-            return fatal(error)
+            return fatal(
+                .connection(
+                    .connectionError,
+                    "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.",
+                    bound: .keepaliveData))
         }
         switch decode(header, bytes) {
         case .frame(.keepalive(let respond, let position, let data)):

@@ -1,6 +1,7 @@
 // ServerConnection+Messages: requests and PAYLOADs, whole or in fragments.
 
 import Bytes
+import ForebayWire
 
 extension ServerConnection {
     // MARK: Requests
@@ -50,7 +51,7 @@ extension ServerConnection {
     ) -> RSocketError? {
         if streams.find(stream) != nil {
             return .stream(
-                stream, .rejected,
+                stream, .rejected, word: .protocol,
                 "A request was sent on stream \(stream), which is in use; use a new id for each request.")
         }
         if stream & 1 == 0 {

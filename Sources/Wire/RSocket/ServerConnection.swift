@@ -11,6 +11,7 @@
 // rest is discarded as it arrives.
 
 import Bytes
+import ForebayWire
 
 /// The server side of one connection. No input can make it trap or exceed its memory limits.
 ///
@@ -272,8 +273,8 @@ public struct ServerConnection: ~Copyable {
     }
 
     /// Ends the connection from our side.
-    mutating func fatal(_ code: ErrorCode, _ message: String) -> Event {
-        fatal(.connection(code, message))
+    mutating func fatal(_ code: ErrorCode, word: ErrorWord? = nil, _ sentence: String) -> Event {
+        fatal(.connection(code, word: word, sentence))
     }
 
     mutating func fatal(_ error: RSocketError) -> Event {

@@ -171,7 +171,7 @@ def test_completion_ends_with_zero(forebay, topic):
     forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
     assert ended(reader) == (b"a\nb\n", "")
     done = forebay.run("pub", topic, "late")
-    assert done.returncode == 1 and re.match(f"forebay: The topic '{topic}' (is|has) completed", done.stderr.decode())
+    assert done.returncode == 1 and re.match(f"forebay: ended: The topic '{topic}' has completed", done.stderr.decode())
     assert forebay.run("pub", topic, "late", "--ack").returncode == 1
 
 

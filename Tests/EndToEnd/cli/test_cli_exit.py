@@ -89,7 +89,7 @@ def test_3_is_no_connection(forebay, topic):
         done = forebay.run(*words, "--url", NOBODY)
         assert done.returncode == 3 and b"Nothing listens at 127.0.0.1:1" in done.stderr, done
     both = forebay.run("ping", "--url", NOBODY + ",rsocket://127.0.0.1:2")
-    assert both.returncode == 3 and b"127.0.0.1:1:" in both.stderr and b"127.0.0.1:2:" in both.stderr
+    assert both.returncode == 3 and b"127.0.0.1:1;" in both.stderr and b"127.0.0.1:2;" in both.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -27,7 +27,7 @@ def test_interactive(forebay, topic):
     screen.press(b"a")
     screen.shows(r"#50 \S+ message 50")
     screen.press(b"p")
-    screen.shows(r"Granted credit cannot be revoked: \d+ more")
+    screen.shows(r"Granted credit cannot be revoked; \d+ more")
     screen.resize(40, 10)
     screen.process.send_signal(signal.SIGWINCH)
     screen.shows(r"(?m)^ 1 0=10 c=100 a p q\s*$")
@@ -81,7 +81,7 @@ def stderr():
 
 def test_sub_says_that_it_waits_for_a_topic(forebay, topic, stderr):
     process = forebay.subscriber(topic, stderr=stderr.slave)
-    stderr.reads(rb"^forebay: There is no topic '%s' yet: waiting for its first message\." % topic.encode())
+    stderr.reads(rb"^forebay: There is no topic '%s' yet; waiting for its first message\." % topic.encode())
     forebay.ok("pub", topic, "x")
     assert process.stdout.readline() == b"x\n"
     second = forebay.subscriber(topic, stderr=stderr.slave)

@@ -9,6 +9,8 @@ public struct Refusal: Error, Sendable {
     var sentence: String
     /// Seconds after which to try again, if known.
     var retryAfter: Int?
+    /// The connection ends, and the stream with it.
+    var endsConnection = false
     /// The limit that was reached, for the statistics.
     var limit: LimitReached?
 
