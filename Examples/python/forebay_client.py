@@ -136,7 +136,10 @@ class Subscription(Resuming):
                 self.on_gap(Gap("epoch", epoch, sequence))
             elif self.position and sequence < self.position[1]:
                 self.on_gap(Gap("ahead", epoch, sequence))
-            self.position, self.opened = (epoch, sequence), True
+            # If messages are missing, the first message will count them; until then the position remains.
+            if not self.position or epoch != self.position[0] or sequence < self.position[1]:
+                self.position = epoch, sequence
+            self.opened = True
         elif mime == ABOUT_MESSAGE:
             message = Message(data, *struct.unpack_from(">QQqQ", about), found[1:])
             if message.dropped_before:
@@ -179,6 +182,7 @@ class Channel(Resuming):
 
     def __init__(self, client: "Client", topic: str, options: dict):
         self.route, self.waiting, self.sent = route(topic, options), deque(), deque()
+        self.completes = options.get("complete") == "true"
         self.offered = self.accepted = self.counted = self.grants = 0
         self.sequence, self.closing, self.closed = 0, False, False
         super().__init__(client)
@@ -201,11 +205,11 @@ class Channel(Resuming):
                 self.stream = self.connection.open(
                     self, REQUEST_CHANNEL, self.route + metadata, data, UNBOUNDED, flags)
         if self.connection and self.closing and not self.closed and not self.waiting:
+            self.closed = True
             if self.stream:
                 self.connection.send(self.stream, PAYLOAD, COMPLETE)
-            self.closed = True
-            if not self.stream:  # There is nothing to send.
-                self.end()
+            else:  # All is acknowledged, and a channel cannot begin without a message.
+                self.end(ConnectionLost("whether the topic is completed is unknown") if self.completes else None)
         self.changed.set()
 
     def credit(self, count: int):
