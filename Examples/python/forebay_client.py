@@ -55,9 +55,9 @@ class Resuming:
         self.connection = self.stream = None
 
     def error(self, error: Exception):
-        if isinstance(error, RequestError) and error.word == "draining":  # The connection ends soon.
+        if isinstance(error, RequestError) and error.word == "draining":  # It waits for the next connection.
             self.client.avoid(self.connection)
-            self.lost()
+            self.connection = self.stream = None
         else:
             self.end(error)
 
@@ -82,10 +82,11 @@ class Resuming:
 
 
 class Answer(Resuming):
-    """A REQUEST_RESPONSE and the PAYLOAD that answers it. It is repeated until there is an answer."""
+    """A REQUEST_RESPONSE and the PAYLOAD that answers it. If the connection is lost before the answer, it is repeated
+    on the next one, or fails with ConnectionLost: it may have been carried out."""
 
-    def __init__(self, client: "Client", metadata: bytes, data: bytes):
-        self.request, self.data = (metadata, data), None
+    def __init__(self, client: "Client", metadata: bytes, data: bytes = b"", repeat: bool = True):
+        self.request, self.repeat, self.data = (metadata, data), repeat, None
         super().__init__(client)
 
     def start(self, connection: Connection):
@@ -95,6 +96,11 @@ class Answer(Resuming):
     def payload(self, flags: int, found: list, data: bytes):
         self.data = data
         self.end()
+
+    def lost(self):
+        super().lost()
+        if not self.repeat:
+            self.end(ConnectionLost("the connection was lost before the answer"))
 
     async def wait(self) -> bytes:
         try:
@@ -178,7 +184,8 @@ class Subscription(Resuming):
 
 class Channel(Resuming):
     """Publishes messages in order, at the broker's pace. `accepted` counts those that are in the topic, `sequence` is
-    that of the last one. After a lost connection those without an acknowledgement are sent again."""
+    that of the last one. After a lost connection those without an acknowledgement are sent again. After an error they
+    may be published or not: it is up to the program."""
 
     def __init__(self, client: "Client", topic: str, options: dict):
         self.route, self.waiting, self.sent = route(topic, options), deque(), deque()
@@ -354,7 +361,8 @@ class Client:
         return Channel(self, topic, options or {})
 
     async def control(self, name: str, /, **options) -> dict:
-        return json.loads(await Answer(self, route(name, options), b"").wait())
+        repeat = name in ("$SYS.info", "$SYS.topic.info")  # The others change something.
+        return json.loads(await Answer(self, route(name, options), repeat=repeat).wait())
 
     async def list(self, name: str):
         """Yields the objects of $SYS.topics, $SYS.subscriptions or $SYS.connections."""

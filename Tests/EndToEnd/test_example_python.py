@@ -233,6 +233,52 @@ def test_a_broker_that_is_killed_and_started_again(begin, topic):
     run(body())
 
 
+def test_a_broker_that_shuts_down(begin, topic):
+    """Its subscriptions continue on the next broker, and so does what is begun meanwhile."""
+    stopped = asyncio.Event()
+
+    async def publish_until_stopped(this):
+        while not stopped.is_set():
+            await this.publish(topic + ".other", b"1")
+
+    async def body():
+        broker = begin()
+        proxy = Proxy(broker.address)
+        async with client(proxy.address) as this:
+            messages = await this.subscribe(topic, on_gap=lambda gap: None)
+            publishing = asyncio.create_task(publish_until_stopped(this))
+            await asyncio.to_thread(broker.stop)
+            await until(lambda: not this.connection)  # One of the publishes waits.
+            proxy.to = begin().address
+            stopped.set()
+            await publishing
+            await this.publish(topic, b"new")
+            assert await datas(messages, 1) == [b"new"]
+        proxy.close()
+
+    run(body())
+
+
+def test_what_is_no_longer_retained_is_reported_once(small, topic):
+    proxy = Proxy(small.address)
+
+    async def body():
+        async with client(proxy.address) as this, client(small.address) as other:
+            gaps = []
+            messages = await this.subscribe(topic, on_gap=gaps.append)
+            proxy.hold()
+            for number in range(1, 21):
+                await other.publish(topic, b"%d" % number)
+            proxy.cut()
+            proxy.release()
+            received = await take(messages, 8)
+            assert [one.sequence for one in received] == list(range(13, 21))
+            assert gaps == [Gap("dropped", received[0].epoch, 13, 12)]
+
+    run(body())
+    proxy.close()
+
+
 def test_cut_before_the_first_message(broker, proxy, topic):
     """The opening is the position from which the subscription continues."""
     async def body():
