@@ -247,7 +247,9 @@ class Connection:
             self.send(stream, CANCEL)
 
     def open(self, one, kind: int, metadata: bytes, data: bytes = b"", demand: int | None = None, flags=0) -> int:
-        stream, self.next_stream = self.next_stream, self.next_stream + 2
+        while (stream := self.next_stream) in self.streams:  # Ids begin again after the last one.
+            self.next_stream = self.next_stream + 2 & UNBOUNDED
+        self.next_stream = self.next_stream + 2 & UNBOUNDED
         if one:
             self.streams[stream] = one
         self.writer.write(frames(stream, kind, flags, metadata, data, demand))

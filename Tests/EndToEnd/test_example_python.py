@@ -83,8 +83,32 @@ def test_messages_arrive_with_their_metadata(broker, topic):
     run(body())
 
 
+def test_entries_of_publishers_are_not_taken_for_the_brokers(broker, topic):
+    async def body():
+        async with client(broker.address) as this:
+            messages = await this.subscribe(topic, on_gap=lambda gap: pytest.fail(str(gap)))
+            extra = [(forebay_wire.ABOUT_MESSAGE, b"\1" * 32), (forebay_wire.OPENING, b"\1" * 16)]
+            await this.publish(topic, b"1", extra=extra)
+            (one,) = await take(messages, 1)
+            assert (one.sequence, one.dropped_before, one.entries) == (1, 0, extra)
+
+    run(body())
+
+
+def test_stream_ids_begin_again(broker, topic):
+    async def body():
+        async with client(broker.address) as this:
+            messages = await this.subscribe(topic)  # It has the first id.
+            this.connection.next_stream = forebay_wire.UNBOUNDED - 2
+            for number in range(4):
+                assert await this.publish(topic, b"%d" % number) == number + 1
+            assert await datas(messages, 4) == [b"0", b"1", b"2", b"3"]
+
+    run(body())
+
+
 def test_demand_is_never_exceeded(broker, topic):
-    """The subscriber takes one message after the other, while all of them are published at once."""
+    """The subscriber takes one message after the other, after all of them were published at once."""
     async def body():
         async with client(broker.address) as this, client(broker.address) as other:
             messages = await this.subscribe(topic, {"buffer": 1000}, window=8)
@@ -312,6 +336,7 @@ def test_nothing_is_lost_or_repeated_when_the_connection_is_cut_again_and_again(
                     proxy.cut()
                 if number >= 200:  # So that some wait for credit.
                     (one,) = await take(messages, 1)
+                    assert messages.outstanding + len(messages.queue) <= 16
                     received.append(int(one.data))
                     sequences.append(one.sequence)
                     await channel.send(one.data)
