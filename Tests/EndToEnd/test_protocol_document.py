@@ -23,6 +23,7 @@ LOGIN = "frames client with a login"
 BLOCK = re.compile(
     rf"^```({LOGIN}|frames client|frames broker example|frames broker|entries)"
     r"(?: (?:of a|on the) (second|third) connection)?\n(.*?)^```$", re.M | re.S)
+MIMES = re.compile(r"^\| `(0x..)`(?:–`(0x..)`)? \| `([a-z./]*)`:?(.*) \|$", re.M)
 TOKEN = re.compile(r'"([^"]*)"|([0-9a-f]{2})(?![0-9a-f])|(;.*)|\s+')
 METADATA, FOLLOWS, COMPLETE, NEXT = 0x100, 0x80, 0x40, 0x20
 COMPOSITE_MIME = b"message/x.rsocket.composite-metadata.v0"
@@ -206,6 +207,19 @@ def test_a_content_type_is_laid_out_as_the_document_shows_it(a, topic, curl):
     a.publish(topic, b"x", extra=[entry])
     (told,) = curl.stream(path(topic, "replay=1"), *NDJSON).objects(1)
     assert told["content_type"] == entry[1][1:].decode() and "headers" not in told
+
+
+@pytest.mark.rsocket
+def test_well_known_mimes_have_the_ids_of_the_document(a, topic, curl):
+    shown = {}
+    for first, last, prefix, names in MIMES.findall((PROTOCOL / "reference.md").read_text()):
+        ids = range(int(first, 16), int(last or first, 16) + 1)
+        names = re.findall("`(.*?)`", names) or [""]
+        shown |= {one: prefix + name for one, name in zip(ids, names, strict=True)}
+    for one in shown:
+        a.publish(topic, b"x", extra=[(DATA_MIME, bytes([0x80 | one]))])
+    told = curl.stream(path(topic, "replay=all"), *NDJSON).objects(len(shown))
+    assert len(shown) > 40 and [one["content_type"] for one in told] == list(shown.values())
 
 
 def test_credentials_are_laid_out_as_the_document_shows_them(start, tmp_path):
