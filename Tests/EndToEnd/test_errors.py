@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 import access
 import http1
 from http2 import *
-from provoked import CASES, LARGEST, crowd
+from provoked import CASES, LARGEST, PILE, crowd
 from resuming import Refused, Resuming
 from words import *
 
@@ -47,7 +47,8 @@ def broker(start, tmp_path_factory):
     token = lambda name, **may: dict(name=name, token=access.token_hash(name), **may)
     hashed = access.password_hash(start.executable(), "secret")
     users = [token("nobody"), *(token(name, **EVERYTHING) for name in ("poor", "gone-1", "gone-2"))]
-    users += [dict(name=f"busy-{n}", password=hashed, **EVERYTHING) for n in range(3)]
+    users += [dict(name=f"{place}-{n}", password=hashed, **EVERYTHING)
+              for place in ("connection", "grpc", "http-503") for n in PILE]
     settings = {"users": users, "anonymous": EVERYTHING, "max-payload": LARGEST, "max-subscriptions-per-user": 40,
                 "park-time": "1s", "request-time": "1s",
                 "topics": [{"match": "bytes.>", "retain-bytes": 4096}]}

@@ -236,4 +236,5 @@ def case(word: str, *places: str, type="", versions=("1.1", "2")):
 
     return add
 
+
 __all__ = [name for name in dir() if not name.startswith("_")]
