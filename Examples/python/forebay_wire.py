@@ -73,7 +73,7 @@ class Message:
 @dataclass
 class Gap:
     """What a subscription missed. `reason` is "dropped": `count` messages were dropped or no longer retained before
-    `sequence`; or "epoch": the topic began anew, and how much was lost is unknown; or "ahead": the topic has fewer
+    `sequence`; or "epoch": the topic restarted, and how much was lost is unknown; or "ahead": the topic has fewer
     messages than the position that was asked for."""
 
     reason: str

@@ -91,6 +91,25 @@ def a_message_cut_short(here):
     return of_call(wire, 1)
 
 
+@case("protocol", "rsocket")
+def a_stream_in_use(here):
+    line = here.line(raw.setup(), *2 * [raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(here.topic), n=1)])
+    error = line.frame(1)
+    assert error.kind == raw.ERROR
+    return Told("rsocket", error.code, error.text)
+
+
+for word, *lines in [("protocol", "host: a", "host: b"), ("protocol", "host: a", "content-length: x"),
+                     ("unsupported", "host: a", "transfer-encoding: gzip")]:
+    def by_head(here, lines=lines):
+        line = here.keep(http1.Line(here.broker.http))
+        head = [f"POST /v1/topics/{here.topic}/messages HTTP/1.1", *lines, "", ""]
+        line.send("\r\n".join(head).encode())
+        return problem_on(line)
+
+    case(word, "http 400", type="invalid", versions=["1.1"])(by_head)
+
+
 # unauthenticated, forbidden, not-found
 
 
@@ -197,6 +216,11 @@ def connections_over_http(here):
 @case("too-large", "rsocket", "grpc")
 def a_payload(here):
     return ended(here.place, lambda: here.peer().publish(here.topic, bytes(LARGEST + 1)))
+
+
+@case("too-large", "connection")
+def a_keepalive(here):
+    return of_connection(here.line(raw.setup(), raw.keepalive(bytes(1025))))
 
 
 @case("too-large", "http 413")
@@ -384,14 +408,11 @@ def a_subscription_that_is_closed(here):
     return taken()
 
 
-@case("closed-by-operator", "connection", "grpc", "events", "lines")
+@case("closed-by-operator", "connection")
 def a_connection_that_is_closed(here):
-    if here.place == "connection":
-        peer = here.peer("rsocket")
-        peer.subscribe(here.topic)
-        root, taken = here.peer("rsocket"), lambda: of_connection(peer)
-        root.joined(here.topic, 1)
-    else:
-        root, taken = here.subscribe()
+    peer = here.peer("rsocket")
+    peer.subscribe(here.topic)
+    root = here.peer("rsocket")
+    root.joined(here.topic, 1)
     root.control("$SYS.connection.close", id=root.ledger(here.topic)[0]["connection"])
-    return taken()
+    return of_connection(peer)

@@ -28,10 +28,6 @@ RESERVED = "no broker of this version sends it"
 NEVER = {
     **{(word, place): RESERVED for word in ("store", "publisher") for place in TABLE[word].targets},
     ("unsupported", "rsocket"): "versions and features of RSocket are chosen by SETUP, on stream 0",
-    ("unsupported", "http 400"): "each has a status of its own, or is `invalid`",
-    ("protocol", "rsocket"): "its framing and rules are those of the connection; a stream in use is `limit`",
-    ("protocol", "http 400"): "what is no request of HTTP is `invalid`, or answered without a problem; see GOAWAY",
-    ("too-large", "connection"): "frames of the connection that are too long are `protocol`",
     ("credit", "http 429"): "plain HTTP has no channels",
     ("unavailable", "rsocket"): "only logins are refused so, which are part of SETUP",
     ("unavailable", "http 500"): "a fault of the broker",
@@ -133,6 +129,23 @@ def test_every_place_of_the_table_has_a_case_or_a_reason():
 
 def test_streams_over_plain_http_stop_when_the_broker_shuts_down(drained):
     assert drained["events"] is None and drained["lines"] == {"end": "draining"}
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize("place", ["events", "lines", "grpc"])
+def test_streams_of_a_connection_that_is_closed_can_be_resumed(request, topic, place, version):
+    """They end as when the connection is lost: EventSource reconnects, and gRPC has UNAVAILABLE."""
+    here = Here(request, topic, place, version)
+    with here.stack:
+        root, taken = here.subscribe()
+        root.control("$SYS.connection.close", id=root.ledger(topic)[0]["connection"])
+        if place == "grpc":
+            told = taken()
+            assert told.code == grpc.StatusCode.UNAVAILABLE and told.text.startswith("closed-by-operator: "), told
+        elif place == "lines":
+            assert here.last.line() is None
+        else:
+            assert not any(event.type == "failed" for event in iter(here.last.event, None))
 
 
 @pytest.fixture

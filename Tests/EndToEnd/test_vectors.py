@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Broker
 from test_documents import anchors
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
@@ -140,7 +139,7 @@ class Line:
 class Player:
     """Plays one exchange against a broker. With `records` it replaces the broker's bytes instead of comparing them."""
 
-    def __init__(self, broker: Broker, exchange: dict, records=False):
+    def __init__(self, broker, exchange: dict, records=False):
         self.broker, self.steps, self.records = broker, exchange["steps"], records
         self.lines: dict[int, Line] = {}
         self.values: dict[str, int | str] = {}
@@ -239,23 +238,24 @@ class Player:
             assert {key: told[key] for key in same} == {key: expected[key] for key in same}
 
 
-def begin(settings: dict, folder: Path) -> Broker:
+def begin(start, settings: dict, folder: Path):
+    """Starts a broker with these settings, by the fixture `start`."""
     path = folder / "forebayd.yaml"
     path.write_text(json.dumps(settings))
-    return Broker("-c", str(path), threads=settings["threads"])
+    return start("-c", str(path), threads=settings["threads"])
 
 
 FILE = load() if EXCHANGES.exists() else {"vectors": [], "brokers": {}}
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory):
+def brokers(start, tmp_path_factory):
     """`brokers(NAME)` is the running broker with those settings of the file."""
     running = {}
 
-    def named(name: str) -> Broker:
+    def named(name: str):
         if name not in running:
-            running[name] = begin(FILE["brokers"][name], tmp_path_factory.mktemp(name))
+            running[name] = begin(start, FILE["brokers"][name], tmp_path_factory.mktemp(name))
         return running[name]
 
     yield named
@@ -264,11 +264,11 @@ def brokers(tmp_path_factory):
 
 
 @pytest.mark.parametrize("exchange", FILE["vectors"], ids=lambda exchange: exchange["name"])
-def test_a_broker_takes_part_in_every_exchange(exchange, brokers, tmp_path, request):
+def test_a_broker_takes_part_in_every_exchange(exchange, brokers, start, tmp_path, request):
     again = getattr(request.node, "execution_count", 1) > 1  # A rerun: its topics are not new any more.
     if not exchange.get("alone") and not again:
         return Player(brokers(exchange["broker"]), exchange).play()
-    own = begin(FILE["brokers"][exchange["broker"]], tmp_path)
+    own = begin(start, FILE["brokers"][exchange["broker"]], tmp_path)
     try:
         Player(own, exchange).play()
     finally:
@@ -323,11 +323,12 @@ def test_a_broker_ends_conversations_as_shown(conversation, brokers):
 
 
 def record(part: str):
+    import conftest
     file = load()
     for exchange in file["vectors"]:
         while part in exchange["name"]:
             with tempfile.TemporaryDirectory() as folder:
-                broker = begin(file["brokers"][exchange["broker"]], Path(folder))
+                broker = begin(conftest.Broker, file["brokers"][exchange["broker"]], Path(folder))
                 try:
                     Player(broker, exchange, records=True).play()
                     break

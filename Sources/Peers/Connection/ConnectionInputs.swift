@@ -1,6 +1,7 @@
 // ConnectionInputs: the driver's inputs for connections: accepted, bytes, end, lost, writable, written.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 final class ConnectionInputs: ShardPart {
@@ -132,6 +133,7 @@ final class ConnectionInputs: ShardPart {
         connectionEnds.fatal(
             connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now
         ) {
+            let text = ErrorWord.unsupported.text(text)
             $0.append("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n")
             $0.append("content-length: \(text.utf8.count + 1)\r\nconnection: close\r\n\r\n\(text)\n")
         }

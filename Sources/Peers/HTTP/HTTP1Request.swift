@@ -51,7 +51,7 @@ public struct HTTP1Request {
         }
         guard HTTP1Request.isToken(name), HTTP1Request.isText(value) else {
             return fail(
-                Problem(.invalid, "A header has an invalid name or value; see RFC 9110, section 5."))
+                Problem(.invalid, word: .protocol, "A header has an invalid name or value; see RFC 9110, section 5."))
         }
         switch name.count {
         case 4 where HTTP1Request.matches(name, "host"): hosts += 1
@@ -61,7 +61,10 @@ public struct HTTP1Request {
         case 17 where HTTP1Request.matches(name, "transfer-encoding"):
             codings += 1
             if !HTTP1Request.matches(value, "chunked") {
-                fail(Problem(.invalid, "The request's Transfer-Encoding is not supported; use only chunked."))
+                fail(
+                    Problem(
+                        .invalid, word: .unsupported,
+                        "The request's Transfer-Encoding is not supported; use only chunked."))
             }
         case 12 where HTTP1Request.matches(name, "content-type"):
             isGRPC = GRPCCall.isMeant([("content-type", String(decoding: value, as: UTF8.self))])
@@ -75,14 +78,15 @@ public struct HTTP1Request {
     public mutating func isUnclear() {
         fail(
             Problem(
-                .invalid,
+                .invalid, word: .protocol,
                 "The request head is malformed; end each line with CR LF, send no NUL and no folded lines, and put "
                     + "single spaces around the target."))
     }
 
     /// A Content-Length is invalid or too large.
     public mutating func hasNoLength() {
-        fail(Problem(.invalid, "Content-Length is invalid; send a decimal number of bytes below 2^64."))
+        fail(
+            Problem(.invalid, word: .protocol, "Content-Length is invalid; send a decimal number of bytes below 2^64."))
     }
 
     /// Whether a body follows, which may be empty.
@@ -92,11 +96,13 @@ public struct HTTP1Request {
     public var problem: Problem? {
         if let fault { return fault }
         if hosts > 1 || (hosts == 0 && !isHTTP10) {
-            return Problem(.invalid, "The request has \(counted(hosts, "Host header")); send exactly one.")
+            return Problem(
+                .invalid, word: .protocol, "The request has \(counted(hosts, "Host header")); send exactly one.")
         }
         if hasTwoEnds {
             return Problem(
-                .invalid, "The request has both Content-Length and Transfer-Encoding; send only one of them."
+                .invalid, word: .protocol,
+                "The request has both Content-Length and Transfer-Encoding; send only one of them."
             )
         }
         if isGRPC, !plain.isUnderRoot {
