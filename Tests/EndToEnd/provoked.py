@@ -2,8 +2,7 @@
 
 A case is a function that makes a client receive an error at one of the places that Protocol/errors.md names: `rsocket`
 and `grpc` are errors of a request or stream, `connection` is stream 0 of RSocket, `http STATUS` is a problem, and
-`events` and `lines` are streams over plain HTTP that end with `failed`. Cases of plain HTTP run over HTTP/1.1 and
-HTTP/2.
+`events` and `lines` are streams over plain HTTP that end with `failed`. Plain HTTP is HTTP/1.1 and HTTP/2.
 """
 
 import signal
@@ -360,7 +359,7 @@ def a_log_that_is_full(here):
     return taken()
 
 
-# draining, unavailable, closed-by-operator
+# draining, unavailable
 
 
 @case("draining", "connection", "rsocket", "grpc", "http 503")
@@ -399,20 +398,3 @@ def logins_of_requests_that_pile_up(here):
     wire, form = here.wire(), lambda user: ("authorization", access.basic(user, "secret"))
     wire.send(*(plain(wire, stream, "POST", here.topic, "", form(user)) for stream, user in logins(here)))
     return problem_of(wire, next(stream for stream in PILE if wire.answer(stream).headers[":status"] != "200"))
-
-
-@case("closed-by-operator", *STREAMS)
-def a_subscription_that_is_closed(here):
-    root, taken = here.subscribe()
-    root.control("$SYS.subscription.close", id=str(root.ledger(here.topic)[0]["id"]))
-    return taken()
-
-
-@case("closed-by-operator", "connection")
-def a_connection_that_is_closed(here):
-    peer = here.peer("rsocket")
-    peer.subscribe(here.topic)
-    root = here.peer("rsocket")
-    root.joined(here.topic, 1)
-    root.control("$SYS.connection.close", id=root.ledger(here.topic)[0]["connection"])
-    return of_connection(peer)

@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 import access
 import http1
 from http2 import *
-from provoked import CASES, LARGEST, PILE, crowd
+from provoked import CASES, LARGEST, PILE, STREAMS, crowd
 from resuming import Refused, Resuming
 from words import *
 
@@ -106,6 +106,23 @@ def drained(start):
         yield {"rsocket": ended("rsocket", channels[0].end), "grpc": ended("grpc", channels[1].end),
                "connection": of_connection(silent), "http 503 1.1": problem_on(line), "http 503 2": problem_of(wire, 3),
                "goaway": of_goaway(wire), "events": events.event(), "lines": lines.line()}
+
+
+@case("closed-by-operator", *STREAMS)
+def a_subscription_that_is_closed(here):
+    root, taken = here.subscribe()
+    root.control("$SYS.subscription.close", id=str(root.ledger(here.topic)[0]["id"]))
+    return taken()
+
+
+@case("closed-by-operator", "connection")
+def a_connection_that_is_closed(here):
+    peer = here.peer("rsocket")
+    peer.subscribe(here.topic)
+    root = here.peer("rsocket")
+    root.joined(here.topic, 1)
+    root.control("$SYS.connection.close", id=root.ledger(here.topic)[0]["connection"])
+    return of_connection(peer)
 
 
 @pytest.mark.parametrize("word, place, type, version, function", CASES)
