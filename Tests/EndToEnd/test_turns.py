@@ -30,7 +30,7 @@ def turns(begin):
 
 
 def requests_of(wire: http2.Wire, field: tuple[str, str], fields: int, count: int) -> bytes:
-    """That many requests with that field that many times. HPACK keeps it in its table, so that a reference takes one
+    """That many requests with that field that many times. HPACK keeps it in its table, so a reference takes one
     byte."""
     path = "/v1/topics/t/messages"
     request = (":method", "GET"), (":scheme", "http"), (":path", path), (":authority", wire.authority)

@@ -9,7 +9,7 @@ import Testing
 @testable import Forebay
 
 @Suite struct ReconnectTests {
-    /// Everything in a topic is retained, so that anything missing was lost by the client.
+    /// Everything in a topic is retained, so anything missing was lost by the client.
     private func roomyBroker() throws -> TestBroker {
         var limits = Limits()
         limits.retain = 100_000

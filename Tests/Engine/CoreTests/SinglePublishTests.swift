@@ -235,7 +235,7 @@ import Testing
         #expect(one.received() == [] && two.received() == [])
         #expect(broker.shards[from].find(one.id)?.input.parkedCount == 2)
         #expect(subscriber.received() == ["1:a"])
-        // One more is delivered, so that there is room for one more: the oldest that waits.
+        // One more is delivered, so there is room for one more: the oldest that waits.
         subscriber.requestN(1)
         #expect(subscriber.received() == ["1:b"])
         #expect(one.received() == ["5:4|"] && two.received() == [])
