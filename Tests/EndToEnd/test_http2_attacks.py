@@ -48,7 +48,7 @@ FLOODS = {
 
 
 def figures(peer, seconds: int) -> dict:
-    """The broker's figures after that many of its updates, one per second."""
+    """The broker's statistics after `seconds` of its updates, one per second."""
     return json.loads(peer.subscribe("$SYS.stats", n=seconds).take(seconds)[-1].data)
 
 

@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    /// Waits until that many publishes to the topic are parked.
+    /// Waits until `parked` publishes to the topic are parked.
     private func reached(_ broker: TestBroker, parked: Int) async throws {
         while try !broker.describe("t").contains("\"parked\":\(parked)") { await Task.yield() }
     }
