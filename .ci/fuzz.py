@@ -58,7 +58,7 @@ def program(is_scout: bool) -> str:
 
 
 def build(is_scout: bool) -> bool:
-    """Builds optimized code with the product's checks. Targets can access internal declarations."""
+    """Builds optimized code, with the same runtime checks as the product. Targets can access internal declarations."""
     began = time.monotonic()
     command = [
         *("swift", "build", "-c", "release", "--product", "fuzz", "--scratch-path", str(scratch(is_scout))),

@@ -184,7 +184,7 @@ class Subscription(Resuming):
 
 class Channel(Resuming):
     """Publishes messages in order, at the broker's pace. `accepted` counts those that are in the topic, `sequence` is
-    that of the last one. After a lost connection those without an acknowledgement are sent again. After an error they
+    that of the last one. After a lost connection, those without an acknowledgement are sent again. After an error they
     may be published or not: it is up to the program."""
 
     def __init__(self, client: "Client", topic: str, options: dict):

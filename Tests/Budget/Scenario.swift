@@ -21,7 +21,7 @@ struct Scenario {
     enum Source {
         /// One publisher per topic, on a channel under the broker's credit.
         case channels(Read)
-        /// One publisher per topic, with that many acknowledged publishes per read.
+        /// One publisher per topic, with the given number of acknowledged publishes per read.
         case acknowledged(Int)
         /// The same with fire-and-forget publishes.
         case fired(Int)
@@ -51,8 +51,8 @@ struct Scenario {
     var hasMetadata = false
     /// Subscribers use gRPC.
     var isGRPC = false
-    /// Reads per publisher: first those before counting begins, until everything has grown to its size, then those that
-    /// are counted.
+    /// Reads per publisher: first those before counting begins, until everything has reached its final size, then
+    /// those that are counted.
     var warmUp = 50
     var rounds: Int
 

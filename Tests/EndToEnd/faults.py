@@ -40,7 +40,7 @@ class Well:
             self.failure = failure
 
     def moves(self, count=5):
-        """Waits until that many more numbers have made the round trip."""
+        """Waits until `count` more numbers have made the round trip."""
         if self.failure:
             raise self.failure
         goal = self.count + count

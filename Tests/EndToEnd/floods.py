@@ -25,7 +25,7 @@ class Comer:
         assert self.socket.send(self.hello) == len(self.hello)
 
     def read(self) -> bool:
-        """Whether it has received everything."""
+        """Reads once. Returns whether everything has arrived."""
         piece = self.socket.recv(1 << 16)
         assert piece, f"closed by the broker after {self.got}"
         self.got += piece

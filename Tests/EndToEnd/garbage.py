@@ -33,7 +33,7 @@ UNKNOWN_TYPE, CLOSED = 0x2A, 0x7FFFFFFF  # A stream that was never opened.
 
 
 def some(make, length: int) -> bytes:
-    """About a MiB of frames, each around that many bytes of noise."""
+    """About a MiB of frames, each around `length` bytes of noise."""
     return b"".join(make(NOISE[at:at + length]) for at in range(0, MIB, length))
 
 

@@ -119,7 +119,7 @@ def test_it_publishes_and_tails_with_a_valve(broker, page):
     one.click("#publish button")
     one.until(lambda: one.text("#published") == "published as 1", "it is published")
     one.value("document.querySelector('#replay').value = 'all'")
-    # By keyboard: the valve is closed, so that the subscription has only its initial credit of one.
+    # By keyboard: the valve is closed, so the subscription has only its initial credit of one.
     one.value("document.querySelector('#valve').focus()")
     one.press("Home")
     assert one.text("#valve-words").startswith("none")

@@ -76,8 +76,8 @@ def strict(start):
 
 @pytest.fixture(scope="module")
 def drained(start):
-    """What clients are told while a broker shuts down, by place and version of HTTP. One that does not read its
-    messages keeps the broker from ending."""
+    """The errors that clients receive while a broker shuts down, by place and version of HTTP. A client that does not
+    read its messages keeps the broker from ending."""
     with contextlib.ExitStack() as stack:
         keep = lambda one: stack.callback(one.close) and one
         broker = start("--drain-time", "1h", threads=1)

@@ -129,7 +129,7 @@ def go_on(sub: EventStream, how: str, count: int):
 
 
 def told(got: list[Message]) -> list[int]:
-    """The sequences. Gaps between them must have been reported as lost."""
+    """The sequences. Messages missing between them must have been reported as lost."""
     before = [0, *(one.sequence for one in got)]
     assert [one.dropped for one in got] == [one.sequence - last - 1 for one, last in zip(got, before)]
     return [one.sequence for one in got]

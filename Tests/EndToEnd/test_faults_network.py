@@ -27,7 +27,7 @@ class Reader:
         self.topic, self.epoch, self.got = topic, None, []
 
     def read(self, peer: Observer, count: int, timeout=DEADLINE, until=lambda: True) -> bool:
-        """Takes that many messages, and more until the condition holds, a few at a time; False if the connection is
+        """Takes `count` messages, and more until the condition holds, a few at a time; False if the connection is
         lost before that."""
         token = f"from={len(self.got) + 1}&epoch={self.epoch}&gap=fail" if self.got else "replay=all"
         try:
@@ -78,7 +78,7 @@ class Source:
 
 @contextlib.contextmanager
 def cutting(proxy: Proxy, after: float):
-    """Cuts after that many seconds, and repeatedly until the block has ended: a connection that is being opened during
+    """Cuts after `after` seconds, and repeatedly until the block has ended: a connection that is being opened during
     a cut succeeds."""
     over = threading.Event()
 

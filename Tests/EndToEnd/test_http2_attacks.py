@@ -48,7 +48,7 @@ FLOODS = {
 
 
 def figures(peer, seconds: int) -> dict:
-    """The broker's figures after that many of its updates, one per second."""
+    """The broker's statistics after `seconds` of its updates, one per second."""
     return json.loads(peer.subscribe("$SYS.stats", n=seconds).take(seconds)[-1].data)
 
 
@@ -80,7 +80,7 @@ def test_attacks_have_a_reason_and_are_counted(wire, witness):
 
 
 def test_messages_begun_on_many_streams(wire, witness):
-    """Each window fits the beginning of its stream's message, so that the rest must wait in the broker: bounded for all
+    """Each window fits the beginning of its stream's message, so the rest must wait in the broker: bounded for all
     streams of a connection together."""
     topics = [f"{TOPIC}.begun.{i}" for i in range(40)]
     for name in topics:
@@ -225,7 +225,7 @@ def test_headers_that_grow_when_they_are_decoded(wire, witness, steady):
 
 
 def test_too_many_streams(wire, witness):
-    """Those beyond the limit are refused, so that the client may retry them; the others are served."""
+    """Those beyond the limit are refused, so the client may retry them; the others are served."""
     this = wire()
     this.until(lambda w: w.settings)
     most = this.settings[3]

@@ -48,7 +48,7 @@ def test_fire_and_forget(a, b, topic):
 
 @pytest.mark.rsocket
 def test_fire_and_forget_2(a, b, topic):
-    """One that is not accepted is forgotten too: the topic has ended."""
+    """A publish that is refused, because the topic has ended, is not answered either."""
     sub = a.subscribe(script(b, topic, b"c"))
     assert datas(sub.rest()) == [b"c"]
     b.fire(topic, b"d")

@@ -1,5 +1,5 @@
-"""Openings: where a subscription begins, told before its first message, so that a client that is cut off before that
-message can resume."""
+"""Openings: where a subscription begins, reported before its first message, so that a client that is cut off before
+that message can resume."""
 
 import contextlib
 import json

@@ -168,7 +168,7 @@ def test_drop_newest_keeps_several_ranges(a, b, topic):
 
 
 def test_drop_newest_is_exact_up_to_64_ranges_and_refuses_the_65th(a, b, topic):
-    """Every other message is refused, so that each waiting message is a separate range."""
+    """Every other message is refused, so each waiting message is a separate range."""
     sub = start(a, b, topic, "overflow=drop-newest&buffer=80", n=1)
     arrive(a, b, topic, 1, 81)  # 1 seen, 2…81 wait: one range
     got = sub.take(1)

@@ -30,7 +30,7 @@ def turns(begin):
 
 
 def requests_of(wire: http2.Wire, field: tuple[str, str], fields: int, count: int) -> bytes:
-    """That many requests with that field that many times. HPACK keeps it in its table, so that a reference takes one
+    """`count` requests, each with `field` `fields` times. HPACK keeps the field in its table, so a reference takes one
     byte."""
     path = "/v1/topics/t/messages"
     request = (":method", "GET"), (":scheme", "http"), (":path", path), (":authority", wire.authority)
@@ -55,7 +55,7 @@ REQUESTS = {
 @pytest.mark.parametrize("what", REQUESTS)
 @pytest.mark.parametrize("connections", [1, 5, 20, 60] if FULL else [1, 60])
 def test_requests_given_up_at_once(turns, what, connections):
-    """Subscriptions and cancels of 31 bytes a pair, and others, from that many connections."""
+    """Subscriptions and cancels of 31 bytes a pair, and others, from a number of connections."""
     here, total = turns(), 400_000 if FULL else 30_000
     route, kind, data = REQUESTS[what]
     lines = [here.line() for _ in range(connections)]

@@ -121,7 +121,7 @@ def streams(count: int):
 
 
 def pairs(route: str, count: int, kind=raw.REQUEST_STREAM, data=b"") -> bytes:
-    """That many requests, each followed by its cancel, on streams that are reused."""
+    """`count` requests, each followed by its cancel, on streams that are reused."""
     n = raw.UNBOUNDED if kind in (raw.REQUEST_STREAM, raw.REQUEST_CHANNEL) else None
     one = raw.request(kind, 1, data, raw.route(route), n) + raw.cancel(1)
     return one * count

@@ -14,9 +14,10 @@ import Core
 
 /// Belongs to one thread. Has no clock of its own: times are nanoseconds of a monotonic clock.
 public struct LoginThrottle {
-    /// Addresses that are remembered, and likewise users at them. Beyond that, the oldest failures are forgotten.
+    /// How many addresses are remembered, and how many pairs of user and address. Beyond that, the oldest failures are
+    /// forgotten.
     public static let capacity = 4096
-    /// Failures that are not slowed down, of one user at an address and of an address.
+    /// Failures without a delay: of one user at one address, and of one address in total.
     public static let free = 5
     public static let freeOfAddress = 20
     static let firstDelay: UInt64 = 500_000_000
@@ -111,7 +112,7 @@ private struct Failures {
         return entry.count
     }
 
-    /// Returns the number of failures it had.
+    /// Returns the number of failures that `key` had.
     mutating func remove(_ key: String) -> Int { entries.removeValue(forKey: key)?.count ?? 0 }
 
     mutating func forgive(_ key: String, _ count: Int) {

@@ -70,7 +70,7 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
     /// The message, also returned by `localizedDescription`.
     public var errorDescription: String? { message }
 
-    /// Whether this error ends the client, so that a new one has to be connected. The error of
+    /// Whether this error ends the client, so a new one has to be connected. The error of
     /// ``ConnectionState/reconnecting(after:_:)`` says why a connection was lost, and ends nothing.
     public var endsClient: Bool {
         switch code {

@@ -166,7 +166,7 @@ public final class Shard {
 
     // Connections
 
-    /// As `admit`, but returns nil on refusal.
+    /// Like `admit`, but returns nil on refusal.
     public func open(peer: String, wireProtocol: WireProtocol, now: Instant) -> ConnectionID? {
         try? admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }

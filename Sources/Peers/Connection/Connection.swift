@@ -33,9 +33,9 @@ struct RemoteEnd {
 
 /// The lists of its shard that contain a connection; each contains it at most once.
 struct ShardLists {
-    /// The next tick visits it.
+    /// Whether the next tick visits the connection.
     var isTouched = false
-    /// It has ended, and some of its streams remain to be ended.
+    /// Whether it has ended, with some of its streams still to be ended.
     var isEnding = false
     /// The driver will gather its output.
     var isFlushing = false

@@ -22,7 +22,7 @@ final class ConnectionTable: ShardPart {
     func insert(_ make: (Handle) -> Connection) -> Connection { table.insert(make) }
     func remove(_ handle: Handle) { table.remove(handle) }
 
-    /// Finds the connection that an input is about. The next tick visits it.
+    /// Finds the connection that an input concerns. The next tick visits it.
     @inline(__always)
     func find(_ id: ConnectionID) -> Connection? {
         guard let connection = table[Handle(index: id.index, generation: id.generation)] else { return nil }

@@ -13,7 +13,7 @@ extension Publisher where Output: Sendable {
     ///   - actor: `.shared`, the only one.
     ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func sink(
         on actor: MainActor, receiveCompletion: @escaping @MainActor (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @MainActor (Output) -> Void
@@ -26,7 +26,7 @@ extension Publisher where Output: Sendable {
 
 extension Publisher where Output: Sendable, Failure == Never {
     /// Receives all values with a closure that runs on the main actor. See `sink(on:receiveCompletion:receiveValue:)`.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func sink(on actor: MainActor, receiveValue: @escaping @MainActor (Output) -> Void) -> AnyCancellable {
         sink(on: actor, receiveCompletion: { _ in }, receiveValue: receiveValue)
     }

@@ -51,7 +51,7 @@ extension Subject {
 
 extension Publisher {
     /// Receives all events with a closure.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func sink(event: @escaping @Sendable (Subscribers.Event<Output, Failure>) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { event(.completion($0)) }, receiveValue: { event(.value($0)) })
     }

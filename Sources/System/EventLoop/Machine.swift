@@ -23,7 +23,7 @@ public enum Machine {
         let fd = fb_socket(AF_INET)
         if fd < 0 { return false }
         defer { close(fd) }
-        // If the module is loaded, it rejects an unconnected socket itself; otherwise the name is unknown.
+        // If the module is loaded, an unconnected socket is rejected with ENOTCONN; otherwise the name is unknown.
         return setsockopt(fd, Int32(IPPROTO_TCP), TCP_ULP, "tls", 3) == 0 || errno == ENOTCONN
     }
 

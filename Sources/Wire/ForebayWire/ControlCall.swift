@@ -9,9 +9,9 @@ public enum ControlCall: Equatable, Sendable {
     /// `message` is the error that subscriptions receive; nil for the broker's default.
     case failTopic(String, message: String?)
     case deleteTopic(String)
-    /// The id is that in the list of connections.
+    /// The id is the one in the list of connections.
     case closeConnection(String)
-    /// The id is that in the list of subscriptions.
+    /// The id is the one in the list of subscriptions.
     case closeSubscription(UInt64)
 
     /// The names of the calls, used as routes.

@@ -55,7 +55,7 @@ public struct RSocketError: Error, Sendable, Equatable {
 
     static func stream(
         _ id: UInt32, _ code: ErrorCode, word: ErrorWord? = nil, _ sentence: String, bound: Bound? = nil
-   ) -> RSocketError {
+    ) -> RSocketError {
         RSocketError(code: code, word: word, sentence: sentence, scope: .stream(id), bound: bound)
     }
 }
@@ -71,7 +71,7 @@ extension RSocketError.Bound {
 }
 
 extension ErrorCode {
-    /// The word of errors with this code that say nothing else.
+    /// The word of errors with this code that specify neither a word nor a bound.
     fileprivate var word: ErrorWord {
         switch self {
         case .invalidSetup, .invalid: .invalid

@@ -63,7 +63,7 @@ import Testing
         let inbox = try Inbox<InboxItem>()
         let service = try LoginService(try LoginServiceTests.rules(), inboxes: [inbox], log: try silentLog())
         let now = Clock.monotonic()
-        // Each takes the time of a hash, so that all of them would take many seconds.
+        // Each takes the time of a hash, so all of them would take many seconds.
         for number in 0..<4096 {
             let request = LoginServiceTests.request(
                 UInt64(number), "wrong", from: "10.0.\(number >> 8).\(number & 255)")

@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    /// Its queue is full, so that nobody answers, neither by accepting nor by refusing.
+    /// The listener's queue is full, so a connection is neither accepted nor refused.
     @Test func connectingTakesNoLongerThanItMay() async throws {
         let listener = try Socket.listen(on: Endpoint(host: "127.0.0.1", port: 0).resolve()[0])
         defer { close(listener) }

@@ -9,7 +9,7 @@ import Testing
 @testable import Forebay
 
 @Suite struct ReconnectTests {
-    /// Everything in a topic is retained, so that anything missing was lost by the client.
+    /// Everything in a topic is retained, so anything missing was lost by the client.
     private func roomyBroker() throws -> TestBroker {
         var limits = Limits()
         limits.retain = 100_000
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    /// Waits until that many publishes to the topic are parked.
+    /// Waits until `parked` publishes to the topic are parked.
     private func reached(_ broker: TestBroker, parked: Int) async throws {
         while try !broker.describe("t").contains("\"parked\":\(parked)") { await Task.yield() }
     }

@@ -86,7 +86,7 @@ def test_latency_counts_from_when_a_message_was_due(bench):
     """A subscriber with one credit at a time and a `block` buffer of one makes messages wait at their publisher."""
     row = bench("--rate", "10000000", "--count", "3000", "--request", "1", "--buffer", "1")
     assert row["delivered"] == 3000 and row["latency_ns"]["count"] == 3000
-    # All messages are due within 0.3 ms, so that half of them wait for half of the run.
+    # All messages are due within 0.3 ms, so half of them wait for half of the run.
     assert row["latency_ns"]["p50"] > 0.25e9 * row["delivery_seconds"]
     assert row["credit_stalls"] > 0
 

@@ -178,7 +178,7 @@ import Testing
         let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
         for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
-        // All use their grants, so that the buffer is full and none has credit.
+        // All use their grants, so the buffer is full and none has credit.
         let channels = topic.publishers.channels.all
         for channel in channels {
             let stream = try #require(broker.shards[channel.key.shard].streams[channel.key.handle]).stream

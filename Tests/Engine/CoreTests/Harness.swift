@@ -84,7 +84,7 @@ final class TestBroker {
         run()
     }
 
-    /// The stores answer the oldest read, with at most that many messages.
+    /// The stores answer the oldest read, with at most `most` messages.
     func bring(most: Int = .max) {
         let (shard, request) = reads.removeFirst()
         let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
@@ -142,7 +142,7 @@ final class TestBroker {
         }
     }
 
-    /// One turn of a shard, with that many batches from its inbox. Returns whether there was anything to do.
+    /// One turn of a shard, with `batches` batches from its inbox. Returns whether there was anything to do.
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {
         let shard = shards[index]

@@ -81,7 +81,7 @@ import Testing
     @Test(arguments: [1, 2]) func aSocketMayBreakAtAnyByteFromTheBroker(shards: Int) {
         let whole = converse(ResumingClient.Cuts(), shards: shards)
         for cut in 0...whole.client.incoming {
-            // At 0 nothing has been received, so that nothing breaks.
+            // At 0 nothing has been received, so nothing breaks.
             guard cut > 0 else { continue }
             compare(ResumingClient.Cuts(incoming: [cut]), shards: shards, with: whole)
         }

@@ -8,7 +8,7 @@ import Testing
 @testable import Core
 
 @Suite struct SinglePublishTests {
-    /// Responses to that many publishes of one route.
+    /// Responses to `count` publishes of one route.
     private func answers(_ client: TestClient, _ route: String, _ count: Int = 2) -> [String] {
         for index in 0..<count { client.publish(route, "x\(index)", stream: UInt32(2 * index + 101)) }
         return client.received().map { String($0.drop { $0 != ":" }.dropFirst()) }
@@ -125,7 +125,7 @@ import Testing
             #expect(try publish(["t"]) == "3:\(2 * round + 1)|")
             #expect(try publish(["t", "x=1"]) == unknown)
             #expect(try publish(["t?x=1"]) == unknown)
-            // Without options after all, and with equivalent percent-encoding.
+            // Without options again, and with an equivalent percent-encoded name.
             #expect(try publish(["%74"]) == "3:\(2 * round + 2)|")
         }
         #expect(broker.shards[0].topics["t"]?.published == 6)
@@ -235,7 +235,7 @@ import Testing
         #expect(one.received() == [] && two.received() == [])
         #expect(broker.shards[from].find(one.id)?.input.parkedCount == 2)
         #expect(subscriber.received() == ["1:a"])
-        // One more is delivered, so that there is room for one more: the oldest that waits.
+        // One more is delivered, so there is room for one more: the oldest that waits.
         subscriber.requestN(1)
         #expect(subscriber.received() == ["1:b"])
         #expect(one.received() == ["5:4|"] && two.received() == [])

@@ -5,7 +5,7 @@ import Testing
 @testable import Core
 
 @Suite struct UnreadMemoryTests {
-    /// Regions of 1,000 bytes with that many holders each; returns the marks of the chosen ones.
+    /// Regions of 1,000 bytes with the given numbers of holders; returns the marks of the chosen ones.
     private func chosen(leaving rest: Int, holders: [Int]) -> [UInt64] {
         var unread = UnreadMemory()
         let marks = holders.indices.map { UInt64($0 + 1) }

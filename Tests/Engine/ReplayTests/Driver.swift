@@ -11,7 +11,7 @@ struct Driver: ~Copyable {
         case batches
         /// Any call at any time, with pending arrivals: both get the same calls.
         case anyOrder
-        /// As `batches`, with larger buffers and steps that split the waiting messages into many ranges.
+        /// Like `batches`, with larger buffers and steps that split the waiting messages into many ranges.
         case manyRanges
     }
 
@@ -197,7 +197,7 @@ struct Driver: ~Copyable {
         return deliveries
     }
 
-    /// As `Subscription.flush`, in pieces of any size.
+    /// Like `Subscription.flush`, in pieces of any size.
     private mutating func handOver(_ room: inout Int, _ random: inout Random) -> [Delivery] {
         var deliveries: [Delivery] = []
         while room > 0, !subscription.deliverable.isEmpty {

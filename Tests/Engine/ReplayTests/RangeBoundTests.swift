@@ -38,7 +38,7 @@ struct RangeBoundTests {
             #expect(got == (0..<count).compactMap { _ in model.deliverOne() })
         }
 
-        /// That many times one is delivered and two arrive: each time adds a range.
+        /// Delivers one message and appends two, `times` times: each time adds a range.
         mutating func tear(_ times: Int) {
             for _ in 0..<times {
                 deliver(1)

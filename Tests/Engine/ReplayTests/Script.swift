@@ -7,9 +7,9 @@ import Testing
 
 enum Step: Sendable {
     case request(UInt32)
-    /// That many messages are appended in one batch, delivered as far as credit and `room` allow, then settled.
+    /// A number of messages are appended in one batch, delivered as far as credit and `room` allow, then settled.
     case append(Int, room: Int = .max)
-    /// The connection has room for that many more.
+    /// The connection has room for so many more messages.
     case room(Int)
     case evict(UInt64)
     case complete, failTopic

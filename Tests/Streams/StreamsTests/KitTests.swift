@@ -5,7 +5,7 @@ import Streams
 import StreamsTestSupport
 import Testing
 
-/// Groups that many values, and requests as many as the requested lists hold: demand grows on its way upstream.
+/// Groups `size` values, and requests as many as the requested lists hold: demand grows on its way upstream.
 private struct Chunks<Element, Failure: Error>: OperatorBehavior {
     let size: Int
     var list: [Element] = []

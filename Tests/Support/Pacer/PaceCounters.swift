@@ -27,7 +27,7 @@ struct PaceCounters: @unchecked Sendable {
     /// The maximum by which production was ahead of requests.
     var lead: Int { figures[16].load(ordering: .sequentiallyConsistent) }
 
-    /// To be called before the consumer requests that many more.
+    /// To be called before the consumer requests `count` more.
     func ask(_ count: Int) { figures[0].add(count, ordering: .sequentiallyConsistent) }
 
     /// To be called when the producer produces one more.

@@ -56,8 +56,8 @@ enum Pacer {
         guard accepted == UInt64(count) else { throw PacerError(message: "\(accepted) of \(count) were accepted") }
     }
 
-    /// The iterator requests its window in advance, and then one for each message taken, or several at a time: requests
-    /// that it may have made are counted beforehand.
+    /// The iterator requests its window in advance, and then one for each message taken, or several at a time. So the
+    /// requests that it may make are counted before each message is taken.
     private static func iterate(
         _ topic: Topic, _ count: Int, _ counters: PaceCounters, _ window: Int, _ buffer: UInt32
     ) async throws {
@@ -101,7 +101,7 @@ struct OrderCheck {
     }
 }
 
-/// Requests that many at a time, and again when all of them have arrived. Called only on the client's thread.
+/// Requests `window` messages at a time, and again when all of them have arrived. Called only on the client's thread.
 private final class BatchSubscriber: Subscriber, @unchecked Sendable {
     typealias Input = Message
     typealias Failure = ForebayError

@@ -154,7 +154,7 @@ final class Peer {
         session.bodyAvailable(stream)
     }
 
-    /// Whether a stream is still served, so that the connection is intact.
+    /// Whether a stream is still served, which shows that the connection is intact.
     func serves(_ stream: UInt32) -> Bool {
         let from = frames.count
         feed(get(stream))

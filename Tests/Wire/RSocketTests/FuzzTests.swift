@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// A peer whose server reacts to every event by a fixed rule, so that it does the same however the bytes arrive.
+    /// A peer whose server reacts to every event by a fixed rule, so it does the same however the bytes arrive.
     private func peer(_ seed: UInt64) -> Peer {
         let peer = Peer(limits: Self.limits)
         var random = SplitMix(seed)

@@ -19,7 +19,7 @@ struct ProcessStatistics: Sendable {
     var connectionLimit: Int
     /// Refused connections by reason.
     var refusedConnections: [(reason: String, count: UInt64)]
-    /// Those of them that were refused before they reached a shard.
+    /// How many of them were refused before they reached a shard.
     var connectionsOverLimit: UInt64
     /// Handshakes of the admin listener.
     var handshakes = HandshakeCounts()

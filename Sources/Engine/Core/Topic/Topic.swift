@@ -25,7 +25,7 @@ final class Topic: Timed {
     private(set) var views = TopicViews()
     let publishers: TopicPublishers
     private(set) var usage: TopicUsage
-    /// The current input touched it.
+    /// Whether the current input has touched this topic.
     var isDirty = false
     var timerPlace = -1
     /// How busy it is, and its index among the busiest topics of its shard; -1 if it is not one of them.
@@ -317,7 +317,7 @@ final class Topic: Timed {
         window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
     }
 
-    /// As `unload`, here and on other shards, because memory is short.
+    /// Like `unload`, here and on other shards, because memory is short.
     private func giveBack(to most: Int, now: Instant) {
         let before = log.head
         unload(to: most)

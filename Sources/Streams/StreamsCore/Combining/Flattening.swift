@@ -38,7 +38,7 @@ struct Flattening<Output, Failure: Error> {
     }
 
     /// Called when the subscriber has requested more.
-    /// - Returns: how many upstreams were removed, so that there is room for as many new ones.
+    /// - Returns: how many upstreams were removed; there is room for as many new ones.
     mutating func request(_ outlet: Outlet<Output, Failure>) -> Int {
         var removed = 0
         while outlet.demand > .none, !outlet.isOver, let (value, source) = waiting.popFirst() {

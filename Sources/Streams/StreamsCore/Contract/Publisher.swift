@@ -22,7 +22,7 @@ extension Publisher {
     }
 
     /// Attaches a subject, which forwards every value to its own subscribers.
-    /// - Returns: detaches the subject when it is cancelled or released.
+    /// - Returns: a cancellable that detaches the subject when it is cancelled or released.
     public func subscribe<S: Subject>(_ subject: S) -> AnyCancellable where S.Output == Output, S.Failure == Failure {
         let subscriber = SubjectSubscriber(subject)
         subscribe(subscriber)
@@ -36,7 +36,8 @@ extension Publisher {
 /// A publisher that delivers nothing until it is connected.
 public protocol ConnectablePublisher<Output, Failure>: Publisher {
     /// Starts delivering to the current subscribers.
-    /// - Returns: disconnects when it is cancelled. An `AnyCancellable` also disconnects when it is released.
+    /// - Returns: a cancellable that disconnects when it is cancelled. An `AnyCancellable` also disconnects when it is
+    ///   released.
     func connect() -> any Cancellable
 }
 

@@ -34,7 +34,7 @@ public protocol Scheduler<SchedulerTimeType>: SendableMetatype {
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
         _ action: @escaping @Sendable () -> Void)
     /// Runs `action` at `date`, and then repeatedly after each `interval`.
-    /// - Returns: stops the repetition when it is cancelled.
+    /// - Returns: a cancellable that stops the repetition when it is cancelled.
     func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
         options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
@@ -58,7 +58,7 @@ extension Scheduler {
     }
 
     /// Runs `action` at `date`, and then repeatedly after each `interval`, with the minimum tolerance.
-    /// - Returns: stops the repetition when it is cancelled.
+    /// - Returns: a cancellable that stops the repetition when it is cancelled.
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
@@ -66,7 +66,7 @@ extension Scheduler {
     }
 
     /// Runs `action` at `date`, and then repeatedly after each `interval`.
-    /// - Returns: stops the repetition when it is cancelled.
+    /// - Returns: a cancellable that stops the repetition when it is cancelled.
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
         _ action: @escaping @Sendable () -> Void

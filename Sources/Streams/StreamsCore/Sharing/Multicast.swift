@@ -53,8 +53,8 @@ extension Publishers {
         }
 
         /// Subscribes to upstream.
-        /// - Returns: disconnects when it is cancelled or released. The subject and its subscribers remain and can be
-        ///   connected again.
+        /// - Returns: a cancellable that disconnects when it is cancelled or released. The subject and its
+        ///   subscribers remain and can be connected again.
         public func connect() -> any Cancellable { upstream.subscribe(subject) }
     }
 

@@ -69,7 +69,7 @@ extension Subscribers {
 extension Publisher where Failure == Never {
     /// Writes each value to a property of an object, which is retained until the stream ends. The property is written
     /// on the publisher's thread, so the object must be safe to use there.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func assign<Root: Sendable>(
         to keyPath: ReferenceWritableKeyPath<Root, Output> & Sendable, on object: Root
     ) -> AnyCancellable {

@@ -74,7 +74,7 @@ extension Subscribers {
 
 extension Publisher {
     /// Receives all values and the completion with closures.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func sink(
         receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping @Sendable (Output) -> Void
@@ -87,7 +87,7 @@ extension Publisher {
 
 extension Publisher where Failure == Never {
     /// Receives all values with a closure.
-    /// - Returns: ends the subscription when it is cancelled or released.
+    /// - Returns: a cancellable that ends the subscription when it is cancelled or released.
     public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { _ in }, receiveValue: receiveValue)
     }

@@ -79,7 +79,7 @@ final class ChannelLedger: StreamLedger {
         sent.append(number)
     }
 
-    /// If its end is the topic's, the topic has ended; unless it is not known which topic that was.
+    /// If the channel ended its topic, checks that the topic has ended, provided that the topic is known.
     func checkTopic() {
         guard hasEndedTopic, let place = sent.lazy.compactMap({ self.journal.messages[$0].place }).first,
             let topic = journal.topic(place.epoch)

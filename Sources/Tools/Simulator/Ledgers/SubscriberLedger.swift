@@ -46,7 +46,7 @@ final class SubscriberLedger: StreamLedger {
 
     let request: SubscribeRequest
     let journal: Journal
-    /// What the client has requested, and what of it the broker has read.
+    /// How much the client has requested, and how much of that the broker has read.
     private(set) var asked = 0
     var askedFed: UInt64 = 0
     private(set) var isUnbounded = false

@@ -65,7 +65,7 @@ struct AdminLoopTests {
             return client
         }
         let waiting = try (0..<AdminLimits.jobs + 2).map { _ in try ask("/metrics") }
-        // A request that needs no shard is answered at once, and so after all of those were processed.
+        // This request needs no shard, so it is answered at once: by then all the earlier ones have been processed.
         #expect(String(decoding: try ask("/style.css").receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
         var questions = 0
         context.inboxes[0].drain { if case .query = $0 { questions += 1 } }

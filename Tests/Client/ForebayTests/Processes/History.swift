@@ -67,7 +67,7 @@ struct History {
             return
         }
         if message.gap != Gap(.dropped, lost: missing) { fault(message, "does not report that \(missing) are missing") }
-        // The last missing message was retained until that many followed it.
+        // The last missing message was retained until `retained` messages followed it.
         let gone = message.sequence - 1
         if let newest, newest < gone + retained { fault(message, "misses what the topic still held") }
     }

@@ -1,4 +1,4 @@
-// TinyDataLimit: guards against a slow reader (CVE-2019-9511) that opens its windows by a few bytes at a time, so that
+// TinyDataLimit: guards against a slow reader (CVE-2019-9511) that opens its windows by a few bytes at a time, so
 // a long body costs us a frame for each few bytes. A frame cut short by such a window needs a token; without one, the
 // stream waits for more room or for the next token. A reader with small windows is thus served slowly, and a reader
 // whose window just happens to end within a few bytes is not affected.
