@@ -76,7 +76,7 @@ def strict(start):
 
 @pytest.fixture(scope="module")
 def drained(start):
-    """What clients are told while a broker shuts down, by place and version of HTTP. One that does not read its
+    """What clients receive while a broker shuts down, by place and version of HTTP. One that does not read its
     messages keeps the broker from ending."""
     with contextlib.ExitStack() as stack:
         keep = lambda one: stack.callback(one.close) and one
@@ -185,7 +185,6 @@ def test_goaway_of_an_operator_has_the_word(goaway):
 
 
 def test_a_resumption_is_refused_with_a_word(broker, topic):
-    """`too-large` is of a token that no SETUP may have."""
     this = Resuming(broker.address)
     this.greet()
 

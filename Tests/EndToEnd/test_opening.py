@@ -1,4 +1,4 @@
-"""Openings: where a subscription begins, told before its first message, so that a client that is cut off before that
+"""Openings: where a subscription begins, sent before its first message, so that a client that is cut off before that
 message can resume."""
 
 import contextlib
