@@ -156,7 +156,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
 
     private func subscribe() -> WindowHandle {
         let subscriber = WindowSubscriber(window)
-        if (1...Int(SubscriptionState.largestCredit)).contains(window) {
+        if (1..<Int(CreditWindow.unbounded)).contains(window) {
             subscribe(subscriber)
         } else {
             subscriber.receive(

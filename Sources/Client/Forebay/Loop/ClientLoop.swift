@@ -208,7 +208,11 @@ final class ClientLoop {
     /// Every client is allowed to make this call: `rejected` means that the client was refused, and any other failure
     /// proves that the broker responds.
     private func answered(with error: ClientError) {
-        error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
+        switch error.word {
+        case .draining: answered()
+        case .unavailable: lose(error)
+        default: error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
+        }
     }
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
@@ -297,7 +301,7 @@ final class ClientLoop {
         case .failed(let id, let error):
             guard let activity = activity(id) else { return }
             unbind(activity)
-            guard error.code == .unavailable else { return activity.failed(error, self) }
+            guard error.code == .unavailable, error.word != .unavailable else { return activity.failed(error, self) }
             // The other streams continue until the broker has finished them; then a new connection is needed.
             closing = closing ?? error.message
             activity.turnedAway(self)
