@@ -88,8 +88,8 @@ final class Descriptions: ShardPart {
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
-        if let userRate = connection.userRate, userRate.isWaiting, publishers + connection.input.parkedCount > 0 {
-            object.add("waits_for", rateLimiter.shortage(userRate, now: now).name)
+        if let rateLimit = connection.rateLimit, rateLimit.isWaiting, publishers + connection.input.parkedCount > 0 {
+            object.add("waits_for", rateLimiter.shortage(rateLimit, now: now).name)
         }
         object.add("bytes_in", connection.bytes.in)
         object.add("bytes_out", connection.bytes.out)

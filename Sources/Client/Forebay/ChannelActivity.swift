@@ -230,8 +230,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         subscription.request(.max(Int(clamping: n)))
     }
 
-    override func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {
-        guard let accepted = reported.accepted else { return }
+    override func acknowledged(_ acknowledgement: Acknowledgement, _ loop: ClientLoop) {
+        guard let accepted = acknowledgement.accepted else { return }
         state.acknowledge(accepted)
         progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
         if upstreamFailure != nil { loop.mark(self) }

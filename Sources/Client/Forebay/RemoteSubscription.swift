@@ -14,7 +14,7 @@ final class RemoteSubscription<Downstream: Subscriber>: Activity, Subscription, 
 where Downstream.Input == Message, Downstream.Failure == ForebayError {
     fileprivate let topic: Topic
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
-    private let whenTaken: (@Sendable (ForebayError?) -> Void)?
+    private let whenAccepted: (@Sendable (ForebayError?) -> Void)?
 
     /// The subscriber, if it wants to be notified at the end of a turn.
     private weak let turns: (any TurnSubscriber)?
@@ -36,7 +36,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     init(_ messages: TopicMessages, _ downstream: Downstream) {
         topic = messages.topic
         lossAtEnd = messages.lossAtEnd
-        whenTaken = messages.whenTaken
+        whenAccepted = messages.whenAccepted
         self.downstream = downstream
         turns = downstream.turns
         state = SubscriptionState(messages.options)
@@ -106,7 +106,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private func confirm(_ error: ForebayError?) {
         guard !isConfirmed, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isConfirmed = true
-        whenTaken?(error)
+        whenAccepted?(error)
     }
 
     override func opened(_ position: OpeningPosition, _ loop: ClientLoop) {

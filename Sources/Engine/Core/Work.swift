@@ -15,7 +15,7 @@ struct Work {
     static let endings = 64
 
     /// Requests and batches on their way to other shards above which each connection may have only one at a time.
-    static let messagesInFlight = 1024
+    static let shardMessagesInFlight = 1024
 
     /// Connections, topics or streams that a sweep visits before others have their turn.
     static let sweep = 64

@@ -13,7 +13,7 @@ class BoundStream {
     /// The user that opened it.
     var principal = Principal.nobody
     /// The meter of its user.
-    var userRate: UserRate?
+    var rateLimit: UserRateLimit?
     /// A subscription or a channel; other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel

@@ -29,7 +29,7 @@ extension GRPCConnection {
         while true {
             if let event = try nextMessage() { return event }
             if let event = session.next() {
-                if let reported = try handle(event) { return reported }
+                if let next = try handle(event) { return next }
             } else if try !takeIncoming() {
                 return nil
             }

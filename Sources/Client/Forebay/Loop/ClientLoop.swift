@@ -292,7 +292,7 @@ final class ClientLoop {
         case .failed(question, let error): answered(with: error)
         case .opened(let id, let position): activity(id)?.opened(position, self)
         case .message(let id, let message): activity(id)?.receive(message, self)
-        case .acknowledged(let id, let reported): activity(id)?.acknowledged(reported, self)
+        case .acknowledged(let id, let acknowledgement): activity(id)?.acknowledged(acknowledgement, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
         case .declined(let id): activity(id)?.declined(self)
         case .completed(let id, let dropped, _):

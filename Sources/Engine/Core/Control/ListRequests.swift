@@ -91,13 +91,13 @@ final class ListRequests: ShardPart {
     func openList(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
-        guard connection.streams.listStreams < limits.listsPerConnection else {
+        guard connection.streams.listCount < limits.listsPerConnection else {
             reached(.listsPerConnection)
             throw .limit(
                 "The connection has \(limits.listsPerConnection) lists open, the maximum; "
                     + "read one to its end.")
         }
-        connection.streams.listStreams += 1
+        connection.streams.listCount += 1
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         let bound = streams.insert {
@@ -159,7 +159,7 @@ final class ListRequests: ShardPart {
         if listStream.isFetching {
             listStream.isOver = true
         } else {
-            listStream.connection.streams.listStreams -= 1
+            listStream.connection.streams.listCount -= 1
         }
         if listStream.isWaiting { listStream.connection.waiters.remove(listStream) }
     }
@@ -168,7 +168,7 @@ final class ListRequests: ShardPart {
     private func fetchNextPage() {
         while let listStream = pages.next() {
             if listStream.isOver {
-                listStream.connection.streams.listStreams -= 1
+                listStream.connection.streams.listCount -= 1
             } else {
                 pages.underWay = listStream
                 let page = ListPage(list: listStream.list, after: listStream.after, principal: listStream.principal)
@@ -181,7 +181,7 @@ final class ListRequests: ShardPart {
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
         guard let listStream = pages.takeUnderWay() else { return }
         if listStream.isOver {
-            listStream.connection.streams.listStreams -= 1
+            listStream.connection.streams.listCount -= 1
         } else {
             take(rows, next, for: listStream)
             proceed(listStream, now: now)

@@ -53,13 +53,13 @@ final class Subscribing: ShardPart {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
-        let userRate = users.userRate(connection, stream)
-        try subscriptions.take(for: userRate?.account)
+        let rateLimit = users.rateLimit(connection, stream)
+        try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
         do throws(Refusal) {
-            view = try self.view(of: name, on: connection, for: userRate?.account, now: now)
+            view = try self.view(of: name, on: connection, for: rateLimit?.account, now: now)
         } catch {
-            subscriptions.giveBack(for: userRate?.account)
+            subscriptions.giveBack(for: rateLimit?.account)
             throw error
         }
         let id = subscriptions.nextNumber()

@@ -14,7 +14,7 @@ final class TopicPublishers {
     var room: Room
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
-    var unacknowledged: [Channel] = []
+    var awaitingAcknowledgement: [Channel] = []
     /// A parked publish got room last, so channels are next if both wait.
     private var isChannelsTurn = false
     /// Nothing is granted to channels, because memory is short.
