@@ -1,5 +1,5 @@
 // Description: what control calls and lists return about the broker, a topic, a subscription or a connection, for all
-// protocols. It is made on the shard that owns the object and sent between shards unchanged.
+// protocols. It is produced on the shard that owns the object and sent between shards unchanged.
 
 import ForebayWire
 import HTTP2

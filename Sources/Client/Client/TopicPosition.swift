@@ -1,5 +1,5 @@
 // TopicPosition: a subscription's position in its topic, over any number of connections. No I/O: it is given each
-// message, and says where to begin.
+// message, and says where the next subscription has to begin.
 
 import ForebayWire
 

@@ -1,4 +1,4 @@
-// ChannelActivity: a publisher that is published on a channel, from the publisher's threads to the broker.
+// ChannelActivity: publishes a publisher on a channel, from the publisher's threads to the broker.
 //
 //     publishing ──all sent──► ending ──completed──► over
 //         └──no channel was needed, or the publisher failed──► ending the topic by a call ──► over

@@ -1,7 +1,7 @@
 // RemoteSubscription: a subscriber's subscription to a topic of the broker.
 //
-// The subscriber is called only on the client's thread, with no lock held. Its demand goes through a mailbox to the
-// broker, in the order in which the program requested this and other things.
+// The subscriber is called only on the client's thread, with no lock held. Its demand goes to the broker through a
+// mailbox, which keeps all requests of the program in order.
 
 import Client
 import ForebayWire

@@ -1,8 +1,8 @@
 // Interactive: `forebay sub --interactive`. A person grants credit with keys and sees waiting and dropped messages.
 //
 // A subscription needs at least one credit to begin, so it begins with 1, or with --request. Only the broker knows the
-// numbers of waiting and dropped messages: its list of subscriptions is read on the same connection, and ours is found
-// by topic and address.
+// numbers of waiting and dropped messages: its list of subscriptions is read on the same connection, and our own
+// subscription is found by topic and address.
 
 import Bytes
 import Client

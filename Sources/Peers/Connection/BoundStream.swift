@@ -1,5 +1,5 @@
 // BoundStream: what a stream of a connection is bound to in the engine: a subscriber, a publisher, a control call or a
-// list. Owned by the connection's shard.
+// list. It is owned by the connection's shard.
 
 class BoundStream {
     enum Kind { case subscriber, publisher, call, listStream }

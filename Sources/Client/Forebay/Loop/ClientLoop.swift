@@ -4,7 +4,8 @@
 //        └───────────┴────────── fails ──────────────────────────────▲
 //
 // Names are resolved and sockets connected on a separate thread, so that this one blocks only in its poller. A turn
-// handles notices of other threads, then the broker's input, then what follows from both, writes the output, and waits.
+// handles notices from other threads, then the broker's input, then what follows from both; it writes the output, and
+// waits.
 
 import Bytes
 import Client

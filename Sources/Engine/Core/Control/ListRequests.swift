@@ -1,8 +1,8 @@
 // ListRequests: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
 // Admin service: one row per item, then the end. RSocket peers request rows by credit; gRPC peers receive rows as fast
-// as they read. Rows are fetched in pages from one shard after the other as they are sent, so that a list of any length
-// needs the memory of one page. Each shard has one page in flight at a time for all of its lists in turn: opening and
-// abandoning lists is cheap for a peer and must not cause work that others wait for.
+// as they read. Rows are fetched as they are sent, in pages, from one shard after the other, so that a list of any
+// length needs the memory of one page. Each shard has only one page in flight at a time, for each of its lists in turn:
+// opening and abandoning lists is cheap for a peer and must not cause work that others wait for.
 
 import Bytes
 import ForebayWire

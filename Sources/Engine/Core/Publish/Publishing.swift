@@ -1,4 +1,4 @@
-// Publishing: from a request on a connection to the topic's owner.
+// Publishing: takes a publish from a request on a connection to the topic's owner.
 
 import Bytes
 import ForebayWire

@@ -1,4 +1,4 @@
-// Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and to its end.
+// Subscribing: turns a request on a connection into a cursor in the shard's view of the topic, and later ends it.
 
 import Bytes
 import ForebayWire
