@@ -251,6 +251,26 @@ def test_the_event_subscribed_has_an_id_only_with_an_opening(web, root, topic):
         assert told.id == (f"{epoch_of(root, topic)}-{next_ - 1}" if next_ else None)
 
 
+def test_an_event_source_cut_off_behind_a_gap_still_learns_of_it(start):
+    """The requested messages are gone: without an id, the source asks for the same position again."""
+    broker = start("--retain", "3")
+    try:
+        with contextlib.closing(broker.peer("rsocket")) as root, contextlib.closing(Web(broker, "1.1")) as web:
+            root.numbers("t", 1, 9)
+            source = EventSource(web, "t", "opening=on&request=1")
+            source.cut()
+            source.id = position = f"{epoch_of(root, 't')}-2"
+            for _ in range(2):
+                source.connect()
+                first = source.event()
+                assert json.loads(first.data)["next"] == 7 and source.id == position
+                source.cut()
+            source.connect()
+            assert [source.event().type for _ in range(3)] == ["subscribed", "gap", "message"]
+    finally:
+        broker.stop()
+
+
 def test_lines_begin_with_the_opening(web, root, topic):
     lines = web.lines(topic, "opening=on&request=1")
     first = lines.line()

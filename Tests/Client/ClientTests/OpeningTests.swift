@@ -35,6 +35,15 @@ import Testing
         #expect(connection.outstanding(on: id) == 0)
     }
 
+    @Test func anOpeningMayEndTheStream() throws {
+        var connection = RSocketRequester(now: 0)
+        _ = try connection.requestStream(Route("a"), n: 2, opens: true)
+        #expect(
+            connection.feed(payload(1, "", complete: true, metadata: opening)) == [
+                .opened(1, epoch: 9, next: 4), .completed(1, dropped: 0),
+            ])
+    }
+
     @Test func unboundedDemandIsNotIncreased() throws {
         var connection = RSocketRequester(now: 0)
         _ = connection.takeOutput()

@@ -118,6 +118,21 @@ import Testing
         #expect(peer[without].text == "")
     }
 
+    /// Openings that a client does not read count like other answers: it is not read any more.
+    @Test func openingsThatAreNotReadAreBounded() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.window = 0
+        for number in 0..<4_000 {
+            let stream = UInt32(2 * number + 1)
+            client.subscribe("t?opening=on", n: 1, stream: stream)
+            client.cancel(stream: stream)
+        }
+        let output = broker.shards[0].connections.find(client.id)?.output
+        let limit = broker.shards[0].limits.controlOutput
+        #expect((output?.count ?? 0) < 2 * limit && (output?.controlCount ?? 0) > limit / 2)
+    }
+
     // Options in a control request's data
 
     @Test func controlRequestsTakeOptionsFromTheirData() throws {
