@@ -100,7 +100,7 @@ public protocol ClientConnection: AnyObject {
     /// Bytes of `output`, and of messages waiting for the broker to take them.
     var queued: Int { get }
 
-    /// `output` has bytes that the socket has not taken.
+    /// Whether `output` has bytes that the socket has not taken.
     var hasOutput: Bool { get }
 
     /// Nothing can be written any more; drops the output.

@@ -65,7 +65,7 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The word that the broker's error text begins with; nil if it is not the broker's.
     public var word: ErrorWord? { isReportedByBroker ? ErrorWord(beginning: message) : nil }
 
-    /// It ends the connection, not only one stream.
+    /// Whether the error ends the connection, not only one stream.
     public var endsConnection: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
@@ -75,13 +75,13 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 
-    /// The broker rejects the credentials or requires some. Retrying with the same ones would count as another attempt
-    /// to guess a password.
+    /// Whether the broker rejects the credentials or requires some. Retrying with the same ones would count as another
+    /// attempt to guess a password.
     public var refusesCredentials: Bool {
         code == .setupRejected && word == .unauthenticated
     }
 
-    /// The broker reported the error itself; otherwise this side or the network detected it.
+    /// Whether the broker reported the error itself; otherwise this side or the network detected it.
     public var isReportedByBroker: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,

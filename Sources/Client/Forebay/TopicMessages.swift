@@ -230,7 +230,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
 
     init(_ window: Int) { self.window = window }
 
-    /// Someone is waiting for a message.
+    /// Whether a task is waiting for a message.
     var isAwaited: Bool { lock.with { !waiters.isEmpty } }
 
     /// The failure, until it has been thrown.

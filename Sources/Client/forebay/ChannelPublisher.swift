@@ -18,9 +18,9 @@ struct ChannelPublisher: ~Copyable {
     private var pacer: Pacer?
     private var progress: Progress
     private var stream: StreamID?
-    /// There is no more input.
+    /// Whether the input has ended.
     private var isDry = false
-    /// Our half of the channel is complete; the broker's completion acknowledges everything.
+    /// Whether our half of the channel is complete. The broker's completion then acknowledges everything.
     private var isEnding = false
     private var hasEnded = false
     private var lastSequence: UInt64?

@@ -108,7 +108,7 @@ extension Session {
 struct ListRequest {
     private let kind: BrokerList
     private let json: Bool
-    /// Includes columns about the broker's internals.
+    /// Whether to include columns about the broker's internals.
     private let isWide: Bool
     /// Rows aligned with each other. More rows start another table, so that a million rows need no memory.
     private static let page = 1000

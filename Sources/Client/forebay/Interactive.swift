@@ -14,7 +14,7 @@ struct Interactive: ~Copyable {
     private var session: Session
     private var reconnection: Reconnection
     private var position: TopicPosition
-    /// No message has arrived since the connection was lost.
+    /// Whether no message has arrived since the connection was lost.
     private var isBack = false
     /// Messages that arrived and used up credit, whether shown or not.
     private var taken: UInt64 = 0

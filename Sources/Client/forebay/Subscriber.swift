@@ -13,7 +13,7 @@ struct Subscriber: ~Copyable {
     private var reconnection: Reconnection
     private var options: SubscribeOptions
     private var position: TopicPosition
-    /// No message has arrived since the connection was lost.
+    /// Whether no message has arrived since the connection was lost.
     private var isBack = false
     private var output: Output
     private var creditWindow: CreditWindow

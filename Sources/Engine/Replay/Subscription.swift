@@ -56,7 +56,7 @@ public struct Subscription: ~Copyable, Sendable {
     public private(set) var droppedSinceDelivery: UInt64
     /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
-    /// It could not begin at the requested position, which is no longer, or not yet, available.
+    /// Whether it could not begin at the requested position, which is no longer, or not yet, available.
     public let gapAtStart: Bool
 
     /// - Parameters:
@@ -132,7 +132,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 
-    /// The terminal event was taken; nothing changes any more.
+    /// Whether the terminal event was taken. Nothing changes after that.
     public var isOver: Bool {
         if case .over = state { return true }
         return false

@@ -18,15 +18,15 @@ struct Output: ~Copyable {
     /// Bytes of errors and completions among the messages, and where the last of them ends, in terms of `sent`.
     private var answers = 0
     private var answersEnd: UInt64 = 0
-    /// The socket takes nothing until it is writable again.
+    /// Whether the socket takes nothing until it is writable again.
     var blocked = false
-    /// The connection's last frame is written: nothing more is sent on its streams.
+    /// Whether the connection's last frame is written. Nothing more is then sent on its streams.
     var isSealed = false
     /// Replaces the segments if the peer can resume.
     private(set) var kept: KeptOutput?
-    /// Output to such a peer is not kept at present: it goes into segments, as for other peers.
+    /// Whether output to such a peer is not kept at present. It then goes into segments, as for other peers.
     private(set) var isPassing = false
-    /// Its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
+    /// Whether its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
     let isRSocket: Bool
 
     init(pool: BlockPool, isRSocket: Bool = true) {
@@ -139,7 +139,7 @@ struct Output: ~Copyable {
 
     // Sending
 
-    /// Everything to be written is one segment that needs no patching: the common case at low rates.
+    /// Whether everything to be written is one segment that needs no patching, which is the common case at low rates.
     @inline(__always)
     private var isSimple: Bool { queue.isSimple && control.isEmpty && keepalive.isEmpty && kept == nil }
 
@@ -235,10 +235,11 @@ struct Output: ~Copyable {
     /// Bytes that were sent and are not acknowledged.
     var unacknowledged: Int { kept?.store.sent ?? 0 }
 
-    /// No more messages are handed over until the peer acknowledges some.
+    /// Whether no more messages are handed over until the peer acknowledges some.
     var isFull: Bool { kept.map { $0.store.sent >= $0.window } ?? false }
 
-    /// The peer should be asked for its position: half of what may be unacknowledged is, or memory is short.
+    /// Whether to ask the peer for its position, because half of what may be unacknowledged is, or because memory is
+    /// short.
     var wantsAcknowledgement: Bool {
         guard let kept else { return false }
         return kept.store.sent > kept.window / 2 || (kept.store.sent > 0 && isMemoryShort)

@@ -143,7 +143,7 @@ struct SegmentQueue: ~Copyable {
 
     // Sending
 
-    /// Everything to be written is one segment that needs no patching.
+    /// Whether everything to be written is one segment that needs no patching.
     @inline(__always)
     var isSimple: Bool { segments.count == 1 && first == 0 && inFlight == 0 && !segments[0].isPatched }
 

@@ -21,7 +21,7 @@ struct BodyQueue: ~Copyable {
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// None of the bytes are in shared memory.
+    /// Whether none of the bytes are in shared memory.
     var isOwn: Bool { pieces.isEmpty }
     /// Bytes of memory that only this stream holds.
     var memory: Int { own.capacity }

@@ -26,9 +26,9 @@ struct ExchangeRequest: ~Copyable {
     private(set) var wait: Wait?
     /// Bytes of a call that arrived while it waits.
     private(set) var backlog = ByteBuffer()
-    /// The client sends nothing more.
+    /// Whether the client sends nothing more.
     var isHalfClosed = false
-    /// Received bytes are being processed.
+    /// Whether received bytes are being processed.
     var isTaking = false
     /// When the current message of a call must be complete, on the monotonic clock, and that message's number.
     private(set) var messageDue: (time: UInt64, number: UInt64)?

@@ -32,7 +32,8 @@ extension HTTPTransport {
     @inline(__always)
     var session: UnsafeMutablePointer<ServerSession>? { if case .http2(let session) = self { session } else { nil } }
 
-    /// The end of the connection cannot be reported: no request is in progress, and there is no frame for it.
+    /// Whether the end of the connection cannot be reported, because no request is in progress and there is no frame
+    /// for it.
     var endsSilently: Bool {
         switch self {
         case .undecided: true
@@ -97,7 +98,7 @@ extension HTTPTransport {
         }
     }
 
-    /// The rest of the request must arrive, at least to be discarded, before the response ends.
+    /// Whether the rest of the request must arrive, at least to be discarded, before the response ends.
     func isAwaited(_ exchange: Exchange) -> Bool {
         if exchange.request.isHalfClosed { return false }
         // A client that asked before sending a body, and was refused, sends none.

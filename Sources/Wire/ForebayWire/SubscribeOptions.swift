@@ -27,9 +27,9 @@ public struct SubscribeOptions: Equatable, Sendable {
     public var overflow: Overflow?
     /// Without `meta`, a gap cannot be reported, so `from` then refuses the subscription.
     public var gap: Gap?
-    /// Each message comes with its MessageInfo and the publisher's metadata.
+    /// Whether each message comes with its MessageInfo and the publisher's metadata.
     public var meta = false
-    /// The broker sends the position before the first message.
+    /// Whether the broker sends the position before the first message.
     public var opening = false
 
     /// New messages only, with the broker's defaults.

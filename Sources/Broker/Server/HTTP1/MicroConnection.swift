@@ -26,13 +26,13 @@ final class MicroConnection {
     /// Its length in bytes.
     var targetCount = 0
     var isSuspended = false
-    /// The library no longer owns its socket.
+    /// Whether the library no longer owns its socket.
     var isReleased = false
-    /// The library has asked for an answer to the complete request, so it does not read on before it has one.
+    /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
     var isHandled = false
-    /// The head of its first request is complete. Before that, it has sent at least one byte.
+    /// Whether the head of its first request is complete. Before that, it has sent at least one byte.
     var hasRequested = false
-    /// It ends as soon as the library handles it.
+    /// Whether it ends as soon as the library handles it.
     var isDropped = false
     var stage = Stage.idle
 
@@ -55,8 +55,8 @@ final class MicroConnection {
         MHD_suspend_connection(handle)
     }
 
-    /// Identifies the connection whose request the library is about to refuse because of its head: the head is
-    /// complete, but there was neither a callback nor an answer.
+    /// Whether the library is about to refuse the connection's request because of its head: the head is complete, but
+    /// there was neither a callback nor an answer.
     var isRefused: Bool {
         stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
     }

@@ -36,7 +36,7 @@ class MicroDaemon {
 
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
-    /// `run` has something to do.
+    /// Whether `run` has something to do.
     private(set) var isDue = false {
         didSet { if isDue, !oldValue { becomesDue() } }
     }

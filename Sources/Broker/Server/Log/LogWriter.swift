@@ -52,7 +52,7 @@ private struct LogOutput {
     /// Lines lost in failed writes since the last successful one, and the error.
     private var failed = 0
     private var cause: SystemError?
-    /// The last write ended in the middle of a line.
+    /// Whether the last write ended in the middle of a line.
     private var isTorn = false
 
     init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) {

@@ -120,7 +120,7 @@ extension ShardLoop {
         linger(connection.fd, tls)
     }
 
-    /// If there are many, connections are not kept for another request, to make room for new ones.
+    /// Whether there are so many that connections are not kept for another request, to make room for new ones.
     var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
     /// A connection with a relay starts a stream: the loop takes back the client's socket and closes the library's.

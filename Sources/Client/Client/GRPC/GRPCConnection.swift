@@ -46,7 +46,7 @@ public final class GRPCConnection: ClientConnection {
     var scratch = PublishedMessage()
     /// Bytes of unfinished messages in all calls.
     var held = 0
-    /// The first bytes have been checked.
+    /// Whether the first bytes have been checked.
     var hasHeard = false
 
     private var now: UInt64

@@ -40,7 +40,7 @@ struct RSocketRequester: ~Copyable {
     private var lastHeard: UInt64
     private var nextKeepalive: UInt64
     private var isReading = true
-    /// The first bytes have been checked.
+    /// Whether the first bytes have been checked.
     var hasHeard = false
 
     /// Credit for acknowledgements while a channel ends.

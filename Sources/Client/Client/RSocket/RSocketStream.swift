@@ -35,9 +35,9 @@ final class RSocketStream: NumberedStream {
     private(set) var sends: Bool
     private(set) var receives = true
 
-    /// The first message is the opening.
+    /// Whether the first message is the opening.
     var awaitsOpening = false
-    /// Fragments of a message have arrived, but not the last one.
+    /// Whether fragments of a message have arrived, but not the last one.
     var isAssembling = false
     var hasMetadata = false
     var metadata = ByteBuffer()

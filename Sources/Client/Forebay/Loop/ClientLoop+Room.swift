@@ -6,7 +6,7 @@ extension ClientLoop {
     /// Streams of a connection that subscriptions and channels leave for single publishes, at most.
     static let reservedStreams = 16
 
-    /// The connection can carry another subscription or channel.
+    /// Whether the connection can carry another subscription or channel.
     var hasRoom: Bool {
         guard let connection else { return false }
         let limit = connection.streamLimit

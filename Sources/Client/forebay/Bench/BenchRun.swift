@@ -170,7 +170,7 @@ struct BenchRun: ~Copyable {
         }
     }
 
-    /// No subscription is left.
+    /// Whether no subscription is left.
     private var hasLostAll: Bool { !subscribers.isEmpty && subscribers.allSatisfy { $0.failure != nil } }
 
     /// How long to sleep before a message due at `time`. The loop stays awake for a while around each message.

@@ -13,7 +13,7 @@ struct Top: ~Copyable {
     private var output: Output
     private var state: TopState
     private let interval: UInt64
-    /// Prints a single picture and exits.
+    /// Whether to print a single picture and exit.
     private let once: Bool
 
     /// Which lists the user may see only in part.
@@ -24,7 +24,7 @@ struct Top: ~Copyable {
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
-    /// A list was refused: a broker that is shutting down does that, and then closes the connection.
+    /// Whether a list was refused. A broker that is shutting down does that, and then closes the connection.
     private var isRefused = false
     private var picture = Picture()
     /// The bytes received so far of an arrow or function key, which begin with ESC.

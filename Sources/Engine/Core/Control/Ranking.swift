@@ -107,7 +107,7 @@ extension Survey {
 private let losing: UInt64 = 60 * Limits.second
 
 extension TopicStatistics {
-    /// Publishers wait for room, publishes were lost recently, or subscriptions lost messages.
+    /// Whether publishers wait for room, publishes were lost recently, or subscriptions lost messages.
     var isInTrouble: Bool { blockedPublishers > 0 || isLosing || unasked > 0 }
 
     /// Messages lost by subscriptions, except under `latest`.

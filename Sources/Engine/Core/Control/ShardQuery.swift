@@ -43,9 +43,9 @@ public struct Survey: Sendable {
     public var order: Order
     /// Only items with this text in the name of their topic, user or policy, or in their client's address.
     public var find = Needle("")
-    /// Only slow subscriptions.
+    /// Whether to return only slow subscriptions.
     public var slow = false
-    /// Includes the broker's own topics.
+    /// Whether to include the broker's own topics.
     public var system = true
     /// Items after this rank are not wanted.
     public var last: Rank?

@@ -84,7 +84,7 @@ public final class Quotas: Sendable {
         }
     }
 
-    /// Nothing is counted except topics, some of which are the broker's own.
+    /// Whether nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
         connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
             && book.lock.with { book.addresses.isEmpty }

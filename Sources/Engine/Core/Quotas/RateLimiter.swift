@@ -76,7 +76,7 @@ final class RateLimiter {
         return false
     }
 
-    /// Tokens were taken for the current turn.
+    /// Whether tokens were taken for the current turn.
     var hasTaken: Bool { !touched.isEmpty }
 
     /// Counts that a user is held back, and occasionally logs it.

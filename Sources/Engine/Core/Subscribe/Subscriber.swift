@@ -24,15 +24,15 @@ final class Subscriber: BoundStream, Timed {
     /// Its index among the `block` subscriptions of its view; -1 under other policies.
     var blocker = -1
     var isBlocker: Bool { blocker >= 0 }
-    /// No message waits for it, and its cursor is not ahead of its view's round.
+    /// Whether no message waits for it and its cursor is not ahead of its view's round.
     var isInStep = false
     /// Its position in the queue for output space; nil if it does not wait for any.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isWaitingForOutput: Bool { outputTurn != nil }
-    /// Its next message will be encoded when a turn has time for that.
+    /// Whether its next message will be encoded when a turn has time for that.
     var awaitsForm = false
-    /// `lacksHistory`: its next message is in the store and has to be requested. `awaitsHistory`: it is queued or in
-    /// flight.
+    /// Whether its next message is in the store and has to be requested (`lacksHistory`), or the request is queued or
+    /// in flight (`awaitsHistory`).
     var lacksHistory = false
     var awaitsHistory = false
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it has begun.

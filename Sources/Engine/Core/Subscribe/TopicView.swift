@@ -14,9 +14,9 @@ final class TopicView {
     /// Unknown until the owner has answered.
     var epoch: UInt64 = 0
     let log: Log
-    /// The log is the owner's; the owner appends and evicts.
+    /// Whether the log is the owner's. The owner then appends and evicts.
     let sharesLog: Bool
-    /// A store has the messages that the log does not hold.
+    /// Whether a store has the messages that the log does not hold.
     var isStored = false
     var reads = HistoryReads()
     var isAttached = false
@@ -46,9 +46,9 @@ final class TopicView {
     /// The round that advances members to the log's end.
     private var round: AdvanceRound
     var isDirty = false
-    /// The view is queued to continue its round.
+    /// Whether the view is queued to continue its round.
     var isInLine = false
-    /// Its counts have changed since the last tick.
+    /// Whether its counts have changed since the last tick.
     var isTouched = false
     /// The messages encoded for HTTP subscribers.
     var entries = EntryCaches()

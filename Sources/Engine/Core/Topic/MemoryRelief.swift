@@ -29,7 +29,7 @@ final class MemoryRelief {
         self.topics = topics
     }
 
-    /// Publishes were refused for lack of memory between the last two ticks, on any thread.
+    /// Whether publishes were refused for lack of memory between the last two ticks, on any thread.
     private(set) var isRefusing = false
     private var refusedBefore: UInt64 = 0
 
@@ -64,10 +64,10 @@ final class MemoryRelief {
     /// usage is more than a quarter above the limit.
     func forwardRefusal(to topic: String) -> Refusal? { isFull && isBeyond ? fullRefusal(of: topic) : nil }
 
-    /// Topics may fail to return to their shares in time, so usage has an upper bound.
+    /// Whether usage is beyond its upper bound, which exists because topics may fail to return to their shares in time.
     private var isBeyond: Bool { memory.used - memory.limit > memory.limit / MemoryRelief.overshoot }
 
-    /// Nothing is left to release: only a little unfinished data is kept for each client.
+    /// Whether nothing is left to release. Only a little unfinished data is then kept for each client.
     @inline(__always)
     var isFull: Bool { memory.isFull && staysFull }
 
@@ -76,7 +76,7 @@ final class MemoryRelief {
         return memory.isFull
     }
 
-    /// Clients have started so much that each may start only a little more.
+    /// Whether clients have started so much that each may start only a little more.
     var isPendingFull: Bool {
         guard memory.isPendingFull else { return false }
         // Release first what can be released.

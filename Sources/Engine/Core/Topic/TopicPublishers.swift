@@ -15,9 +15,9 @@ final class TopicPublishers {
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
     var unacknowledged: [Channel] = []
-    /// A parked publish got room last, so channels are next if both wait.
+    /// Whether a parked publish got room last. Channels are then next if both wait.
     private var isChannelsTurn = false
-    /// Nothing is granted to channels, because memory is short.
+    /// Whether nothing is granted to channels, because memory is short.
     private var awaitsMemory = false
     /// Why the remaining publishers are refused; they are notified in slices.
     var refusal: Refusal?

@@ -126,7 +126,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
     /// One for each call of `next` that has not returned; `isAwaited` says whether there are any.
     private var waiters = Queue<Waiter>()
     private var isAwaited = false
-    /// Waiters are woken at the end of a turn.
+    /// Whether waiters are woken at the end of a turn.
     private var expectsTurns = false
     /// How many values to request in advance; 1 means one for each waiter.
     private let window: Int

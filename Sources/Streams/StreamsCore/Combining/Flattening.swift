@@ -8,7 +8,7 @@
 struct Flattening<Output, Failure: Error> {
     private var upstreams: [Upstream] = []
     private var waiting = Queue<(value: Output, source: Upstream)>()
-    /// The subscriber's demand is unlimited, and unlimited values have been requested from each upstream.
+    /// Whether the subscriber's demand is unlimited and unlimited values have been requested from each upstream.
     private var isUnlimited = false
 
     /// Whether there are no upstreams, and therefore no waiting values.

@@ -21,7 +21,7 @@ class Upstream: @unchecked Sendable {
     final var held = 0
     /// Demand requested from it and not yet delivered.
     final var asked = Subscribers.Demand.none
-    /// The machine has received its completion.
+    /// Whether the machine has received its completion.
     final var hasEnded = false
 
     /// Makes the first waiting value the latest, in a subclass that queues values.

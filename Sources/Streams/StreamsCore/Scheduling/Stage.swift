@@ -58,8 +58,8 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
     var demand = Subscribers.Demand.none
     /// Demand for upstream.
     var wanted = Subscribers.Demand.none
-    /// Upstream has sent everything that was requested, and there is more demand for it, but the subscriber must take
-    /// some values first.
+    /// Whether upstream has sent everything that was requested, and there is more demand for it, but the subscriber
+    /// must take some values first.
     var isHeldBack = false
     /// A value that is not needed any more, to be released without the lock.
     var discarded: Output?

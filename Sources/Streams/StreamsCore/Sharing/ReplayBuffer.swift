@@ -20,7 +20,7 @@ struct ReplayLane {
     fileprivate var granted = 0
     /// The credit that the cursor knew at the last report.
     fileprivate var known = 0
-    /// Nothing waits, so demand concerns only values still to arrive.
+    /// Whether nothing waits, so that demand concerns only values still to arrive.
     fileprivate var isClear = false
 
     /// The subscriber has requested more.
@@ -171,9 +171,9 @@ struct ReplayBuffer<Value>: ~Copyable {
     // Output
 
     var hasReady: Bool { !ready.isEmpty }
-    /// Under `fail`: a value was refused, and no further values are accepted.
+    /// Under `fail`: whether a value was refused. No further values are then accepted.
     var hasOverflowed: Bool { cursor.overflow == .fail && wasRefused }
-    /// All values were taken, and the completion is due.
+    /// Whether all values were taken and the completion is due.
     var isEndDue: Bool { ready.isEmpty && cursor.end != nil }
     mutating func popReady() -> Value? { ready.popFirst() }
 

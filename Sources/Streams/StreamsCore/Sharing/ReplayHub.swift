@@ -19,11 +19,11 @@ final class ReplayLock: Sendable {
 struct ReplayState: ~Copyable {
     // Protected by the lock.
     var lane = ReplayLane()
-    /// A thread is delivering. True from the beginning.
+    /// Whether a thread is delivering. True from the beginning.
     var isAtWork = true
-    /// Values may be ready, or the completion may be due.
+    /// Whether values may be ready, or the completion may be due.
     var hasMore = true
-    /// There are lost values to release.
+    /// Whether there are lost values to release.
     var hasLost = false
 
     /// Ended or cancelled; set under the lock, read from any thread.

@@ -7,7 +7,7 @@ import RSocket
 struct CreditReader {
     /// Messages granted so far.
     private(set) var granted = 0
-    /// The broker's half is complete: everything is acknowledged.
+    /// Whether the broker's half is complete, which acknowledges everything.
     private(set) var isComplete = false
     private var rest: [UInt8] = []
 

@@ -17,9 +17,9 @@ struct NaiveCursor: Equatable {
     var unsent: [UInt64] = []
     /// Missing at its start, and not reported yet.
     var missed: Int
-    /// The policy `fail` has ended it: nothing more is accepted.
+    /// Whether the policy `fail` has ended it. Nothing more is then accepted.
     var hasFailed = false
-    /// It may have; the next observation decides.
+    /// Whether the policy `fail` may have ended it; the next observation decides.
     var mayHaveFailed = false
 
     /// - Parameters:

@@ -9,7 +9,7 @@ import Core
 /// What a client claims when it resumes.
 struct ResumeClaim {
     let session: SessionLedger
-    /// It has the session's correct token.
+    /// Whether it has the session's correct token.
     let isNamed: Bool
     /// The position up to which the client has received everything, and the first position that it can still send.
     let last: UInt64

@@ -235,7 +235,7 @@ public final class Simulation {
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
 
-    /// It requests nothing more, and should get what it requested.
+    /// Whether the subscriber requests nothing more and should get what it requested.
     private func isOwed(_ ledger: SubscriberLedger) -> Bool {
         ledger.isHalfClosed && ledger.isAwaited && !ledger.client.wire.isHalfClosed
     }

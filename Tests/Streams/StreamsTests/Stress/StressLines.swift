@@ -15,7 +15,7 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
         case none
     }
     let reach: Reach
-    /// The values of one sender keep their order.
+    /// Whether the values of one sender keep their order.
     let isOrdered: Bool
     let make: () -> Source
 

@@ -7,7 +7,8 @@ import ForebayWire
 public struct StreamLoss: Sendable {
     /// How many messages the subscription lost after the last one written.
     public var dropped: UInt64
-    /// No message was written, and the stream did not resume where the client asked: see `StreamedMessage.restarts`.
+    /// Whether no message was written and the stream did not resume where the client asked: see
+    /// `StreamedMessage.restarts`.
     public var restarts: Bool
 
     public init(dropped: UInt64 = 0, restarts: Bool = false) {
