@@ -258,7 +258,7 @@ def test_a_broker_that_is_killed_and_started_again(begin, topic):
 
 
 def test_a_broker_that_shuts_down(begin, topic):
-    """Its subscriptions continue on the next broker, and so does what is begun meanwhile."""
+    """Its subscriptions continue on the next broker, and so do those begun in the meantime."""
     stopped = asyncio.Event()
 
     async def publish_until_stopped(this):

@@ -325,7 +325,7 @@ def test_a_log_that_nobody_reads(unread):
         (lost,) = [line for line in told if line["message"] == "log lines dropped"]
         # Once a second a line reports the number of refusals; it may be lost as well.
         assert int(lost["count"]) > 0 and count <= refused + int(lost["count"]) <= count + 60, lost
-        # With its reader gone permanently there is no log any more, and everything else continues.
+        # With its reader gone permanently there is no log, and everything else continues.
         os.close(unread.pipe)
         be_refused(unread, 20)
         well.moves()

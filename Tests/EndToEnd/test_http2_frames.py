@@ -12,7 +12,7 @@ pytestmark = pytest.mark.grpc
 
 
 def get(this: Wire, stream=1, flags=END_HEADERS | END_STREAM, more=()) -> bytes:
-    """A request that succeeds whatever topics there are."""
+    """A request whose result does not depend on which topics exist."""
     return frame(HEADERS, flags, stream, this.request("GET", "/v1/nothing", *more))
 
 

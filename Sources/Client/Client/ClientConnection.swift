@@ -103,7 +103,7 @@ public protocol ClientConnection: AnyObject {
     /// Whether `output` has bytes that the socket has not taken.
     var hasOutput: Bool { get }
 
-    /// Nothing can be written any more; drops the output.
+    /// Drops the output, because nothing more can be written.
     func discardOutput()
 
     /// When to call `fire` and then `next` at the latest.

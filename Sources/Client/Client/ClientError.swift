@@ -6,9 +6,11 @@ import ForebayWire
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
         // Errors that end only the stream.
-        /// A failed topic, an overflow: ERROR[APPLICATION_ERROR], or ABORTED and RESOURCE_EXHAUSTED of gRPC.
+        /// The topic failed, or the subscription overflowed: ERROR[APPLICATION_ERROR], or ABORTED and
+        /// RESOURCE_EXHAUSTED of gRPC.
         case applicationError
-        /// Not allowed, topic has ended, or a limit exceeded: ERROR[REJECTED], or most of gRPC's statuses.
+        /// The request is not allowed, the topic has ended, or a limit is exceeded: ERROR[REJECTED], or most of gRPC's
+        /// statuses.
         case rejected
         /// The broker is shutting down: ERROR[REJECTED] with that text, or UNAVAILABLE. Connect again later.
         case unavailable

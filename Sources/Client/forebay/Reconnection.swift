@@ -34,7 +34,7 @@ struct Reconnection {
     /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
-    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else meanwhile.
+    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else in the meantime.
     private static let attemptTime: UInt64 = 3_000_000_000
     /// How long an idle connection must last to count as a success, in nanoseconds.
     private static let leastTime: UInt64 = 1_000_000_000

@@ -147,7 +147,7 @@ public final class Shard {
         input(now) { $0.tables.topics[epoch: topic]?.commit(upTo: end, now: now) }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic has no subscribers any more.
+    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }

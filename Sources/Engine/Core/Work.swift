@@ -14,7 +14,8 @@ struct Work {
     /// Streams of a connection or topic that end before others have their turn.
     static let endings = 64
 
-    /// Requests and batches on their way to other shards above which each connection may have only one at a time.
+    /// The number of requests and batches in flight to other shards above which each connection may have only one at a
+    /// time.
     static let messagesInFlight = 1024
 
     /// Connections, topics or streams that a sweep visits before others have their turn.

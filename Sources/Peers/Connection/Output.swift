@@ -307,7 +307,7 @@ struct Output: ~Copyable {
     /// blocked.
     mutating func detach() {
         if isPassing {
-            // A peer that resumes lacks it, whatever its position is.
+            // A peer that resumes lacks it at any position.
             kept?.endPass(lost: count)
             isPassing = false
             answers = 0

@@ -214,8 +214,8 @@ struct EntryCaches {
 /// The runs of one view in one form, sorted by their first message. Messages that no subscriber has needed may be
 /// missing.
 struct EntryCache {
-    /// Bytes of all runs of a view. Above them, the least recently used run is removed of those that no connection
-    /// refers to. Removing the others would free nothing, and they would be made again.
+    /// Bytes of all runs of a view. Above this, the least recently used of the runs that no connection refers to is
+    /// removed. Removing others would free nothing, and they would be encoded again.
     static let limit = 4 << 20
     /// The limit while memory is short.
     static let shortLimit = 64 << 10

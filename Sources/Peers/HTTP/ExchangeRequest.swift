@@ -47,7 +47,7 @@ struct ExchangeRequest: ~Copyable {
         self.wait = wait
     }
 
-    /// Ends a login whose credentials have been checked. Returns them. Bytes that arrived meanwhile are still in
+    /// Ends a login whose credentials have been checked. Returns them. Bytes that arrived in the meantime are still in
     /// `backlog`.
     mutating func endLogin() -> String? {
         guard case .login(_, let authorization) = wait else { return nil }
@@ -61,7 +61,7 @@ struct ExchangeRequest: ~Copyable {
         backlog.append(bytes)
     }
 
-    /// Ends the wait. Returns the bytes that arrived meanwhile.
+    /// Ends the wait. Returns the bytes that arrived in the meantime.
     mutating func takeBacklog() -> ByteBuffer {
         assert(ticket == nil)
         if awaitsEnd { messageDue = nil }

@@ -154,7 +154,7 @@ final class HTTPConnection {
         bodies.weigh(exchange, against: transport.window(exchange))
     }
 
-    /// Makes an exchange wait until less of all bodies is beyond the windows, or its own window has grown.
+    /// Makes an exchange wait until fewer bytes of all bodies are beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
         transport.awaitRoom(exchange)
         bodies.crowd(exchange)
@@ -196,7 +196,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Moves the first `count` bytes of a body, with their frame's head ahead of them.
+    /// Moves the first `count` bytes of a body, preceded by their frame's header.
     func move(_ count: Int, of exchange: Exchange, behind head: UnsafeRawBufferPointer, into connection: Connection) {
         guard exchange.body.isOwn else {
             connection.output.reserve(head.count).copyMemory(from: head)

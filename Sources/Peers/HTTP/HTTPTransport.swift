@@ -105,7 +105,8 @@ extension HTTPTransport {
         return session != nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
     }
 
-    /// Permits a client that waits for that to send its body. Over HTTP/1.1 the driver does so unless it was refused.
+    /// Permits a client that waits for `100 Continue` to send its body. Over HTTP/1.1 the driver does so unless the
+    /// request was refused.
     func wantBody(_ exchange: Exchange) { session?.pointee.inform(exchange.stream, status: 100) }
 
     /// Reports that the exchange's body is not empty. Over HTTP/1.1 flushing the connection is enough.

@@ -53,7 +53,7 @@ struct PublishTargets {
     /// How many routes a shard remembers.
     static let slots = 1 << slotBits
     private static let slotBits = 10
-    /// The most bytes of a route that is remembered: the longest name that needs no percent-encoding.
+    /// The maximum length of a remembered route in bytes: the longest name that needs no percent-encoding.
     static let longestRoute = TopicName.longest
 
     private struct Slot {

@@ -39,7 +39,7 @@ final class Resumption: ShardPart {
 
     // Starting a session
 
-    /// Checks a SETUP's token, as far as that is possible before the user is known.
+    /// Checks what can be checked of a SETUP's token before the user is known.
     func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
         guard let token else { return }
         guard limits.resumeTime > 0 else {

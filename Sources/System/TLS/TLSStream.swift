@@ -225,7 +225,7 @@ public final class TLSStream {
     public var hasInput: Bool { latched != nil }
 
     /// Reads what is available, at most `recordsPerRead` records and `buffer.count` bytes, which must be at least
-    /// `record`. The end is one that the peer has sent: a connection that is cut off has failed.
+    /// `record`. It returns the end only if the peer has sent one: a connection that is cut off has failed.
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         if let latched {
             self.latched = nil

@@ -6,7 +6,7 @@ public struct SubscribeOptions: Equatable, Sendable {
     public enum Start: Equatable, Sendable {
         /// With the next message.
         case next
-        /// With the last retained messages, this many.
+        /// With this many of the last retained messages.
         case last(UInt32)
         /// With the oldest retained message.
         case all
@@ -19,7 +19,7 @@ public struct SubscribeOptions: Equatable, Sendable {
         case tell, fail
     }
 
-    /// Where to begin, as far as the messages are retained.
+    /// Where to begin, if the messages are retained.
     public var start = Start.next
     /// Messages that may wait for credit, 1 to 2³¹−1.
     public var buffer: UInt32?

@@ -64,7 +64,7 @@ def lines_until(stream, pattern) -> str:
 
 
 def line_of(stream, pattern) -> str:
-    """A program's next line that matches."""
+    """The next line of a program's output that matches."""
     return lines_until(stream, pattern).splitlines(True)[-1]
 
 

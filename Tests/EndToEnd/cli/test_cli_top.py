@@ -87,7 +87,7 @@ def until_rows(forebay, count):
 
 
 def test_in_tmux(crowded):
-    """As a user runs it."""
+    """`top` in a real terminal, as a user runs it."""
     broker, _ = crowded
     tmux = shutil.which("tmux")
     assert tmux, "There is no tmux: run `make deps`, or install Debian's package of that name."

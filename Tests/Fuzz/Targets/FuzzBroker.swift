@@ -66,7 +66,7 @@ final class FuzzBroker {
             AccessTable.User(name: "mallory", password: "hash", permissions: mallory),
             AccessTable.User(name: "operator", password: "hash", permissions: .all),
         ], anonymous: mallory)
-    /// Without `mallory` and the operator.
+    /// The table without `mallory` and the operator.
     private static let less = AccessTable(
         users: [AccessTable.User(name: "canary", password: "hash", permissions: .all)], anonymous: mallory)
 

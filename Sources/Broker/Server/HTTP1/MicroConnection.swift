@@ -43,8 +43,8 @@ final class MicroConnection {
     }
 
     /// Suspends it until there is an answer. When a connection is resumed, the library still expects what it expected
-    /// before: here, more of the request. It would take an end of stream that has come meanwhile for a truncated
-    /// request. So the first call lets the library ask again, after which it expects only the answer.
+    /// before: here, more of the request. It would take an end of stream that has arrived in the meantime for a
+    /// truncated request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
         if isHandled { suspend() } else { isHandled = true }
     }

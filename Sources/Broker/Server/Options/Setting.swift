@@ -48,7 +48,7 @@ struct Setting: Sendable {
     /// The value as written in a file: one text, the elements of a list, or the lines of all records.
     let texts: @Sendable (Options) -> [String]
     let isSame: @Sendable (Options, Options) -> Bool
-    /// Copies the setting from the first to the second.
+    /// Copies the setting from the first options to the second.
     let copy: @Sendable (Options, inout Options) -> Void
     var group = Group.process
     /// Whether SIGHUP applies a changed value.

@@ -57,7 +57,7 @@ struct ChannelState {
         return allowed - ahead
     }
 
-    /// A message from the publisher; false if it was not requested.
+    /// Takes a message from the publisher. Returns false if it was not requested.
     mutating func receive(_ item: Outgoing) -> Bool {
         guard asked > 0 else { return false }
         asked -= 1

@@ -36,8 +36,8 @@ public struct Survey: Sendable {
     public var table: Table
     /// The slot to begin at: 0, or where the previous part ended.
     public var after: Int
-    /// The maximum number of items returned with all figures, and of pairs of topic and policy returned with how long a
-    /// subscription has been behind.
+    /// The maximum number of items returned with all figures. `pairs` limits the pairs of topic and policy that are
+    /// returned with how long a subscription has been behind.
     public var most: Int
     public var pairs = 0
     public var order: Order

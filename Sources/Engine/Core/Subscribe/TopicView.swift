@@ -140,13 +140,13 @@ final class TopicView {
         pending = progress
     }
 
-    /// The progress to send to the owner; nil if there is none any more.
+    /// The progress to send to the owner; nil if the view is empty or has made none.
     func takeReport() -> ViewProgress? {
         defer { pending = nil }
         return isEmpty ? nil : pending
     }
 
-    /// No subscription uses the view any more: it must not hold messages.
+    /// Releases the messages of a view that no subscription uses any longer.
     func release() {
         // They reference the view.
         reads = HistoryReads()

@@ -9,7 +9,7 @@
 // Keys are UInt64; `none` means that there is no key.
 
 final class MinimumTree {
-    /// The key of an index without a key.
+    /// Stands for the key of an index that has none.
     static let none = UInt64.max
     private static let smallest = 4
 

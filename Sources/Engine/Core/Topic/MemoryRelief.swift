@@ -155,7 +155,7 @@ final class MemoryRelief {
         viewsWithForms.append(view)
     }
 
-    /// The view has no forms any more.
+    /// Removes a view that no longer has forms.
     func remove(_ view: TopicView) {
         let last = viewsWithForms.removeLast()
         if last !== view {

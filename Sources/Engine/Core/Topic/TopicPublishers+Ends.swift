@@ -59,7 +59,7 @@ extension TopicPublishers {
     /// Sends the pending acknowledgements of channels.
     func sendAcknowledgements() {
         var next = 0
-        // Further channels may be added meanwhile.
+        // Further channels may be added in the meantime.
         while next < unacknowledged.count {
             if !unacknowledged[next].isRemoved { sendAcknowledgements(of: unacknowledged[next]) }
             next += 1

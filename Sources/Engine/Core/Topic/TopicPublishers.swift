@@ -317,7 +317,7 @@ final class TopicPublishers {
             topic.markDirty()
         }
         visited += giveUpParked(most: most - visited, now: now)
-        // Memory may have been released meanwhile.
+        // Memory may have been released in the meantime.
         if awaitsMemory { topic.markDirty() }
         return visited
     }

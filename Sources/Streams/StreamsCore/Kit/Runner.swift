@@ -109,7 +109,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     final func cancel() {
         lock.lock()
         guard !isOver else {
-            // A thread that is about to deliver the completion must not do so any more.
+            // A thread that is about to deliver the completion must no longer do so.
             let unwanted = completion.take()
             lock.unlock()
             _ = unwanted

@@ -9,7 +9,7 @@ class Upstream: @unchecked Sendable {
     private var subscription: (any Subscription)?
     /// Demand that has not been sent yet.
     private var wanted = Subscribers.Demand.none
-    /// Whether it is delivering a value. Demand requested meanwhile is returned from that call.
+    /// Whether it is delivering a value. Demand requested in the meantime is returned from that call.
     private var isReceiving = false
     private var isOver = false
 
@@ -81,7 +81,7 @@ class Upstream: @unchecked Sendable {
 
     fileprivate final func isOpen() -> Bool { lock.with { !isOver } }
 
-    /// Called when it ended or is not wanted any more. The caller releases the subscription.
+    /// Called when it has ended or is no longer wanted. The caller releases the subscription.
     @discardableResult fileprivate final func close() -> (any Subscription)? {
         lock.with {
             isOver = true

@@ -61,7 +61,7 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
     /// Whether upstream has sent everything that was requested, and there is more demand for it, but the subscriber
     /// must take some values first.
     var isHeldBack = false
-    /// A value that is not needed any more, to be released without the lock.
+    /// A value that is no longer needed, to be released without the lock.
     var discarded: Output?
 
     /// Events that were sent and await delivery on the scheduler.

@@ -207,7 +207,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     func cancel() {
         shared.lock.lock()
         guard !isOver, let replayer else {
-            // A thread that is about to deliver the completion must not do so any more.
+            // A thread that is about to deliver the completion must no longer do so.
             due = nil
             return shared.lock.unlock()
         }

@@ -3,8 +3,8 @@
 //
 // Each value is distributed to all branches under one shared lock, so that all see the same order. If a subscriber can
 // receive it immediately and no other thread is delivering to it, the current thread starts delivering, without the
-// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready meanwhile.
-// So each value takes the lock twice, however many subscribers there are.
+// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready in the
+// meantime. So each value takes the lock twice, however many subscribers there are.
 
 import Replay
 import Synchronization
@@ -40,7 +40,7 @@ struct ReplayState: ~Copyable {
 
     /// The delivering thread has delivered a value. Called with the lock held.
     /// - Parameter returned: the demand that the subscriber returned.
-    /// - Returns: whether there is nothing more to do, in which case no thread is delivering any more.
+    /// - Returns: whether there is nothing more to do, in which case no thread is delivering.
     @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
         guard !hasMore, !over.load(ordering: .relaxed) else { return false }
         if returned > .none {
@@ -182,7 +182,7 @@ class ReplayHub: @unchecked Sendable {
         return true
     }
 
-    /// Under `block`: requests as much from upstream as the slowest subscriber has room for.
+    /// Under `block`: requests as many values from upstream as the slowest subscriber has room for.
     final func pull() {
         guard blocks else { return }
         shared.lock.lock()

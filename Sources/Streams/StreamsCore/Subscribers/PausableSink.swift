@@ -15,7 +15,7 @@ extension Subscribers {
     {
         private enum State {
             case going
-            /// The closure is being called, and `resume()` has not been called meanwhile.
+            /// The closure is being called, and `resume()` has not been called in the meantime.
             case calling
             /// `resume()` was called during the closure's call: the next pause is skipped.
             case resumed

@@ -51,7 +51,7 @@ extension Bench {
         return try Load(receivers, lanes)
     }
 
-    /// Runs the loop for `time`; throws if nothing arrives any more.
+    /// Runs the loop for `time`; throws if nothing more arrives.
     private func keepGoing(_ load: Load, for time: UInt64) throws(BenchError) {
         let end = Clock.monotonic() + time
         var bytes = load.receivers.bytes

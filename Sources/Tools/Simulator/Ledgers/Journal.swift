@@ -31,7 +31,7 @@ final class TopicLedger {
     /// All its states so far: "live", "completed", "failed". Clients that were not notified of one end may be notified
     /// of the next.
     var states: Set<String> = ["live"]
-    /// Whether no shard has it any more. What arrived at its last moment was not observed.
+    /// Whether it is gone from every shard. What arrived at its last moment was not observed.
     var isGone = false
     /// The sequence of the next message.
     var end: UInt64 = 1

@@ -343,7 +343,7 @@ final class SessionLedger {
         for feed in reported { feed.deliver() }
     }
 
-    /// Everything that the client may lack is kept, and not more than allowed.
+    /// Checks that everything the client may lack is kept, and no more than is allowed.
     private func checkKept(_ kept: Inspection.Kept, _ seen: Inspection.Connection, _ now: UInt64) {
         let most = plan.limits.resumeBuffer + plan.limits.controlOutput
         referee.expect(

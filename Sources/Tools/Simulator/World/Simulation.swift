@@ -6,7 +6,7 @@ import Core
 /// The result of a run.
 public struct Outcome: Sendable {
     public let seed: UInt64
-    /// The drawn features, for people.
+    /// The drawn features, for human readers.
     public let plan: String
     /// The rule that was broken, as a sentence; nil if none was.
     public let fault: String?

@@ -17,7 +17,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
 
     /// How many values may be requested from upstream without having arrived.
     enum Reach {
-        /// As many as the subscriber has requested, this many times, and that many more.
+        /// This multiple of the subscriber's demand, plus a constant.
         case demand(times: Int = 1, plus: Int = 0)
         /// Everything: the operator needs all values for its result, and keeps a constant amount of state.
         case everything

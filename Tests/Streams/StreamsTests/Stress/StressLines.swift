@@ -8,7 +8,7 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
     let name: String
     /// Which subscribers receive all values.
     enum Reach {
-        /// Those that request that many, even one by one.
+        /// Those that request every value, even one by one.
         case all
         /// Those with unlimited demand: for others, values sent without demand are lost on the subject.
         case unlimited

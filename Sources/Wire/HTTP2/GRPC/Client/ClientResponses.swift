@@ -55,7 +55,7 @@ public struct ReceivedMessages {
     public private(set) var epoch: UInt64 = 0
     /// Messages lost since the previous response, before the first message of this one.
     public private(set) var dropped: UInt64 = 0
-    /// Where the subscription begins, in a first response that was asked for it; 0 in all others.
+    /// Where the subscription begins, in a first response if the call requested it; 0 in all others.
     public private(set) var nextSequence: UInt64 = 0
     private var reader: ProtobufReader
 
