@@ -61,7 +61,8 @@ public protocol ClientConnection: AnyObject {
     /// Messages that may be sent now on a channel; 2³¹−1 is unbounded, 0 includes a channel that has ended.
     func credit(of id: StreamID) -> UInt32
 
-    /// Sends a message on a channel, using one credit from the broker; false if there is none, and nothing is sent.
+    /// Sends a message on a channel, using one credit from the broker. Returns false, without sending it, if there is
+    /// none.
     /// - Parameter properties: content type and headers of the message; must be valid.
     func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool
 

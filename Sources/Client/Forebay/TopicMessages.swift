@@ -295,7 +295,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     }
 
     /// One more message was taken.
-    /// - Returns: how many to request now.
+    /// - Returns: the number of messages to request now.
     private func refill() -> Int {
         taken += 1
         guard taken >= (window + 1) / 2, end == nil else { return 0 }

@@ -163,7 +163,7 @@ struct ChannelPublisher: ~Copyable {
         return .nothing
     }
 
-    /// Takes another message from the source. False if there is none yet.
+    /// Takes another message from the source. Returns false if there is none yet.
     private mutating func take() -> Bool {
         switch settings.source {
         case .message, .file, .size: messages.take(UnsafeRawBufferPointer(start: nil, count: 0))

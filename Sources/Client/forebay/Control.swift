@@ -177,7 +177,7 @@ struct ListRequest {
         (one[field]?.text ?? "", one["id"]?.unsigned ?? 0) < (other[field]?.text ?? "", other["id"]?.unsigned ?? 0)
     }
 
-    /// Prints a page of rows. The broker's shards list their rows one after the other; for people they are sorted by
+    /// Prints a page of rows. The broker's shards list their rows one after another; in a table they are sorted by
     /// topic.
     private func print(_ rows: inout [JSON], _ output: inout Output) {
         if kind != .connections {

@@ -1,4 +1,4 @@
-// Table: the broker's objects as aligned columns for people.
+// Table: the broker's objects as text in aligned columns.
 
 /// How to show a field.
 enum FieldKind {

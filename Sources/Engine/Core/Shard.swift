@@ -1,4 +1,4 @@
-// Shard: the broker engine of one thread, without I/O, a clock or randomness of its own. A loop (or a simulator) feeds
+// Shard: the broker engine of one thread, without I/O, a clock or a source of randomness. A loop (or a simulator) feeds
 // it inputs and carries out its effects.
 //
 // A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which its name

@@ -44,7 +44,7 @@ class BoundStream {
 
     /// The user of its requests now: permissions may have changed since it was opened.
     var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
-    /// Whether it has a body of its own. Over RSocket, all responses are in the connection's output.
+    /// Whether it has its own body. Over RSocket, all responses are in the connection's output.
     var hasBody: Bool { exchange != nil }
     /// Bytes of responses and messages waiting in the stream's own body.
     var bodyCount: Int { exchange?.body.count ?? 0 }

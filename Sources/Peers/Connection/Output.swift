@@ -319,7 +319,7 @@ struct Output: ~Copyable {
     }
 
     /// Continues on another socket, whose peer has everything before `position`; call `detach` no later than this.
-    /// False if it cannot continue from there.
+    /// Returns false if it cannot continue from there.
     mutating func rewind(to position: UInt64) -> Bool {
         guard let kept, !isPassing, kept.store.rewind(to: position) else { return false }
         queue.count = kept.store.unsent

@@ -92,7 +92,7 @@ final class EntryRun: Region, @unchecked Sendable {
     /// The offset of the entry at `position`.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
-    /// Appends a message. False if there is no space for it.
+    /// Appends a message. Returns false if there is no space for it.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = size
         if case .record(let format, let epoch) = form {
@@ -342,7 +342,7 @@ struct EntryCache {
         return run
     }
 
-    /// Removes the least recently used run except `new`. False if connections refer to all of them.
+    /// Removes the least recently used run except `new`. Returns false if connections refer to all of them.
     private mutating func dropOldest(but new: EntryRun) -> Bool {
         var oldest: Int?
         for index in runs.indices where runs[index] !== new && isKnownUniquelyReferenced(&runs[index]) {

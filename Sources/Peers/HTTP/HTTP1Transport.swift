@@ -118,7 +118,7 @@ final class HTTP1Transport {
         phase = .answered(answer)
     }
 
-    /// Withdraws the response if it was not fetched yet. False if there is none to withdraw.
+    /// Withdraws the response if it has not been fetched. Returns false if there is none to withdraw.
     func takeBack() -> Bool {
         guard case .answered = phase else { return false }
         phase = .asked

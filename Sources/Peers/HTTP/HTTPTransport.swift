@@ -164,8 +164,8 @@ extension HTTPTransport {
         }
     }
 
-    /// Asks the peer to send its next requests elsewhere; those in flight are still answered. False over HTTP/1.1,
-    /// where the responses say so.
+    /// Asks the peer to send its next requests elsewhere; those in flight are still answered. Returns false over
+    /// HTTP/1.1, where the responses say so.
     func announceEnd() -> Bool {
         session?.pointee.shutdownNotice()
         return session != nil

@@ -3,7 +3,7 @@
 //     header | u24 length | the broker's own entry | the publisher's entries | payload
 //
 // A frame holds at most `Limits.fragment` bytes of metadata and payload together. Metadata that does not fit next to
-// the first piece of payload goes ahead of it, in fragments of its own.
+// the first piece of payload goes ahead of it, in separate fragments.
 
 import Bytes
 import RSocket

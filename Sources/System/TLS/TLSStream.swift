@@ -73,7 +73,7 @@ public final class TLSStream {
     private var latched: ReadResult?
     /// Whether the kernel encrypts what is written to the socket.
     private var kernelSends = false
-    /// Why the connection failed, for people to read. Nil if the socket failed.
+    /// Why the connection failed, as text for the operator. Nil if the socket failed.
     public private(set) var failure: String?
     /// OpenSSL's reason code for it, 0 for none.
     private var failureCode: Int32 = 0
@@ -214,7 +214,7 @@ public final class TLSStream {
         case certificateWanted
         /// The peer does not trust the certificate presented to it.
         case certificateRefused
-        /// The peer aborted the handshake for a reason of its own.
+        /// The peer aborted the handshake for another reason.
         case turnedAway
         case other
     }

@@ -178,7 +178,7 @@ public struct ServerConnection: ~Copyable {
         reassembly.removeAll()
     }
 
-    /// Discards the rest of a frame; true once all of it has been discarded.
+    /// Discards the rest of a frame. Returns true once all of it has been discarded.
     private mutating func skip() -> Bool {
         guard discarding > 0 else { return true }
         let old = min(discarding, aside.count)
@@ -192,7 +192,7 @@ public struct ServerConnection: ~Copyable {
         return true
     }
 
-    /// Makes the next `count` bytes contiguous at the front; false if they have not all arrived.
+    /// Makes the next `count` bytes contiguous at the front. Returns false if they have not all arrived.
     private mutating func gather(_ count: Int) -> Bool {
         if aside.isEmpty { return input.count >= count }
         let missing = count - aside.count

@@ -67,7 +67,7 @@ final class MicroConnection {
     ///
     ///     GET /path HTTP/1.1 ␀␀ name ␀ value ␀␀ name ␀ value ␀␀ ␀␀
     ///
-    /// - Returns: whether each line ends with CR LF, begins with a field name and contains no NUL.
+    /// - Returns: true if each line ends with CR LF, begins with a field name and contains no NUL.
     func hasCleanLines(from method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> Bool {
         let head = UnsafeRawBufferPointer(start: method, count: fb_mhd_head(handle))
         /// The position after the next NUL; nil if there is none.

@@ -1,5 +1,5 @@
 // ShardLoop+TLS: connections of a TLS listener until their handshake is complete, and HTTP/1.1 over TLS, where the
-// library gets a socket of its own.
+// library gets a separate socket.
 //
 //     handshaking ──"h2", or RSocket──▶ framed, by a TLSStream
 //         ├────────anything else of HTTP──▶ http1, by a Relay ──stream──▶ framed

@@ -59,14 +59,14 @@ final class RSocketStream: NumberedStream {
 
     func ask(_ n: UInt32) { demand.add(UInt64(n)) }
 
-    /// One message arrived; false if it was not requested.
+    /// Called when a message has arrived. Returns false if it was not requested.
     func receiveMessage() -> Bool { demand.take() }
 
     func grant(_ n: UInt32) {
         if sends { credit.add(UInt64(n)) }
     }
 
-    /// Takes one credit for an item; false if there is none.
+    /// Takes one credit for an item. Returns false if there is none.
     func useCredit() -> Bool { sends && credit.take() }
 
     func endSending() {

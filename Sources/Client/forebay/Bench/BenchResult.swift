@@ -1,4 +1,4 @@
-// BenchResult: what `bench` measured, for people and as JSON, and whether it meets expectations.
+// BenchResult: what `bench` measured, as text and as JSON, and whether it meets expectations.
 
 import Bytes
 import Client

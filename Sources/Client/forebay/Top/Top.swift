@@ -94,7 +94,7 @@ struct Top: ~Copyable {
         return ExitCode.done
     }
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Runs one turn. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
@@ -120,7 +120,7 @@ struct Top: ~Copyable {
         return true
     }
 
-    /// Reconnects and starts again. False if the user wants to quit.
+    /// Reconnects and starts again. Returns false if the user wants to quit.
     private mutating func reconnect(
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
@@ -234,7 +234,7 @@ struct Top: ~Copyable {
 
     // MARK: The person
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Handles the keys pressed. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func readKeys() -> Bool {
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(0, &keys, keys.count)

@@ -77,7 +77,7 @@ final class Subscriber: BoundStream, Timed {
     /// Where it begins; it must have joined.
     var opening: OpeningPosition { OpeningPosition(epoch: view.epoch, next: cursor.cursor.value) }
 
-    /// The opening was sent as a message of its own, which uses one credit.
+    /// The opening was sent as a separate message, which used one credit.
     func payForOpening() { credit.spend(1) }
 
     /// The first `count` messages of `range`, a result of `deliverable`, were handed over to the connection.

@@ -41,7 +41,7 @@ final class MemoryRelief {
 
     // Refusals
 
-    /// Why a topic accepts nothing now; nil unless memory is short and the topic cannot release enough of its own.
+    /// Why a topic accepts nothing now; nil unless memory is short and the topic cannot release enough of its memory.
     func refusal(for topic: Topic) -> Refusal? {
         guard memory.isFull else { return nil }
         relieve(now: context.moment)

@@ -233,7 +233,7 @@ final class Topic: Timed {
         evict(now: now)
     }
 
-    /// Advances the view on this shard to the end; false if it is there already.
+    /// Advances the view on this shard to the end. Returns false if it is already there.
     func advanceOwnView(now: Instant) -> Bool {
         guard let index = views.laggingIndex(of: ownership.index, end: committed) else { return false }
         advanceView(at: index, now: now)

@@ -27,7 +27,7 @@ class Upstream: @unchecked Sendable {
     /// Makes the first waiting value the latest, in a subclass that queues values.
     func advance() {}
 
-    /// - Returns: whether `flush` must be called.
+    /// - Returns: true if `flush` must be called.
     fileprivate final func want(_ demand: Subscribers.Demand) -> Bool {
         lock.with {
             guard !isOver else { return false }
@@ -61,7 +61,7 @@ class Upstream: @unchecked Sendable {
         if isFirst { flush() } else { subscription.cancel() }
     }
 
-    /// - Returns: whether another value is wanted.
+    /// - Returns: true if another value is wanted.
     fileprivate final func beginReceiving() -> Bool {
         lock.with {
             guard !isOver else { return false }

@@ -98,7 +98,7 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
 
     mutating func nextDelivery() -> Delivery? { outbox.popFirst() }
 
-    /// - Returns: how many events were sent since the last call.
+    /// - Returns: the number of events sent since the last call.
     mutating func takeUnscheduled() -> Int {
         defer { unscheduled = 0 }
         return unscheduled

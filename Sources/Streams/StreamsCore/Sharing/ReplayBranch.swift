@@ -26,7 +26,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     // Called with the lock held.
 
     /// A value has arrived that the lane did not let pass.
-    /// - Returns: whether to deliver it now.
+    /// - Returns: true if the caller must deliver it now.
     final func resolve(_ value: Output) -> Bool {
         let passes = buffer.resolve(value, &state.pointee.lane, lost: &lost)
         state.pointee.hasLost = !lost.isEmpty

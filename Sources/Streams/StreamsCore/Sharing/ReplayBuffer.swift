@@ -36,7 +36,7 @@ struct ReplayLane {
     }
 
     /// A value has arrived.
-    /// - Returns: whether to deliver it now. If false, the buffer must handle it with `resolve`.
+    /// - Returns: true if the caller must deliver it now. If false, the buffer must handle it with `resolve`.
     @inline(__always) mutating func pass() -> Bool {
         guard passing > 0 else { return false }
         passing -= 1
@@ -76,7 +76,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     }
 
     /// A value has arrived that the lane did not let pass.
-    /// - Returns: whether to deliver it now.
+    /// - Returns: true if the caller must deliver it now.
     mutating func resolve(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
         notify(&lane)
         if further > .none { grant(&lane) }

@@ -30,7 +30,7 @@ struct ReplayState: ~Copyable {
     let over = Atomic<Bool>(false)
 
     /// A value has arrived. Called with the lock held.
-    /// - Returns: whether the caller must deliver it now; the caller is then the delivering thread. If false, nothing
+    /// - Returns: true if the caller must deliver it now; the caller is then the delivering thread. If false, nothing
     ///   has changed.
     @inline(__always) mutating func beginsWork() -> Bool {
         guard !isAtWork, lane.pass() else { return false }
@@ -40,7 +40,7 @@ struct ReplayState: ~Copyable {
 
     /// The delivering thread has delivered a value. Called with the lock held.
     /// - Parameter returned: the demand that the subscriber returned.
-    /// - Returns: whether there is nothing more to do, in which case no thread is delivering.
+    /// - Returns: true if there is nothing more to do, in which case no thread is delivering.
     @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
         guard !hasMore, !over.load(ordering: .relaxed) else { return false }
         if returned > .none {

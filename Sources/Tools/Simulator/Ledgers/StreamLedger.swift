@@ -6,7 +6,7 @@ class StreamLedger {
     unowned let client: any VirtualClient
     let stream: UInt32
     let referee: Referee
-    /// What the stream is for, for people.
+    /// The purpose of the stream, as text.
     let title: String
     /// The text of the error that ended it, or "" for a completion.
     private(set) var end: String?

@@ -37,7 +37,7 @@ public struct MessageEntry {
 
     /// Writes what precedes the payload.
     ///
-    /// - Returns: where to write the payload.
+    /// - Returns: the place to write the payload to.
     @discardableResult
     public func writeHead(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         var writer = RawWriter(target)

@@ -141,7 +141,7 @@ final class Connection {
     /// Whether the next frame is another WINDOW_UPDATE. Notifying streams about room can then wait until after it.
     private var isWindowUpdateNext: Bool { walker.isNext(FrameHead.Kind.windowUpdate, front) }
 
-    /// Passes bytes up to the end of a frame to nghttp2; false if there are none.
+    /// Passes bytes up to the end of a frame to nghttp2. Returns false if there are none.
     private func readFrame() -> Bool {
         let front = front
         guard !front.isEmpty else { return false }

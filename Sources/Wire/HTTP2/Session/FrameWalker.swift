@@ -69,7 +69,7 @@ struct FrameWalker {
 
     /// Takes bytes up to the end of a frame, of the preface, or of `bytes`.
     ///
-    /// - Returns: how many were taken, and the frame header that they completed, if any.
+    /// - Returns: the number of bytes taken, and the frame header that they completed, if any.
     mutating func take(_ bytes: UnsafeRawBufferPointer) -> (count: Int, head: FrameHead?) {
         switch state {
         case .preface(let left):

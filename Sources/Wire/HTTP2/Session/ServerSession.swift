@@ -117,7 +117,7 @@ public struct ServerSession: ~Copyable {
     /// Writes to `sink` until about `limit` bytes are written – the last frame may exceed it, DATA by at most
     /// `HTTP2Limits.minDataFrame` – or there is nothing to write for now. Streams take turns frame by frame.
     ///
-    /// - Returns: bytes written, including headers and contents of DATA frames.
+    /// - Returns: the number of bytes written, including headers and contents of DATA frames.
     @inlinable
     @discardableResult
     public mutating func produce<Sink: HTTPSink & ~Copyable>(into sink: inout Sink, atMost limit: Int) -> Int {

@@ -24,7 +24,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
     }
 
     enum Trait {
-        /// Has no subscription of its own: the subscriber sees upstream's errors.
+        /// Creates no subscription: the subscriber sees upstream's errors.
         case transparent
         /// Several subscribers share one upstream subscription.
         case shared

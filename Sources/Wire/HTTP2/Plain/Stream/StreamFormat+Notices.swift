@@ -50,7 +50,7 @@ extension StreamFormat {
 
     /// Where in a message's record to insert a loss; the record must have been written without one.
     ///
-    /// - Returns: bytes from the record's beginning.
+    /// - Returns: the number of bytes from the record's beginning.
     public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
         switch self {
         case .eventStream: 0
