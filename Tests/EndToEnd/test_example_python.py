@@ -310,7 +310,7 @@ def test_cut_before_the_first_message(broker, proxy, topic):
             await other.publish(topic, b"earlier")
             messages = await this.subscribe(topic, on_gap=lambda gap: pytest.fail(str(gap)))
             assert messages.position[1] == 2
-            proxy.hold()  # The messages do not come any more.
+            proxy.hold()  # From now on no messages arrive.
             for number in range(3):
                 await other.publish(topic, b"%d" % number)
             proxy.cut()

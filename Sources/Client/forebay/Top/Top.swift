@@ -1,4 +1,4 @@
-// Top: `forebay top`. Reads the broker's lists one after the other, about once a second; statistics are pushed by the
+// Top: `forebay top`. Reads the broker's lists one after another, about once a second; statistics are pushed by the
 // broker. Everything uses one connection, over any protocol.
 
 import Bytes

@@ -115,7 +115,7 @@ final class ListRequests: ShardPart {
         proceed(listStream, now: now)
     }
 
-    /// Sends rows as far as credit and output space allow, and fetches more when they are used up.
+    /// Sends rows while credit and output space allow, and fetches more when they are used up.
     func proceed(_ listStream: ListStream, now: Instant) {
         while !listStream.isFetching {
             var sent = 0

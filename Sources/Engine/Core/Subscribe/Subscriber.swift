@@ -92,7 +92,7 @@ final class Subscriber: BoundStream, Timed {
 
     private var log: Log { view.log }
 
-    /// The messages to hand over next, as far as credit allows; nil if there are none, or if the first is in a store.
+    /// The messages that credit allows to hand over next; nil if there are none, or if the first is in a store.
     /// Messages that the view's log no longer has are lost unless a store has them.
     @inline(__always)
     func deliverable() -> SequenceRange? {

@@ -72,7 +72,7 @@ final class TopicView {
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
-    /// The end of the log as far as the view knows it.
+    /// The end of the log as known to the view.
     var end: SequenceNumber { round.target }
 
     // Joining and leaving
@@ -161,8 +161,8 @@ final class TopicView {
         views.relief.add(self)
     }
 
-    /// Removes the messages in other forms that no connection references, since they can be made again. Returns whether
-    /// any are left.
+    /// Removes the messages in other forms that no connection references, since they can be encoded again. Returns
+    /// whether any are left.
     func removeUnusedRuns() -> Bool {
         entries.removeUnused()
         if entries.memory == 0 { removeRuns() }
@@ -181,7 +181,7 @@ final class TopicView {
     /// Members that receive new messages before other work has its turn.
     static let slice = 2048
 
-    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered as far as credit and room
+    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered while credit and room
     /// allow.
     func advance(_ advance: LogAdvance, now: Instant) {
         if advance.lost > lost {

@@ -1,4 +1,4 @@
-// MemoryRelief: what is released when memory is short, in this order: data that can be made again; history kept only
+// MemoryRelief: what is released when memory is short, in this order: data that can be encoded again; history kept only
 // for replay; messages that subscriptions wait for, down to a fair share for each topic, lost as under `retain-bytes`.
 // What `block` subscriptions wait for, and parked publishes, are never released. Above the limit, publishes are refused
 // to topics where these exceed the fair share, and to all topics once usage is a quarter above the limit. Data handed
@@ -19,7 +19,7 @@ final class MemoryRelief {
     private var next: UInt64 = 0
     /// The next topic slot to visit.
     private var topicPlace = 0
-    /// Views with messages in other forms, which can be made again, and the index of the next one to visit.
+    /// Views with messages in other forms, which can be encoded again, and the index of the next one to visit.
     private(set) var viewsWithForms: [TopicView] = []
     private var viewPlace = 0
 
@@ -112,7 +112,7 @@ final class MemoryRelief {
         let before = memory.used
         let goal = memory.limit - memory.limit / 10
         defer { if memory.used < before { context.reached(.memory) } }
-        // Data that can be made again goes first.
+        // Data that can be encoded again goes first.
         context.pool.removeSpares()
         removeUnusedForms()
         let isRoundOver = relieveTopics(goal, now: now)

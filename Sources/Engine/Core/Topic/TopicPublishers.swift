@@ -134,7 +134,7 @@ final class TopicPublishers {
         topic.noteUse(now)
     }
 
-    /// Appends parked publishes in order of arrival, as far as there is room.
+    /// Appends parked publishes in order of arrival, while there is room.
     private func serveParked(now: Instant) {
         guard refusal == nil, topic.state.isLive else { return }
         while let waiting = parked.first, let charge = waiting.message.firstCharge {

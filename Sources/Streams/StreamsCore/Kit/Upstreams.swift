@@ -147,7 +147,7 @@ final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscribe
     private let inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>
     private let lock = Lock()
     private var queue = Queue<Input>()
-    /// Used by the machine: the value taken last.
+    /// The value taken last; used only by the machine.
     private(set) var latest: Input?
 
     fileprivate init(_ inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>) { self.inlet = inlet }

@@ -1,6 +1,6 @@
 // PausableSink: receives one value at a time, until its closure pauses it.
 
-/// Pauses by itself, and continues when it is resumed.
+/// Pauses on its own, and continues when it is resumed.
 public protocol Pausable: Sendable {
     /// Whether it is waiting to be resumed.
     var paused: Bool { get }

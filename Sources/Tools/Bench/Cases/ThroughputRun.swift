@@ -84,8 +84,8 @@ extension Bench {
         return figure
     }
 
-    /// Stops publishing and waits for messages in flight; returns how many deliveries are missing once nothing arrives
-    /// any more, or nil if the broker is still busy after some seconds.
+    /// Stops publishing and waits for messages in flight; returns how many deliveries are missing once nothing more
+    /// arrives, or nil if the broker is still busy after some seconds.
     func drain(_ load: Load) throws(BenchError) -> Int? {
         load.pace = .silent
         let deadline = Clock.monotonic() + Bench.standstill

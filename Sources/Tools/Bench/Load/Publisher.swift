@@ -81,7 +81,7 @@ final class Publisher {
         composedCount += 1
     }
 
-    /// Writes composed messages as far as the socket accepts them.
+    /// Writes composed messages until the socket accepts no more.
     func flush() throws(BenchError) {
         while !isBlocked, !composed.isEmpty {
             let count = try write(composed.readable)

@@ -3,7 +3,7 @@
 import Bytes
 import RSocket
 
-/// Parses RSocket frames as far as a publisher needs.
+/// Parses the parts of RSocket frames that a publisher needs.
 struct CreditReader {
     /// Messages granted so far.
     private(set) var granted = 0

@@ -37,7 +37,7 @@ final class TopicLedger {
     var end: UInt64 = 1
     /// Messages before this are committed; all messages are, if the topic is not stored.
     var committed: UInt64 = 1
-    /// Messages by sequence, as far as known.
+    /// The known messages by sequence.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
     /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a

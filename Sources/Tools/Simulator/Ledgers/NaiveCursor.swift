@@ -37,7 +37,8 @@ struct NaiveCursor: Equatable {
         if waiting.count > self.buffer { limit = self.buffer + waiting.count }
     }
 
-    /// With `latest`, only the newest message waits, including those retained when it joined.
+    /// Under `latest`: keeps only the newest waiting message. The others, including those retained when it joined, are
+    /// dropped.
     mutating func keepNewest(isReported: Bool) {
         while waiting.count > 1 {
             let oldest = waiting.removeFirst()
@@ -71,7 +72,7 @@ struct NaiveCursor: Equatable {
         return handed
     }
 
-    /// Makes messages that arrive up to `end` wait, as far as the policy allows.
+    /// Makes messages that arrive up to `end` wait, within what the policy allows.
     mutating func arrive(upTo end: UInt64) {
         while next < end {
             if !hasFailed { place(next) }

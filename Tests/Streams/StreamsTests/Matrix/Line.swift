@@ -90,7 +90,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         let isEager: Bool
         let attach: (Probe) -> Void
 
-        /// Attaches a probe, which requests nothing by itself.
+        /// Attaches a probe, which requests nothing on its own.
         func subscribe() -> Probe {
             let probe = Probe()
             attach(probe)
