@@ -227,7 +227,7 @@ def test_credentials(start, tmp_path):
 
 
 def test_a_broker_that_is_killed_and_started_again(begin, topic):
-    """The subscription reports the new epoch. What is published meanwhile waits, and is published again."""
+    """The subscription reports the new epoch. What is published in the meantime waits, and is published again."""
     async def body():
         broker = begin()
         proxy = Proxy(broker.address)

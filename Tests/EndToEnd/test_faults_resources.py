@@ -258,7 +258,7 @@ class OnDisk:
 
 
 def test_the_log_goes_on_when_its_disk_was_full(start):
-    """Lines lost meanwhile are counted, and the count is logged before the next line."""
+    """Lines lost in the meantime are counted, and the count is logged before the next line."""
     broker = type("BrokerOnDisk", (OnDisk, start), {})("--log-level", "debug", "--admin", "127.0.0.1:0")
 
     def lost():

@@ -1,4 +1,4 @@
-"""Connections that are resumed, again and again: what they receive meanwhile, and the limits on waiting sessions.
+"""Connections that are resumed, again and again: what they receive in the meantime, and the limits on waiting sessions.
 test_cuts.py covers breaks at every byte."""
 
 import secrets
@@ -48,7 +48,7 @@ def figures(broker) -> dict[str, float]:
 
 
 def test_credit_and_policy_stay_in_force(broker, a, b, topic):
-    """Messages published meanwhile wait as the subscription's buffer and policy allow, and are counted."""
+    """Messages published in the meantime wait as the subscription's buffer and policy allow, and are counted."""
     this = Resuming(broker.address)
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?buffer=2&overflow=drop-oldest&meta=on"), n=3))
     b.joined(topic, 1)

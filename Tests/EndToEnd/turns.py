@@ -45,7 +45,7 @@ class Turns:
 
     @contextlib.contextmanager
     def standing_still(self):
-        """What is sent meanwhile arrives all at once."""
+        """What is sent in the meantime arrives all at once."""
         self.broker.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -96,7 +96,7 @@ class Line:
 
 
 def throw(lines: list[Line], also: list[Line] = (), timeout=60):
-    """Waits until everything was sent and handled. What `also` receive is read meanwhile."""
+    """Waits until everything was sent and handled. What `also` receive is read in the meantime."""
     with selectors.DefaultSelector() as selector:
         for line in [*lines, *also]:
             selector.register(line.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if line.left else 0), line)

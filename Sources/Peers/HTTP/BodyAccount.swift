@@ -29,7 +29,7 @@ struct BodyAccount: ~Copyable {
 
     /// Bytes of bodies that are sent as soon as the output takes them.
     var ready: Int { bytes - beyond }
-    /// Whether streams wait until less is beyond the windows.
+    /// Whether streams wait until fewer bytes are beyond the windows.
     var hasWindowWaiters: Bool { !windowWaiters.isEmpty }
 
     /// Counts a body that has changed.

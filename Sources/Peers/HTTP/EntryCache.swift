@@ -1,5 +1,5 @@
-// EntryCache: a topic's messages in one of the forms in which they are sent over HTTP, made once for all subscribers of
-// a shard's view that use this form. A run holds the contiguous entries of consecutive messages, so a subscriber's
+// EntryCache: a topic's messages in one of the forms in which they are sent over HTTP, encoded once for all subscribers
+// of a shard's view that use this form. A run holds the contiguous entries of consecutive messages, so a subscriber's
 // next messages are a range of it.
 //
 //     run: first | entry entry entry …   free |      run: first | …

@@ -24,7 +24,7 @@ final class PublishTarget {
 /// The latest topics that a connection was found to be allowed to publish to. When all places are taken, the oldest is
 /// replaced and has to be looked up again.
 struct AllowedTargets {
-    /// How many are remembered.
+    /// The maximum number of topics remembered.
     static let most = 4
 
     private var targets = InlineArray<4, PublishTarget?>(repeating: nil)

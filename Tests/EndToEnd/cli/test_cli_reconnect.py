@@ -87,7 +87,7 @@ def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
 
 
 def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
-    """Only the connection is lost, and meanwhile more messages arrive than the topic retains."""
+    """Only the connection is lost, and in the meantime more messages arrive than the topic retains."""
     broker = start("--retain", "3")
     forebay = reach(broker)
     reader = forebay.subscriber("t")

@@ -43,7 +43,7 @@ final class TopicLedger {
     /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a
     /// subscription that joins there in the meantime receives them as new ones.
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
-    /// As last observed.
+    /// The log's head as last observed.
     var head: UInt64 = 1
     /// Like `head`, but including messages in the store.
     var kept: UInt64 = 1

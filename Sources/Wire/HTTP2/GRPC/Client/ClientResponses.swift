@@ -49,7 +49,7 @@ public struct ReceivedMessage {
 
 /// A SubscribeResponse: its counters, and its messages one by one.
 public struct ReceivedMessages {
-    /// As in the .proto; 2³¹−1 is unbounded.
+    /// The value as in the .proto; 2³¹−1 is unbounded.
     public private(set) var outstandingCredit: UInt64 = 0
     /// The epoch of the topic and of all messages in the response.
     public private(set) var epoch: UInt64 = 0
