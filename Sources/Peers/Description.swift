@@ -1,5 +1,5 @@
 // Description: what control calls and lists return about the broker, a topic, a subscription or a connection, for all
-// protocols. It is made on the shard that owns the object and sent between shards unchanged.
+// protocols. It is produced on the shard that owns the object and sent between shards unchanged.
 
 import ForebayWire
 import HTTP2
@@ -88,8 +88,8 @@ final class Descriptions: ShardPart {
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
-        if let userRate = connection.userRate, userRate.isWaiting, publishers + connection.input.parkedCount > 0 {
-            object.add("waits_for", rateLimiter.shortage(userRate, now: now).name)
+        if let rateLimit = connection.rateLimit, rateLimit.isWaiting, publishers + connection.input.parkedCount > 0 {
+            object.add("waits_for", rateLimiter.shortage(rateLimit, now: now).name)
         }
         object.add("bytes_in", connection.bytes.in)
         object.add("bytes_out", connection.bytes.out)

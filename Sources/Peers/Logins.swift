@@ -1,5 +1,6 @@
 // Logins: how a connection or an HTTP request gets its principal. The driver does the slow part, such as hashing a
-// password or verifying a token's signature: the engine requests it with an effect, and the login waits for the result.
+// password or verifying a token's signature: the engine requests this with an effect, and the login waits for the
+// result.
 //
 //     no credentials ──────────────────────────▶ the user of the client certificate, or anonymous, or refused
 //     credentials ──Effects.logins──▶ waiting ──authenticated──▶ a user, or refused

@@ -1,4 +1,4 @@
-// PeerState: what the connections of a shard share to speak their protocols: plain HTTP's responses, and buffers in
+// PeerState: state that the connections of a shard share for their protocols: plain HTTP's responses, and buffers in
 // which messages and frames are built.
 
 import Bytes

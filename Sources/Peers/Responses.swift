@@ -161,7 +161,8 @@ final class Responses: ShardPart {
         subscriber.payForOpening()
         var metadata = ByteBuffer()
         subscriber.opening.appendMetadata(into: &metadata)
-        queue(on: subscriber.connection) {
+        // A client that does not read and only subscribes and cancels must not cause unlimited output.
+        queueAnswer(on: subscriber.connection) {
             FrameWriter.payload(
                 stream: subscriber.stream, next: true, complete: false, metadata: metadata.readable,
                 data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
@@ -184,7 +185,7 @@ final class Responses: ShardPart {
                 timestamp: moment.wall, droppedBefore: lost)
             metadata = info.bytes
         }
-        queueEnd(on: subscriber.connection) { buffer in
+        queueAnswer(on: subscriber.connection) { buffer in
             guard let metadata else { return Responses.complete(subscriber.stream, metadata: nil, into: &buffer) }
             metadata.withUnsafeBytes { Responses.complete(subscriber.stream, metadata: $0, into: &buffer) }
         }
@@ -193,7 +194,7 @@ final class Responses: ShardPart {
     /// Fails a subscription or a list, after everything already handed over for it.
     func sendFailure(_ refusal: Refusal, to stream: BoundStream) {
         if let exchange = stream.exchange { return httpResponses.finish(exchange, refusal) }
-        queueEnd(on: stream.connection) {
+        queueAnswer(on: stream.connection) {
             FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
         count(refusal.word)
@@ -216,7 +217,7 @@ final class Responses: ShardPart {
     /// The list is complete.
     func sendCompletion(to listStream: ListStream) {
         if let exchange = listStream.exchange { return httpResponses.finish(exchange, .ok) }
-        queueEnd(on: listStream.connection) { Responses.complete(listStream.stream, metadata: nil, into: &$0) }
+        queueAnswer(on: listStream.connection) { Responses.complete(listStream.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
@@ -258,8 +259,9 @@ final class Responses: ShardPart {
         connections.flush(connection)
     }
 
-    /// Like `queue`, but for the end of a stream, which counts towards the control output that the peer must read.
-    private func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
+    /// Like `queue`, but for the opening or the end of a stream, which counts towards the control output that the peer
+    /// must read.
+    private func queueAnswer(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
         peers.scratch.removeAll()
         write(&peers.scratch)
         connection.output.answer(peers.scratch.readable)

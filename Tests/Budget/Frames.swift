@@ -61,8 +61,10 @@ final class Frames {
     }
 
     func ask(_ stream: UInt32, _ route: String) throws(Fault) {
+        // The data of a control request would be read as options.
+        let payload = route.hasPrefix("$SYS.") ? [] : Frames.payload
         let route = try Run.route(route)
-        Frames.payload.withUnsafeBytes {
+        payload.withUnsafeBytes {
             FrameWriter.requestResponse(stream: stream, metadata: route.readable, data: $0, fragment: 0, into: &out)
         }
     }

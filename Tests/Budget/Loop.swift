@@ -195,9 +195,9 @@ final class Loop {
     /// Carries out an engine's effects between turns.
     private func runDue(_ index: Int) throws(Fault) {
         let turn = Turn(self, index)
-        turn.postMessages()
+        turn.postShardMessages()
         turn.writeOutput()
-        turn.postMessages()
+        turn.postShardMessages()
         try expectNoneClosed(index)
     }
 

@@ -30,7 +30,6 @@ NEVER = {
     ("unsupported", "rsocket"): "versions and features of RSocket are chosen by SETUP, on stream 0",
     ("credit", "http 429"): "plain HTTP has no channels",
     ("unavailable", "rsocket"): "only logins are refused so, which are part of SETUP",
-    ("unavailable", "http 500"): "a fault of the broker",
 }
 
 

@@ -1,5 +1,5 @@
-// JWTKey: a key that verifies JWTs with exactly one algorithm, by OpenSSL. The key's type is checked against its
-// algorithm when it is read, so no token can cause a key to be used for anything else (RFC 8725, 3.1).
+// JWTKey: a key that verifies JWTs with exactly one algorithm, using OpenSSL. The key's type is checked against its
+// algorithm when the key is read, so no token can cause a key to be used for anything else (RFC 8725, 3.1).
 
 import COpenSSL
 

@@ -1,4 +1,4 @@
-// LoginLimits: limits for logins that wait for the hash of a password.
+// LoginLimits: limits for logins that wait for a password to be hashed.
 
 /// How many logins may wait for one worker thread.
 public enum LoginLimits {

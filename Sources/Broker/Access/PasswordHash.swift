@@ -1,5 +1,5 @@
-// PasswordHash: password hashes by libxcrypt's crypt(3). Deliberately slow (tens of milliseconds): never call it on a
-// shard's thread.
+// PasswordHash: password hashes by libxcrypt's crypt(3). Hashing is deliberately slow (tens of milliseconds): never do
+// it on a shard's thread.
 
 import CCrypt
 import Glibc

@@ -1,5 +1,5 @@
-// RecentLogins: a cache of correct passwords, which need not be hashed slowly again for a while. They are kept as HMACs
-// under a key of this process, so leaked entries are useless elsewhere.
+// RecentLogins: a cache of passwords that were correct, so that they need not be hashed slowly again for a while. They
+// are kept as HMACs under a key of this process, so leaked entries are useless elsewhere.
 
 /// The HMAC of a correct password, and when it expires.
 public struct KnownLogin: Sendable {

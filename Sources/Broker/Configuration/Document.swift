@@ -1,6 +1,6 @@
-// Document: parses a file into nodes, using libyaml's events. Pure: bytes in, a tree or an error with its place out.
-// Features that a configuration does not need (anchors and aliases, tags, multiple documents) are rejected, and sizes
-// are bounded.
+// Document: parses a file into nodes, using libyaml's events. Pure: bytes in; a tree, or an error with its position,
+// out. Features that a configuration does not need (anchors and aliases, tags, multiple documents) are rejected, and
+// sizes are bounded.
 
 import CYAML
 

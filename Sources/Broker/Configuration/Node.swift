@@ -1,4 +1,4 @@
-// Node: the content of a configuration file as it is written: text, lists and mappings, each with its place. The key
+// Node: the content of a configuration file as it is written: text, lists and mappings, each with its position. The key
 // determines the type of a text (a number, a size, a switch), so `off`, `no` and `1_000` hold no surprises.
 
 /// A position in a file; line and column count from 1.

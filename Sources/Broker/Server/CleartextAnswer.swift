@@ -1,4 +1,4 @@
-// CleartextAnswer: answers to clients that are not served, sent by threads that keep no protocol state for them.
+// CleartextAnswer: answers to clients that are refused, sent by threads that keep no protocol state for them.
 
 import Bytes
 import Core

@@ -1,5 +1,5 @@
 // ConnectionTable: the sockets of one loop, by the engine's ConnectionID. The generation must match that of the entry,
-// so that an event fetched before its connection was closed finds nothing.
+// so that an event that was fetched before its connection was closed finds nothing.
 
 import Core
 import TLS

@@ -1,4 +1,4 @@
-// MachineLimits: settings that depend on the machine, and limits that the machine imposes.
+// MachineLimits: settings that depend on the machine, and limits imposed by it.
 
 import Access
 import Core

@@ -1,6 +1,6 @@
-// Reloading: what SIGHUP does. The file is read again, and the variables and options of the start still override it.
-// Changed settings are applied if that is possible without dropping connections; the others are reported. An invalid
-// file changes nothing.
+// Reloading: what SIGHUP does. The file is read again, and the variables and options given at startup still override
+// it. Changed settings are applied if that is possible without dropping connections; all others are reported. An
+// invalid file changes nothing.
 
 import Access
 import Core

@@ -1,5 +1,5 @@
-// Reviews: how many streams and connections new permissions ended, over all shards. Each shard reviews its own at its
-// own pace.
+// Reviews: how many streams and connections ended because of new permissions, over all shards. Each shard reviews its
+// own streams at its own pace.
 
 import Core
 import Glibc

@@ -2,8 +2,8 @@
 // in the order of TurnDriver: it reads one quantum from each ready socket, and makes one write per connection with
 // output.
 //
-// The remainder of a turn (unread bytes, unwritten output, events that it had no time for) is handled in the next turn,
-// after everything else.
+// What remains of a turn (unread bytes, unwritten output, events for which there was no time) is handled in the next
+// turn, after everything else.
 
 import Core
 import EventLoop

@@ -37,16 +37,16 @@ public enum ClientEvent {
         /// MessageInfo. Nil if there is none, which differs from empty.
         public let metadata: UnsafeRawBufferPointer?
         public let data: UnsafeRawBufferPointer
-        private let reported: MessageInfo?
+        private let givenInfo: MessageInfo?
 
         init(metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, info: MessageInfo? = nil) {
             self.metadata = metadata
             self.data = data
-            reported = info
+            givenInfo = info
         }
 
         /// The message's position in its topic; nil if it was not requested from the broker.
-        public var info: MessageInfo? { reported ?? metadata.flatMap { MessageInfo(metadata: $0) } }
+        public var info: MessageInfo? { givenInfo ?? metadata.flatMap { MessageInfo(metadata: $0) } }
     }
 }
 

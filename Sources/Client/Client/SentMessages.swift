@@ -1,5 +1,5 @@
-// SentMessages: the messages that a publisher has sent and the broker has not acknowledged, over any number of
-// connections, to be sent again after a connection is lost. No I/O.
+// SentMessages: the messages that a publisher has sent but the broker has not acknowledged, over any number of
+// connections. They are sent again after a connection is lost. No I/O.
 //
 //     take() ──▶ next ──sent()──▶ in flight ──accept()──▶ acknowledged
 //                  ▲                  │

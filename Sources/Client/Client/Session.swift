@@ -1,4 +1,4 @@
-// Session: a link, and the only place where a client with one connection waits – for the broker, standard input and
+// Session: a link, and the only place where a client with one connection waits: for the broker, standard input and
 // output, signals and the clock.
 //
 // It uses poll(2) instead of the broker's Poller: epoll refuses regular files, and a client's input and output are

@@ -1,5 +1,5 @@
 // TopicPosition: a subscription's position in its topic, over any number of connections. No I/O: it is given each
-// message, and says where to begin.
+// message, and says where the next subscription has to begin.
 
 import ForebayWire
 
@@ -22,7 +22,7 @@ public struct TopicPosition: Sendable {
     private let asked: SubscribeOptions.Start
     /// The position of the next message.
     private var place: (epoch: UInt64, next: UInt64)?
-    /// Whether a connection was lost before any message had given the position.
+    /// Whether a connection was lost before the position was known, and no message has reported that yet.
     private var isUncertain = false
 
     /// - Parameter start: where the subscription first wanted to begin.
@@ -38,7 +38,11 @@ public struct TopicPosition: Sendable {
 
     /// The subscription has begun, before its first message.
     public mutating func opened(_ opening: OpeningPosition) {
-        if place == nil { place = (opening.epoch, opening.next) }
+        guard place == nil else { return }
+        var next = opening.next
+        // If the requested message is no longer retained, the first message reports that, on any connection.
+        if case .from(let sequence, _) = asked { next = min(sequence, next) }
+        place = (opening.epoch, next)
     }
 
     /// A message was received.
@@ -52,20 +56,17 @@ public struct TopicPosition: Sendable {
     }
 
     private func arrival(_ epoch: UInt64, _ sequence: UInt64, _ dropped: UInt64) -> Arrival {
-        guard let place else {
-            if dropped > 0 { return .behind(isUncertain ? nil : dropped) }
-            return isUncertain ? .uncertain : .next
-        }
-        guard place.epoch == epoch else { return .restarted(previous: place.epoch) }
-        let missing = max(dropped, sequence - place.next)
-        return missing > 0 ? .behind(missing) : .next
+        if let place, place.epoch != epoch { return .restarted(previous: place.epoch) }
+        let missing = place.map { max(dropped, sequence - $0.next) } ?? dropped
+        if missing > 0 { return .behind(isUncertain ? nil : missing) }
+        return isUncertain ? .uncertain : .next
     }
 
     /// The connection was lost.
     public mutating func lost() {
         // A subscription that wants all retained messages, or begins at a given position, receives the same ones again.
         switch asked {
-        case .next, .last: isUncertain = place == nil
+        case .next, .last: if place == nil { isUncertain = true }
         case .all, .from: break
         }
     }

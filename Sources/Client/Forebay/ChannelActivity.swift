@@ -1,4 +1,4 @@
-// ChannelActivity: a publisher that is published on a channel, from the publisher's threads to the broker.
+// ChannelActivity: publishes a publisher on a channel, from the publisher's threads to the broker.
 //
 //     publishing ──all sent──► ending ──completed──► over
 //         └──no channel was needed, or the publisher failed──► ending the topic by a call ──► over
@@ -230,8 +230,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         subscription.request(.max(Int(clamping: n)))
     }
 
-    override func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {
-        guard let accepted = reported.accepted else { return }
+    override func acknowledged(_ acknowledgement: Acknowledgement, _ loop: ClientLoop) {
+        guard let accepted = acknowledgement.accepted else { return }
         state.acknowledge(accepted)
         progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
         if upstreamFailure != nil { loop.mark(self) }

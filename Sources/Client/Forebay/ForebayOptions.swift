@@ -1,4 +1,4 @@
-// ForebayOptions: how a client connects and reconnects, and the limits on what it holds.
+// ForebayOptions: how a client connects and reconnects, and the limits on what it holds in memory.
 
 import Client
 

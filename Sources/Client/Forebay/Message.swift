@@ -92,7 +92,7 @@ public struct Gap: Equatable, Sendable {
         case dropped
         /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone.
         case newEpoch(previous: UInt64)
-        /// The connection was lost before the first message arrived, so the position of the subscription is not known.
+        /// The connection was lost before the broker had reported where the subscription begins.
         case reconnected
     }
 

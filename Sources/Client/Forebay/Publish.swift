@@ -100,8 +100,8 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         }
     }
 
-    override func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {
-        outcome.resolve(.success(Receipt(sequence: reported.sequence, epoch: reported.epoch)))
+    override func acknowledged(_ acknowledgement: Acknowledgement, _ loop: ClientLoop) {
+        outcome.resolve(.success(Receipt(sequence: acknowledgement.sequence, epoch: acknowledgement.epoch)))
     }
 
     override func completed(dropped: UInt64, _ loop: ClientLoop) {

@@ -1,7 +1,7 @@
 // RemoteSubscription: a subscriber's subscription to a topic of the broker.
 //
-// The subscriber is called only on the client's thread, with no lock held. Its demand goes through a mailbox to the
-// broker, in the order in which the program requested this and other things.
+// The subscriber is called only on the client's thread, with no lock held. Its demand goes to the broker through a
+// mailbox, which keeps all requests of the program in order.
 
 import Client
 import ForebayWire
@@ -14,7 +14,7 @@ final class RemoteSubscription<Downstream: Subscriber>: Activity, Subscription, 
 where Downstream.Input == Message, Downstream.Failure == ForebayError {
     fileprivate let topic: Topic
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
-    private let whenTaken: (@Sendable (ForebayError?) -> Void)?
+    private let whenAccepted: (@Sendable (ForebayError?) -> Void)?
 
     /// The subscriber, if it wants to be notified at the end of a turn.
     private weak let turns: (any TurnSubscriber)?
@@ -37,7 +37,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     init(_ messages: TopicMessages, _ downstream: Downstream) {
         topic = messages.topic
         lossAtEnd = messages.lossAtEnd
-        whenTaken = messages.whenTaken
+        whenAccepted = messages.whenAccepted
         self.downstream = downstream
         turns = downstream.turns
         state = SubscriptionState(messages.options)
@@ -107,7 +107,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private func confirm(_ error: ForebayError?) {
         guard !isConfirmed, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isConfirmed = true
-        whenTaken?(error)
+        whenAccepted?(error)
     }
 
     override func opened(_ position: OpeningPosition, _ loop: ClientLoop) {

@@ -94,7 +94,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     let window: Int
     var lossAtEnd: (@Sendable (Gap) -> Void)?
     /// Nil if the broker has accepted the subscription, otherwise the reason why not. Called once.
-    var whenTaken: (@Sendable (ForebayError?) -> Void)?
+    var whenAccepted: (@Sendable (ForebayError?) -> Void)?
 
     /// The same messages, with a handler for loss at the end. If the topic completes and messages after the last
     /// delivered one were dropped, there is no later message to report the gap, so `body` is called on the client's
@@ -111,7 +111,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     /// does not reach the broker.
     public func onSubscribed(_ body: @escaping @Sendable () -> Void) -> TopicMessages {
         var copy = self
-        copy.whenTaken = { if $0 == nil { body() } }
+        copy.whenAccepted = { if $0 == nil { body() } }
         return copy
     }
 
@@ -125,8 +125,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
         try Task.checkCancellation()
         let taken = OneShot<ForebayError?>()
         var copy = self
-        let report = whenTaken
-        copy.whenTaken = {
+        let report = whenAccepted
+        copy.whenAccepted = {
             taken.resolve($0)
             report?($0)
         }
@@ -156,7 +156,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
 
     private func subscribe() -> WindowHandle {
         let subscriber = WindowSubscriber(window)
-        if (1...Int(SubscriptionState.largestCredit)).contains(window) {
+        if (1..<Int(CreditWindow.unbounded)).contains(window) {
             subscribe(subscriber)
         } else {
             subscriber.receive(

@@ -78,8 +78,8 @@ struct ChannelPublisher: ~Copyable {
     private var account: String {
         guard messages.taken > 0 else { return "" }
         let sent = counted(messages.taken, "message was", "messages were")
-        let reported = lastSequence.map { "\(messages.acknowledged) acknowledged, last sequence \($0)" }
-        return " (\(sent) sent, \(reported ?? "none acknowledged").)"
+        let acknowledgement = lastSequence.map { "\(messages.acknowledged) acknowledged, last sequence \($0)" }
+        return " (\(sent) sent, \(acknowledgement ?? "none acknowledged").)"
     }
 
     /// Reconnects and sends unacknowledged messages again. Returns an exit code if it does not get that far.
@@ -273,10 +273,10 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .acknowledged(_, let reported):
+        case .acknowledged(_, let acknowledgement):
             works()
-            lastSequence = reported.sequence
-            if let accepted = reported.accepted { messages.accept(accepted) }
+            lastSequence = acknowledgement.sequence
+            if let accepted = acknowledgement.accepted { messages.accept(accepted) }
         case .completed:
             guard isEnding else {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")

@@ -183,23 +183,23 @@ struct ContextCommand {
             _ = try Program.reachable(arguments)
             try store.write(try Context(name, arguments))
             if isFirst { try store.use(name) }
-            return reported(name, isFirst ? "saved, and is now the default" : isNew ? "saved" : "replaced")
+            return described(name, isFirst ? "saved, and is now the default" : isNew ? "saved" : "replaced")
         case .contextUse:
             let name = arguments.operands[0]
             _ = try store.read(name)
             try store.use(name)
             if environment("FOREBAY_URL") != nil { notify("FOREBAY_URL is set and overrides every context.") }
-            return reported(name, "now the default")
+            return described(name, "now the default")
         case .contextRemove:
             let name = arguments.operands[0]
             let wasUsed = store.current == name
             try store.remove(name)
-            return reported(name, wasUsed ? "removed; there is no default now" : "removed")
+            return described(name, wasUsed ? "removed; there is no default now" : "removed")
         default: return list()
         }
     }
 
-    private func reported(_ name: String, _ what: String) -> String {
+    private func described(_ name: String, _ what: String) -> String {
         arguments.has("json") ? JSON.object([("name", .string(name))]).encoded + "\n" : "\(name) is \(what)\n"
     }
 

@@ -1,8 +1,8 @@
 // Interactive: `forebay sub --interactive`. A person grants credit with keys and sees waiting and dropped messages.
 //
 // A subscription needs at least one credit to begin, so it begins with 1, or with --request. Only the broker knows the
-// numbers of waiting and dropped messages: its list of subscriptions is read on the same connection, and ours is found
-// by topic and address.
+// numbers of waiting and dropped messages: its list of subscriptions is read on the same connection, and our own
+// subscription is found by topic and address.
 
 import Bytes
 import Client
@@ -27,7 +27,7 @@ struct Interactive: ~Copyable {
     private var listBegan: UInt64 = 0
     private var nextList: UInt64 = 0
     /// Drops reported with messages, used until the broker's list is available; and drops on earlier connections.
-    private var droppedTold: UInt64 = 0
+    private var droppedReported: UInt64 = 0
     private var droppedBefore: UInt64 = 0
     private var hasList = false
 
@@ -155,7 +155,7 @@ struct Interactive: ~Copyable {
         try reconnection.greet(session)
         state.granted += UInt64(n - left)
         flowing = FlowingDemand()
-        (droppedTold, droppedBefore, hasList) = (state.dropped, state.dropped, false)
+        (droppedReported, droppedBefore, hasList) = (state.dropped, state.dropped, false)
         state.status = .live
         nextList = 0
     }
@@ -171,7 +171,9 @@ struct Interactive: ~Copyable {
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .message(listStream, let message): readRow(message.data)
-        case .opened(stream, let opening): position.opened(opening)
+        case .opened(stream, let opening):
+            position.opened(opening)
+            state.note = "It begins with #\(opening.next) of epoch \(opening.epoch)."
         case .message(stream, let message):
             reconnection.works()
             taken += 1
@@ -185,7 +187,7 @@ struct Interactive: ~Copyable {
             endList()
         case .failed(listStream, _): endList()
         case .completed(stream, let dropped, _):
-            droppedTold += dropped
+            droppedReported += dropped
             state.status = .completed
             state.isFlowing = false
             state.note = "The topic has completed; there are no more messages."
@@ -216,8 +218,8 @@ struct Interactive: ~Copyable {
             state.messages.removeFirst(state.messages.count - View.messageLimit)
         }
         state.delivered += 1
-        droppedTold += info?.dropped ?? 0
-        if !hasList { state.dropped = droppedTold }
+        droppedReported += info?.dropped ?? 0
+        if !hasList { state.dropped = droppedReported }
     }
 
     /// Requests the list of subscriptions half a second after the last one, or later if that took long.

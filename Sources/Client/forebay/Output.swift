@@ -1,4 +1,4 @@
-// Output: standard output without ever blocking on it, so that keepalives are answered while a reader is slow.
+// Output: writes to standard output without ever blocking, so that keepalives are answered while a reader is slow.
 
 import Bytes
 import Glibc

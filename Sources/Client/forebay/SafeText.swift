@@ -1,4 +1,4 @@
-// SafeText: makes bytes from others harmless for a terminal.
+// SafeText: makes bytes from other programs safe to show on a terminal.
 
 import Bytes
 

@@ -29,7 +29,7 @@ struct SinglePublish {
         let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties)
         var sequence: UInt64?
         let signal = try session.waitForEnd(of: id) {
-            if case .acknowledged(_, let reported) = $0 { sequence = reported.sequence }
+            if case .acknowledged(_, let acknowledgement) = $0 { sequence = acknowledgement.sequence }
         }
         if let signal { return interrupted(by: signal) }
         guard settings.ack else { return ExitCode.done }

@@ -1,4 +1,4 @@
-// Effects: what the engine and its driver exchange: instants, handles, and effects to carry out.
+// Effects: what the engine and its driver exchange: instants, handles, and the effects to carry out.
 
 /// A moment, read once by the driver for a whole batch of inputs.
 public struct Instant: Sendable {

@@ -1,9 +1,9 @@
 // Shard: the broker engine of one thread, without I/O, a clock or a source of randomness. A loop (or a simulator) feeds
 // it inputs and carries out its effects.
 //
-// A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which its name
-// chooses. If they differ, the shards exchange messages. After each input, everything it touched is run to completion:
-// views advance, output is queued, publishers receive grants and acknowledgements.
+// A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which is chosen
+// by the topic's name. If these are different shards, they exchange messages. After each input, everything it touched
+// is run to completion: views advance, output is queued, publishers receive grants and acknowledgements.
 //
 // The work is done by a shard's parts. Each owns its state; `ShardParts` creates them, lowest first. This class passes
 // each input to the part that handles it.

@@ -12,7 +12,7 @@ final class ShardDispatch: ShardPart {
     let ownership: TopicOwnership
     let subscribing: Subscribing
     let intake: PublishIntake
-    let listStreams: ListRequests
+    let listRequests: ListRequests
     let calls: ControlRequests
     let statistics: BrokerStatistics
     let inputs: ConnectionInputs
@@ -21,7 +21,7 @@ final class ShardDispatch: ShardPart {
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ reports: Reports,
         _ forwarding: Forwarding, _ losses: PublishLosses, _ events: Events, _ views: ViewTable,
         _ notices: PublisherNotices, _ ownership: TopicOwnership, _ subscribing: Subscribing, _ intake: PublishIntake,
-        _ listStreams: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics,
+        _ listRequests: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics,
         _ inputs: ConnectionInputs
     ) {
         self.connections = connections
@@ -35,7 +35,7 @@ final class ShardDispatch: ShardPart {
         self.ownership = ownership
         self.subscribing = subscribing
         self.intake = intake
-        self.listStreams = listStreams
+        self.listRequests = listRequests
         self.calls = calls
         self.statistics = statistics
         self.inputs = inputs
@@ -89,9 +89,9 @@ final class ShardDispatch: ShardPart {
         case .credit(let key, let id, let n, let user):
             calls.answer(key, subscribing.give(n, to: id, of: user, now: now))
         case .listPage(let page, let shard):
-            let (rows, next) = listStreams.rows(of: page.list, after: page.after, for: page.principal, now: now)
+            let (rows, next) = listRequests.rows(of: page.list, after: page.after, for: page.principal, now: now)
             send(.listRows(rows, next: next), to: shard)
-        case .listRows(let rows, let next): listStreams.listed(rows, next, now: now)
+        case .listRows(let rows, let next): listRequests.listed(rows, next, now: now)
 
         case .report(let report, let shard): take(report, from: shard, now: now)
         case .reportHeard(let shard): reports.heard(by: shard)

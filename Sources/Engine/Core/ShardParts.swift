@@ -26,7 +26,7 @@ final class ShardParts {
         output.delivery.subscribing = requests.subscribing
         output.ends.subscribing = requests.subscribing
         output.ends.publishing = requests.publishing
-        output.ends.listStreams = requests.listStreams
+        output.ends.listRequests = requests.listRequests
         output.notices.intake = requests.intake
         requests.connectionEnds.resumption = protocols.resumption
         protocols.logins.httpLogins = protocols.httpLogins
@@ -132,7 +132,7 @@ extension ShardParts {
         let publishing: Publishing
         let descriptions: Descriptions
         let connectionEnds: ConnectionEnds
-        let listStreams: ListRequests
+        let listRequests: ListRequests
         let calls: ControlRequests
         let statistics: BrokerStatistics
         let surveys: Surveys
@@ -152,7 +152,7 @@ extension ShardParts {
             connectionEnds = ConnectionEnds(
                 context, tables.timers, tables.connections, tables.events, output.reading, output.users,
                 output.httpResponses, output.responses, output.ends)
-            listStreams = ListRequests(
+            listRequests = ListRequests(
                 context, tables.streams, tables.connections, tables.topics, tables.authorization, output.responses,
                 output.ends, descriptions)
             calls = ControlRequests(
@@ -163,7 +163,7 @@ extension ShardParts {
                 context, tables.timers, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
                 tables.events)
             surveys = Surveys(
-                context, tables.streams, tables.connections, tables.topics, output.views, listStreams, calls, statistics
+                context, tables.streams, tables.connections, tables.topics, output.views, listRequests, calls, statistics
             )
         }
     }
@@ -191,18 +191,18 @@ extension ShardParts {
             httpCalls = HTTPCalls(
                 context, tables.streams, tables.relief, tables.peers, tables.authorization, output.reading,
                 output.httpResponses, output.sender, output.ends, requests.subscribing, requests.publishing)
-            httpAdmin = HTTPAdmin(context, output.httpResponses, requests.listStreams, requests.calls, httpCalls)
+            httpAdmin = HTTPAdmin(context, output.httpResponses, requests.listRequests, requests.calls, httpCalls)
             plainRequests = PlainRequests(
                 context, tables.streams, tables.connections, tables.relief, tables.peers, tables.authorization,
                 output.reading, output.httpResponses, requests.subscribing, requests.publishing, requests.calls,
                 httpLogins, httpCalls)
             feeding = OutputFeeding(
-                context, tables.streams, tables.connections, tables.relief, output.delivery, requests.listStreams,
+                context, tables.streams, tables.connections, tables.relief, output.delivery, requests.listRequests,
                 httpAdmin)
             rsocketRequests = RSocketRequests(
                 context, tables.streams, tables.connections, tables.peers, tables.losses, tables.authorization,
                 output.responses, output.ends, requests.subscribing, requests.publishing, requests.connectionEnds,
-                requests.listStreams, requests.calls, logins)
+                requests.listRequests, requests.calls, logins)
             httpInputs = HTTPInputs(
                 context, tables.connections, tables.peers, output.reading, output.httpResponses, output.delivery,
                 output.ends, requests.connectionEnds, httpLogins, httpCalls, httpAdmin, plainRequests)
@@ -249,7 +249,7 @@ extension ShardParts {
             dispatch = ShardDispatch(
                 context, tables.connections, tables.topics, tables.reports, tables.forwarding, tables.losses,
                 tables.events, output.views, output.notices, output.ownership, requests.subscribing, requests.intake,
-                requests.listStreams, requests.calls, requests.statistics, protocols.inputs)
+                requests.listRequests, requests.calls, requests.statistics, protocols.inputs)
             inspector = Inspector(
                 context, tables.streams, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
                 tables.reports, tables.forwarding, output.views, requests.intake)

@@ -53,10 +53,10 @@ extension TurnDriver {
         fireTimers()
         carryOut()
         // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.
-        postMessages()
+        postShardMessages()
         writeOutput()
         carryOut()
-        postMessages()
+        postShardMessages()
     }
 
     @inlinable
@@ -66,7 +66,7 @@ extension TurnDriver {
 
     /// Puts messages into the inboxes of other shards.
     @inlinable
-    public func postMessages() { engine.effects.takeMessages { batch, shard in post(batch, to: shard) } }
+    public func postShardMessages() { engine.effects.takeMessages { batch, shard in post(batch, to: shard) } }
 
     /// Takes the list of connections with output.
     @inlinable

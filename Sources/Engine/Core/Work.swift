@@ -1,7 +1,7 @@
-// Work: limits the thread time of one turn of a shard, and queues what is deferred to the next one. No input is
-// processed to its end while others wait: each connection has a quantum, counted in units of about a microsecond, and
-// is queued with the rest of its input. The same applies to views that have to deliver a message to many members, and
-// to connections that end with many streams.
+// Work: limits the thread time of one turn of a shard, and queues what is deferred to the next one. No connection's
+// input is processed to the end while others wait: each connection has a quantum, counted in units of about a
+// microsecond. Once it is used up, the connection is queued with the rest of its input. The same applies to views that
+// have to deliver a message to many members, and to connections that end with many streams.
 //
 //     read ─▶ quantum ─▶ all processed
 //                └─ used up ─▶ backlog ─▶ quantum …          one each, then the next connection's turn
@@ -16,7 +16,7 @@ struct Work {
 
     /// The number of requests and batches in flight to other shards above which each connection may have only one at a
     /// time.
-    static let messagesInFlight = 1024
+    static let shardMessagesInFlight = 1024
 
     /// Connections, topics or streams that a sweep visits before others have their turn.
     static let sweep = 64

@@ -1,6 +1,6 @@
 // Subscription: one subscriber's cursor into a topic's log: what it still has to receive, what it lost and how it ends.
 // It knows only sequence numbers; the messages stay in the log, shared by all subscriptions. The subscriber's demand is
-// a separate account, `Credit`: the driver of both hands over no more than the account allows.
+// a separate account, `Credit`: the driver, which has both, hands over no more than the account allows.
 //
 // For every batch that a topic appends, the driver does the following with each subscription:
 //

@@ -1,5 +1,5 @@
 // BoundStream: what a stream of a connection is bound to in the engine: a subscriber, a publisher, a control call or a
-// list. Owned by the connection's shard.
+// list. It is owned by the connection's shard.
 
 class BoundStream {
     enum Kind { case subscriber, publisher, call, listStream }
@@ -13,7 +13,7 @@ class BoundStream {
     /// The user that opened it.
     var principal = Principal.nobody
     /// The meter of its user.
-    var userRate: UserRate?
+    var rateLimit: UserRateLimit?
     /// Whether it is a subscription or a channel. Other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel

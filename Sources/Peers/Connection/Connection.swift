@@ -83,7 +83,7 @@ final class Connection: Timed {
     var address: String { remote.address }
     var certificate: PeerCertificate? { remote.certificate }
     var principal: Principal? { login.principal }
-    var userRate: UserRate? { login.userRate }
+    var rateLimit: UserRateLimit? { login.rateLimit }
     var isExpelled: Bool { login.isExpelled }
     var phase: Lifecycle.Phase { lifecycle.phase }
     var isOpen: Bool { lifecycle.isOpen }
@@ -157,7 +157,7 @@ final class Connection: Timed {
         streams.add(stream)
         guard let http else {
             stream.principal = principal ?? .nobody
-            stream.userRate = userRate
+            stream.rateLimit = rateLimit
             return rsocket.setHandle(stream.handle.index, stream: stream.stream)
         }
         stream.exchange = http.exchange(of: stream.stream)
@@ -166,7 +166,7 @@ final class Connection: Timed {
             if stream.isLasting { http.exchanges.countLasting(1) }
         }
         stream.principal = stream.exchange?.principal ?? .nobody
-        stream.userRate = stream.exchange?.userRate
+        stream.rateLimit = stream.exchange?.rateLimit
     }
 
     /// The engine has finished with a stream. This ends an RSocket stream. An HTTP stream lasts until its response is

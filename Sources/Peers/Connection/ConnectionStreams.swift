@@ -7,7 +7,7 @@ struct ConnectionStreams: RandomAccessCollection {
     private(set) var channels: [Publisher] = []
     private(set) var subscriptions = 0
     /// Lists in progress. One that ends while a page is being fetched for it counts until the page arrives.
-    var listStreams = 0
+    var listCount = 0
 
     var startIndex: Int { 0 }
     var endIndex: Int { streams.count }

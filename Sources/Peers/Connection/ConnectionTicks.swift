@@ -1,4 +1,4 @@
-// What time changes about a connection: set-up that does not arrive, silence, unread responses, expired credentials.
+// ConnectionTicks: applies a connection's time limits: missing set-up, silence, unread responses, expired credentials.
 
 final class ConnectionTicks: ShardPart {
     let timers: Timers

@@ -1,5 +1,5 @@
-// ConnectionUsers: the users of a connection, where they are counted, and what happens to them when permissions change.
-// Over HTTP each request can have a different user. (ConnectionTicks ends what has expired.)
+// ConnectionUsers: the users of a connection, where they are counted, and what happens to the connection when
+// permissions change. Over HTTP each request can have a different user. (ConnectionTicks ends what has expired.)
 
 import Bytes
 
@@ -24,35 +24,35 @@ final class ConnectionUsers: ShardPart {
     /// Counts a connection for its user. Over HTTP, where each request can have another user, it counts for the user of
     /// the latest request and for each user with a request in progress.
     func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
-        let former = connection.userRate
+        let former = connection.rateLimit
         if let former, former.account.user == principal.user { return }
-        let userRate = rateLimiter.userRate(of: principal.user)
+        let rateLimit = rateLimiter.rateLimit(of: principal.user)
         let http = connection.http
-        let isCounted = http?.users.speaks(for: userRate.account) == true
-        guard isCounted || userRate.account.connections.take(limit: limits.connectionsPerUser) else {
+        let isCounted = http?.users.speaks(for: rateLimit.account) == true
+        guard isCounted || rateLimit.account.connections.take(limit: limits.connectionsPerUser) else {
             throw refusal(
                 at: .connectionsPerUser,
-                "\(userRate.account.titleHas) \(counted(limits.connectionsPerUser, "connection")), the maximum; "
+                "\(rateLimit.account.titleHas) \(counted(limits.connectionsPerUser, "connection")), the maximum; "
                     + "close some.")
         }
-        connection.login.userRate = userRate
+        connection.login.rateLimit = rateLimit
         if let former, http?.users.speaks(for: former.account) != true { former.account.connections.give() }
     }
 
     /// Stops counting a connection, for all users.
     func disenroll(_ connection: Connection) {
-        let latest = connection.userRate
+        let latest = connection.rateLimit
         latest?.account.connections.give()
-        connection.login.userRate = nil
+        connection.login.rateLimit = nil
         connection.http?.users.endAll { account in
             if account !== latest?.account { account.connections.give() }
         }
     }
 
     /// The meter of a publisher on a stream of a connection.
-    func userRate(_ connection: Connection, _ stream: UInt32) -> UserRate? {
-        guard let http = connection.http else { return connection.userRate }
-        return http.exchange(of: stream)?.userRate
+    func rateLimit(_ connection: Connection, _ stream: UInt32) -> UserRateLimit? {
+        guard let http = connection.http else { return connection.rateLimit }
+        return http.exchange(of: stream)?.rateLimit
     }
 
     // Permissions

@@ -1,13 +1,14 @@
 // KeptOutput: the output of a connection that its peer may resume. All frames of streams, including responses, are in
-// one sequence, and stay in it after they were sent until the peer has acknowledged them:
+// one sequence, and stay in it after they have been sent, until the peer acknowledges them:
 //
 //     sent, not acknowledged: may be sent again | [rest of the frame in flight] [frames of stream 0] | to be sent
 //
-// While `resume-buffer` bytes are unacknowledged, the peer is handed no more messages, as if its socket were full. This
-// never holds back responses; otherwise a peer that is no longer read could not acknowledge anything. If responses
-// exceed the space, the oldest sent frames are discarded, and only a peer that has received those can still resume.
+// While `resume-buffer` bytes are unacknowledged, the peer is handed no more messages, as if its socket were full.
+// Responses are never held back; otherwise the broker would stop reading from the peer, which could then not
+// acknowledge anything. If responses exceed the space, the oldest sent frames are discarded, and only a peer that has
+// received those frames can still resume.
 //
-// A message for which there is no memory to copy it bypasses the sequence: it is sent from the log, as to connections
+// A message that cannot be copied for lack of memory bypasses the sequence: it is sent from the log, as on connections
 // that cannot be resumed, and so is everything after it until nothing is left to send. Frames that bypassed it cannot
 // be sent again.
 

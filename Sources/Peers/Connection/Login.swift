@@ -20,7 +20,7 @@ struct Login {
 
     private var state = State.none
     /// The meter of its user, which also counts this connection; over HTTP, that of the latest request's user.
-    var userRate: UserRate?
+    var rateLimit: UserRateLimit?
     /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of recent
     /// requests.
     var allowedTargets = AllowedTargets()

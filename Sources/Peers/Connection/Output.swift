@@ -15,7 +15,8 @@ struct Output: ~Copyable {
     private var queue: SegmentQueue
     private(set) var control = ByteBuffer()
     private(set) var keepalive = ByteBuffer()
-    /// Bytes of errors and completions among the messages, and where the last of them ends, in terms of `sent`.
+    /// Bytes of openings, errors and completions among the messages, and where the last of them ends, in terms of
+    /// `sent`.
     private var answers = 0
     private var answersEnd: UInt64 = 0
     /// Whether the socket takes nothing until it is writable again.
@@ -47,7 +48,7 @@ struct Output: ~Copyable {
     private var pool: BlockPool { queue.pool }
     /// Bytes of responses queued as control output; if output is kept, all responses.
     var controlCount: Int { control.count + keepalive.count + (kept == nil ? 0 : answers) }
-    /// Bytes of responses to the peer's requests, wherever they are: control frames, and the ends of streams.
+    /// Bytes of responses to the peer's requests, wherever they are: control frames, and openings and ends of streams.
     var unreadAnswers: Int { control.count + keepalive.count + answers }
     var isEmpty: Bool { count == 0 && control.isEmpty && keepalive.isEmpty }
 
@@ -102,7 +103,7 @@ struct Output: ~Copyable {
         return keeping.reserve(count, charging: pool.budget)
     }
 
-    /// Appends the end of a stream, after its messages. `frames` must be complete.
+    /// Appends the opening or the end of a stream, after what is queued. `frames` must be complete.
     mutating func answer(_ frames: UnsafeRawBufferPointer) {
         guard !isSealed else { return }
         reserve(frames.count).copyMemory(from: frames)

@@ -6,18 +6,18 @@ final class OutputFeeding: ShardPart {
     let connections: ConnectionTable
     let relief: MemoryRelief
     let delivery: Delivery
-    let listStreams: ListRequests
+    let listRequests: ListRequests
     let httpAdmin: HTTPAdmin
 
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ relief: MemoryRelief,
-        _ delivery: Delivery, _ listStreams: ListRequests, _ httpAdmin: HTTPAdmin
+        _ delivery: Delivery, _ listRequests: ListRequests, _ httpAdmin: HTTPAdmin
     ) {
         self.streams = streams
         self.connections = connections
         self.relief = relief
         self.delivery = delivery
-        self.listStreams = listStreams
+        self.listRequests = listRequests
         self.httpAdmin = httpAdmin
         super.init(context)
     }
@@ -53,7 +53,7 @@ final class OutputFeeding: ShardPart {
         if connection.waiters.listCount > 0 {
             for listStream in connection.waiters.takeLists() where streams[listStream.handle] === listStream {
                 listStream.isWaiting = false
-                listStreams.proceed(listStream, now: now)
+                listRequests.proceed(listStream, now: now)
             }
         }
         if !connection.isWritten { connections.flush(connection) }

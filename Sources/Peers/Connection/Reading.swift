@@ -24,7 +24,7 @@ final class Reading: ShardPart {
     /// Bytes that a connection may have in flight to other shards. If all connections have much in flight, or much
     /// incomplete input, each may have one request or batch of messages at a time.
     private var mostForwarded: Int {
-        forwarding.count > Work.messagesInFlight || relief.isPendingFull ? 0 : limits.forwarded
+        forwarding.count > Work.shardMessagesInFlight || relief.isPendingFull ? 0 : limits.forwarded
     }
 
     @inline(__always)

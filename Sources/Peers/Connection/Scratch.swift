@@ -1,6 +1,6 @@
-// Scratch: a buffer into which frames of a chunk are copied just before they are written if they need another stream id
-// than the log's. All connections of a shard use it in turn, so that it stays in the processor's cache, which separate
-// buffers would not.
+// Scratch: a buffer into which frames of a chunk are copied just before they are written, if they need a stream id
+// other than the log's. All connections of a shard use it in turn, so that it stays in the processor's cache, which
+// separate buffers would not.
 
 final class Scratch {
     /// The most bytes of patched frames that one `Output.gather` returns; the default of `Limits.output`. Every shard

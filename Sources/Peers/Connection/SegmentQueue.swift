@@ -1,11 +1,11 @@
 // SegmentQueue: references to messages that a connection has been handed and its socket has not taken yet.
 //
 // Messages are sent from the log's own memory if possible: a segment then refers to a range of a chunk. If frames need
-// another stream id than the log's, the segment holds that id too, and its frames are copied and patched when they are
+// a stream id other than the log's, the segment holds that id too, and its frames are copied and patched when they are
 // gathered, in a scratch buffer that the shard's connections share. Bytes made only for this connection (metadata) are
-// written into blocks. When the socket blocks, small remainders are copied into memory of their size, as long as the
-// shard's connections have room for copies; the rest keeps referring to the chunk, which all connections blocked in it
-// share.
+// written into blocks. When the socket blocks, small remainders are copied into memory of exactly their size, as long
+// as the shard's connections have room for copies; the rest keeps referring to the chunk, which all connections blocked
+// in it share.
 //
 // A frame may span several segments, for example a header made for this connection and a payload in a chunk:
 //

@@ -6,7 +6,7 @@ final class StreamEnds: ShardPart {
     // Above
     unowned(unsafe) var subscribing: Subscribing!
     unowned(unsafe) var publishing: Publishing!
-    unowned(unsafe) var listStreams: ListRequests!
+    unowned(unsafe) var listRequests: ListRequests!
 
     init(_ context: ShardContext, _ streams: StreamTable, _ responses: Responses) {
         self.streams = streams
@@ -54,7 +54,7 @@ final class StreamEnds: ShardPart {
         switch stream.kind {
         case .subscriber: subscribing.discard(stream.asSubscriber)
         case .publisher: publishing.discard(stream.asPublisher)
-        case .listStream: listStreams.discard(stream.asListStream)
+        case .listStream: listRequests.discard(stream.asListStream)
         case .call: break
         }
     }

@@ -1,5 +1,5 @@
-// BodyAccount: totals over the bodies of a connection's responses: their memory, and the bytes that the peer's windows
-// do not allow yet.
+// BodyAccount: totals over the bodies of a connection's responses: the memory they use, and the bytes that the peer's
+// windows do not allow yet.
 
 import HTTP2
 

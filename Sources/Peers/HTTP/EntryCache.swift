@@ -1,6 +1,6 @@
-// EntryCache: a topic's messages in one of the forms in which they are sent over HTTP, encoded once for all subscribers
-// of a shard's view that use this form. A run holds the contiguous entries of consecutive messages, so a subscriber's
-// next messages are a range of it.
+// EntryCache: a topic's messages in one of the formats in which they are sent over HTTP, encoded once for all
+// subscribers of a shard's view that use this format. A run holds the contiguous entries of consecutive messages, so a
+// subscriber's next messages are a range of it.
 //
 //     run: first | entry entry entry …   free |      run: first | …
 

@@ -1,5 +1,5 @@
 // EntryDelivery: delivers messages to gRPC subscribers as ranges of entries that all of them share. Each range is one
-// response: a prefix, the entries, and the fields that are only this subscriber's.
+// response: a prefix, the entries, and the fields that are specific to the subscriber.
 
 import Bytes
 import HTTP2

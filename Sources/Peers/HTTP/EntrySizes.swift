@@ -1,5 +1,5 @@
-// EntrySizes: the sizes of messages in another form. Measuring a message takes nearly as long as making the form, and
-// every subscriber whose window is too small for it asks.
+// EntrySizes: the sizes of messages in another format. Measuring a message takes nearly as long as encoding it, and the
+// size is needed for every subscriber whose window is too small for the message.
 
 import Replay
 

@@ -53,7 +53,7 @@ final class Exchange {
     var bound: BoundStream?
     /// The user of the request, once known.
     var principal: Principal?
-    var userRate: UserRate?
+    var rateLimit: UserRateLimit?
     /// When it is refused because it took too long, on the monotonic clock.
     var deadline: UInt64?
 

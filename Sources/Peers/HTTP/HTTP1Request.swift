@@ -2,7 +2,7 @@
 // RFC 9112.
 //
 // If a server and a proxy in front of it disagree about where a request ends, a part of its body can be taken for
-// another client's request (request smuggling). So a request that can be read in two ways is refused, and the
+// another client's request (request smuggling). So a request that can be interpreted in two ways is refused, and the
 // connection ends after the refusal.
 
 import Bytes

@@ -1,8 +1,8 @@
-// HTTP1Transport: an HTTP/1.1 connection's counterpart of HTTP/2's session. There is one request at a time, and each is
-// the next stream. The driver handles the protocol's bytes. It fetches the response from here once there is one, and
-// then the body, piece by piece, as the client reads it. A stream differs: after it is fetched, the driver hands the
-// client's socket to the engine, which writes head and body to the connection's output. The connection ends with the
-// stream.
+// HTTP1Transport: an HTTP/1.1 connection's counterpart of HTTP/2's session. There is one request at a time, and each
+// counts as the next stream. The driver handles the protocol's bytes. It fetches the response from here once there is
+// one, and then the body, piece by piece, as the client reads it. A streaming response is different: once it is
+// fetched, the driver hands the client's socket to the engine, which writes head and body to the connection's output.
+// The connection ends with the stream.
 //
 //     idle ──request──▶ asked ──respond──▶ answered ──fetch──▶ sending ──┐
 //       ▲                                      │                         │

@@ -8,16 +8,16 @@ import Replay
 
 final class HTTPAdmin: ShardPart {
     let httpResponses: HTTPResponses
-    let listStreams: ListRequests
+    let listRequests: ListRequests
     let calls: ControlRequests
     let httpCalls: HTTPCalls
 
     init(
-        _ context: ShardContext, _ httpResponses: HTTPResponses, _ listStreams: ListRequests, _ calls: ControlRequests,
+        _ context: ShardContext, _ httpResponses: HTTPResponses, _ listRequests: ListRequests, _ calls: ControlRequests,
         _ httpCalls: HTTPCalls
     ) {
         self.httpResponses = httpResponses
-        self.listStreams = listStreams
+        self.listRequests = listRequests
         self.calls = calls
         self.httpCalls = httpCalls
         super.init(context)
@@ -44,7 +44,7 @@ final class HTTPAdmin: ShardPart {
 
     /// Credit is unbounded: the peer's windows and the output limit the rate of rows.
     private func list(_ list: BrokerList, for exchange: Exchange, now: Instant) throws(Refusal) {
-        try listStreams.openList(
+        try listRequests.openList(
             exchange.connection, stream: exchange.stream, initialN: ListStream.unbounded, list, now: now)
         httpResponses.begin(exchange)
     }

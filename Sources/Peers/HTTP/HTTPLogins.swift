@@ -63,7 +63,7 @@ final class HTTPLogins: ShardPart {
     private func admit(_ exchange: Exchange, as principal: Principal) throws(Refusal) {
         try users.enroll(exchange.connection, principal)
         exchange.principal = principal
-        exchange.userRate = exchange.connection.userRate
+        exchange.rateLimit = exchange.connection.rateLimit
         exchange.connection.http?.users.begin(exchange)
     }
 

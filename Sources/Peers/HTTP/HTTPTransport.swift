@@ -1,5 +1,5 @@
 // HTTPTransport: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and the engine's operations on it.
-// Every access states which of the two it expects, and what happens with the other.
+// Every access states which of the two it expects, and what happens if the connection has the other.
 
 import HTTP2
 

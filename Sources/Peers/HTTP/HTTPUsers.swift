@@ -16,7 +16,7 @@ struct HTTPUsers {
 
     /// The user of a request is known.
     mutating func begin(_ exchange: Exchange) {
-        guard let account = exchange.userRate?.account else { return }
+        guard let account = exchange.rateLimit?.account else { return }
         if let place = speakers.firstIndex(where: { $0.account === account }) {
             speakers[place].requests += 1
         } else {
@@ -27,14 +27,14 @@ struct HTTPUsers {
     /// Stops counting the connection for a user whose last request has ended, unless that user made the latest request
     /// of all.
     mutating func end(_ exchange: Exchange) {
-        guard let account = exchange.userRate?.account,
+        guard let account = exchange.rateLimit?.account,
             let place = speakers.firstIndex(where: { $0.account === account })
         else { return }
         assert(speakers[place].requests > 0)
         speakers[place].requests -= 1
         guard speakers[place].requests == 0 else { return }
         speakers.remove(at: place)
-        if account !== exchange.connection.userRate?.account { account.connections.give() }
+        if account !== exchange.connection.rateLimit?.account { account.connections.give() }
     }
 
     /// The connection has ended. Calls `each` with the users of its requests.

@@ -1,5 +1,6 @@
 // OnlyMessage: gRPC calls whose client sends one message. Such a call is executed once its message is complete and the
-// client has half-closed without sending more. So a call refused for what it sent has had no effect.
+// client has half-closed the stream without sending more. So a call that is refused because of its content has had no
+// effect.
 //
 //     message ──with the end, as most clients send it──▶ executed
 //        └──without──▶ kept ──the end──▶ executed

@@ -98,7 +98,9 @@ extension HTTPResponses {
             http.heartbeats.note(moment.monotonic + limits.heartbeat)
         }
         let position = subscriber.options.opening ? subscriber.opening : nil
-        send(exchange) { plain.format.appendOpening(id, at: position, into: &$0) }
+        send(exchange) {
+            plain.format.appendOpening(id, at: position, resumesThere: subscriber.beginsWithoutLoss, into: &$0)
+        }
     }
 
     /// The topic completed, and all messages are written.

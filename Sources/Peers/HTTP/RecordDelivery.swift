@@ -1,6 +1,6 @@
 // RecordDelivery: delivers messages to plain HTTP streams as ranges of records (events or lines of JSON) that all
-// streams of a form share. A loss, which is particular to one subscription, is written before or into the first record
-// of a range.
+// streams of the same format share. A loss, which concerns only one subscription, is written before or into the first
+// record of a range.
 
 import Bytes
 import HTTP2

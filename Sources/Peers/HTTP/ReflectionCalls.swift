@@ -1,4 +1,4 @@
-// ReflectionCalls: a connection's gRPC reflection calls, and those of them with waiting requests.
+// ReflectionCalls: a connection's gRPC reflection calls, and which of them have waiting requests.
 
 struct ReflectionCalls {
     /// Open calls, at most `Limits.listsPerConnection`.

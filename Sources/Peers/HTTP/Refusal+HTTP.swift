@@ -48,7 +48,12 @@ extension Refusal {
 extension ConnectionRefusal {
     /// The problem of plain HTTP.
     public var problem: Problem {
-        let kind: Problem.Kind = self == .draining ? .draining : .tooManyConnections
+        let kind: Problem.Kind =
+            switch self {
+            case .connections, .connectionsPerAddress: .tooManyConnections
+            case .files: .unavailable
+            case .draining: .draining
+            }
         return Problem(kind, word: word, sentence)
     }
 }

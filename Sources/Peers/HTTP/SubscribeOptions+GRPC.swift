@@ -1,4 +1,4 @@
-// Subscription options in gRPC's form.
+// Subscription options as encoded in gRPC.
 
 import HTTP2
 import Replay

@@ -1,7 +1,7 @@
 // PublishTargets: the targets of single publishes, by the bytes of their routes. A client that publishes to a topic
 // repeatedly sends the same route each time; it is parsed and checked once.
 //
-// The table has a fixed size. Each route has one slot, chosen by a hash of its bytes, and evicts the previous route in
+// The table has a fixed size. Each route has one slot, chosen by a hash of its bytes, and evicts the route that was in
 // it. Whatever clients send, a miss costs only time.
 
 import ForebayWire

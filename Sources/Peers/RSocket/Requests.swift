@@ -16,7 +16,7 @@ final class RSocketRequests: ShardPart {
     let subscribing: Subscribing
     let publishing: Publishing
     let connectionEnds: ConnectionEnds
-    let listStreams: ListRequests
+    let listRequests: ListRequests
     let calls: ControlRequests
     let logins: Logins
     // Above
@@ -26,7 +26,7 @@ final class RSocketRequests: ShardPart {
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ peers: PeerState,
         _ losses: PublishLosses, _ authorization: Authorization, _ responses: Responses, _ ends: StreamEnds,
         _ subscribing: Subscribing, _ publishing: Publishing, _ connectionEnds: ConnectionEnds,
-        _ listStreams: ListRequests,
+        _ listRequests: ListRequests,
         _ calls: ControlRequests, _ logins: Logins
     ) {
         self.streams = streams
@@ -39,7 +39,7 @@ final class RSocketRequests: ShardPart {
         self.subscribing = subscribing
         self.publishing = publishing
         self.connectionEnds = connectionEnds
-        self.listStreams = listStreams
+        self.listRequests = listRequests
         self.calls = calls
         self.logins = logins
         super.init(context)
@@ -221,7 +221,7 @@ final class RSocketRequests: ShardPart {
         case .publisher:
             publishing.request(n, of: bound.asPublisher)
         case .listStream:
-            listStreams.request(n, of: bound.asListStream, now: now)
+            listRequests.request(n, of: bound.asListStream, now: now)
         case .call:
             break
         }
@@ -242,7 +242,7 @@ final class RSocketRequests: ShardPart {
     ) throws(Refusal) {
         if let list = BrokerList(rawValue: route.name) {
             try route.expect([], for: route.name)
-            try listStreams.openList(connection, stream: stream, initialN: initialN, list, now: now)
+            try listRequests.openList(connection, stream: stream, initialN: initialN, list, now: now)
             return
         }
         try subscribing.subscribe(

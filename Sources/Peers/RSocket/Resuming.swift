@@ -5,8 +5,8 @@
 //         └────────────────────────────────┴──RESUME─┘
 //
 // A detached connection behaves like one whose socket accepts no output. Its subscriptions keep their credit, cursors
-// and policies, its channels keep their credit, and output on its streams is kept. RESUME names the connection by its
-// token, on any shard; the socket moves there with the bytes already read from it.
+// and policies, its channels keep their credit, and output on its streams is kept. RESUME identifies the connection by
+// its token, whatever its shard; the socket moves to that shard with the bytes already read from it.
 
 import Bytes
 import ForebayWire
@@ -55,7 +55,7 @@ final class Resumption: ShardPart {
     /// The connection is admitted. If it requested that, it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
-        let account = connection.userRate?.account
+        let account = connection.rateLimit?.account
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
             throw refusal(
                 at: .sessionsPerUser,

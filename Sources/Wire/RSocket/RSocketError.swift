@@ -77,7 +77,8 @@ extension ErrorCode {
         case .invalidSetup, .invalid: .invalid
         case .unsupportedSetup: .unsupported
         case .connectionError: .protocol
-        case .connectionClose, .canceled: .draining
+        case .connectionClose: .draining
+        case .canceled: .unavailable
         case .rejectedResume: .notFound
         case .applicationError: .topicFailed
         case .rejectedSetup, .rejected: .limit

@@ -53,8 +53,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (SubscribeOptions.Start.next, UInt64(4)), (.last(3), 4), (.all, 4), (.from(2, epoch: nil), 4),
-        (.from(2, epoch: 9), 2),
+        (SubscribeOptions.Start.next, UInt64(4)), (.last(3), 4), (.all, 4), (.from(2, epoch: nil), 2),
+        (.from(2, epoch: 9), 2), (.from(8, epoch: nil), 4),
     ])
     func aConnectionLostBeforeTheFirstMessageLosesNothing(_ start: SubscribeOptions.Start, _ next: UInt64) {
         var position = TopicPosition(start)
@@ -76,6 +76,16 @@ import Testing
         position.lost()
         #expect(position.start == .next)
         #expect(position.receive(epoch: 9, sequence: 4, dropped: 0) == .uncertain)
+    }
+
+    @Test func aLossBeforeTheOpeningIsUncertain() {
+        var position = TopicPosition(.next)
+        position.lost()
+        position.opened(OpeningPosition(epoch: 9, next: 4))
+        position.lost()
+        #expect(position.start == .from(4, epoch: 9))
+        #expect(position.receive(epoch: 9, sequence: 4, dropped: 0) == .uncertain)
+        #expect(position.receive(epoch: 9, sequence: 5, dropped: 0) == .next)
     }
 
     @Test func metadataIsGolden() {

@@ -186,7 +186,7 @@ import Testing
         #expect(client.ended[stream]?.status == "0" && rounds > 50)
         let names = client.messages[stream]!.map { fields($0)[2]! }
         #expect(Set(names).isSuperset(of: (0..<400).map { "topic\($0)" }) && Set(names).count == names.count)
-        #expect(listStreams(client).isEmpty && connection(client).streams.listStreams == 0)
+        #expect(listStreams(client).isEmpty && connection(client).streams.listCount == 0)
     }
 
     @Test func aListGoesOnAsItsSocketTakesBytes() {
@@ -220,14 +220,14 @@ import Testing
         let refused = client.answer(client.call(.listConnections))
         #expect(refused.status == "8" && refused.text.hasPrefix("limit: The connection has 3 lists open"))
         client.reset(streams[0])
-        #expect(connection(client).streams.listStreams == 2)
+        #expect(connection(client).streams.listCount == 2)
         let last = client.call(.listConnections)
-        #expect(connection(client).streams.listStreams == 3)
+        #expect(connection(client).streams.listCount == 3)
         for stream in streams.dropFirst() + [last] {
             client.openWindow(stream, 1 << 20)
             #expect(client.answer(stream).status == "0")
         }
-        #expect(connection(client).streams.listStreams == 0 && broker.shards[0].streams.count == 0)
+        #expect(connection(client).streams.listCount == 0 && broker.shards[0].streams.count == 0)
     }
 
     @Test func aListEndsAtItsDeadline() {
@@ -240,7 +240,7 @@ import Testing
         broker.advance(seconds: 0.5)
         client.receive()
         #expect(client.resets == [stream] && client.ended.isEmpty)
-        #expect(connection(client).streams.listStreams == 0 && connection(client).http!.exchanges.count == 0)
+        #expect(connection(client).streams.listCount == 0 && connection(client).http!.exchanges.count == 0)
         #expect(connection(client).waiters.listCount == 0)
         let next = client.call(.listSubscriptions)
         client.openWindow(next, 1)
@@ -261,7 +261,7 @@ import Testing
         }
         for this in [peer, client.client] {
             let connection = broker.shards[0].find(this.id)!
-            #expect(connection.streams.listStreams == 0 && connection.waiters.listCount == 0)
+            #expect(connection.streams.listCount == 0 && connection.waiters.listCount == 0)
         }
     }
 

@@ -222,9 +222,9 @@ import Testing
         while shard.hasWork { shard.goOn(now: broker.now) }
         #expect(shard.effects.messages.map(\.count).reduce(0, +) == 1)
         #expect(shard.pages.dueCount == Limits().listsPerConnection - 1)
-        #expect(connection(client).streams.listStreams == Limits().listsPerConnection)
+        #expect(connection(client).streams.listCount == Limits().listsPerConnection)
         broker.run()
-        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).streams.listStreams == 0)
+        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).streams.listCount == 0)
         let refused = client.received()
         #expect(refused.count == 800 - Limits().listsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
         client.subscribe("$SYS.topics", stream: 3001)

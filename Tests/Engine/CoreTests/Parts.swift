@@ -29,7 +29,7 @@ extension Shard {
     func owner(of name: String) -> Int { Shard.owner(of: name, among: context.shards) }
     func currentCounters() -> ShardCounters { parts.requests.statistics.currentCounters() }
     func isSweeping(_ reason: Sweep.Reason) -> Bool { parts.turn.scheduler.isSweeping(reason) }
-    var pages: ListPages { parts.requests.listStreams.pages }
+    var pages: ListPages { parts.requests.listRequests.pages }
 }
 
 extension Channel {

@@ -127,10 +127,10 @@ import Testing
         let alice = table.user("alice")!.permissions
         let shard = broker.shards[0]
         let principal = Principal(user: "alice", permissions: alice, proof: .none)
-        let first = shard.parts.requests.listStreams.rows(of: .topics, after: 0, for: principal, now: broker.now)
+        let first = shard.parts.requests.listRequests.rows(of: .topics, after: 0, for: principal, now: broker.now)
         #expect(first.rows.isEmpty && first.next == ListStream.places)
         #expect(
-            shard.parts.requests.listStreams.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil
+            shard.parts.requests.listRequests.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil
         )
         let client = broker.logIn("alice", of: table)
         client.subscribe("$SYS.topics")

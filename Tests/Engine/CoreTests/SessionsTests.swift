@@ -149,7 +149,7 @@ import Testing
         let again = resume(broker, token: token(1))
         #expect(again.received() == ["RESUME_OK"])
         #expect(broker.shards[0].find(again.id)?.principal?.user == "alice")
-        #expect(broker.shards[0].rateLimiter.userRate(of: "alice").account.connections.value == 1)
+        #expect(broker.shards[0].rateLimiter.rateLimit(of: "alice").account.connections.value == 1)
     }
 
     @Test(arguments: [false, true]) func whoIsNotLetInAnyMoreDoesNotComeBack(byTime: Bool) {

@@ -292,8 +292,8 @@ import Testing
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
         #expect(
-            shard.forwarding.count > Work.messagesInFlight
-                && shard.forwarding.count <= Work.messagesInFlight + clients.count)
+            shard.forwarding.count > Work.shardMessagesInFlight
+                && shard.forwarding.count <= Work.shardMessagesInFlight + clients.count)
         broker.runAll()
         #expect(shard.forwarding.count == 0 && broker.shards[1].topics[topic]?.published == 10_000)
     }

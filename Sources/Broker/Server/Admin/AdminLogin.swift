@@ -1,6 +1,6 @@
-// AdminLogin: checks who may use the admin listener. Requests need the permission to control their topic, which
-// everyone has unless users or anonymous permissions are configured. Users are identified as over plain HTTP, by a
-// certificate or by credentials, which the login threads check.
+// AdminLogin: checks who may use the admin listener. A request needs permission to control its topic, which everyone
+// has unless users or anonymous permissions are configured. Users are identified as over plain HTTP, by a certificate
+// or by credentials, which the login threads check.
 
 import Core
 import HTTP2

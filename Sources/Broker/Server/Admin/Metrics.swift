@@ -1,6 +1,6 @@
 // Metrics: all metric families of /metrics. Names are stable once released; Protocol/admin.md lists them, and a test
-// compares. The number of samples is bounded by the enums, the number of threads, and the request's `topics` and
-// `subscriptions`.
+// compares the two. The number of samples is bounded by the enums, the number of threads, and the request's `topics`
+// and `subscriptions`.
 
 import Core
 import EventLoop

@@ -1,5 +1,5 @@
-// PageFile: the files of the admin page, embedded in the program. They load nothing from other origins, and the content
-// security policy forbids it.
+// PageFile: the files of the admin page, embedded in the program. They load nothing from other origins, which the
+// content security policy also forbids.
 
 import CAdminPage
 

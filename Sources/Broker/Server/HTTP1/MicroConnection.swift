@@ -29,7 +29,7 @@ final class MicroConnection {
     /// Whether the library no longer owns its socket.
     var isReleased = false
     /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
-    var isHandled = false
+    var hasBeenAsked = false
     /// Whether the head of its first request is complete. Before that, it has sent at least one byte.
     var hasRequested = false
     /// Whether it ends as soon as the library handles it.
@@ -46,7 +46,7 @@ final class MicroConnection {
     /// before: here, more of the request. It would take an end of stream that has arrived in the meantime for a
     /// truncated request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
-        if isHandled { suspend() } else { isHandled = true }
+        if hasBeenAsked { suspend() } else { hasBeenAsked = true }
     }
 
     /// Suspends it: the library makes no callbacks for it until `MicroDaemon.resume`.

@@ -303,7 +303,7 @@ private func noteEnd(
     let connection = connection(handle)
     let stage = connection.stage
     connection.stage = .idle
-    connection.isHandled = false
+    connection.hasBeenAsked = false
     guard stage != .idle, !connection.isReleased else { return }
     connection.daemon.over(connection, isDone: code == .REQUEST_TERMINATED_COMPLETED_OK)
 }

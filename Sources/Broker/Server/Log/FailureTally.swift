@@ -16,7 +16,7 @@ struct FailureTally {
     private var ofSubject: [String: (count: Int, number: Int, fields: [LogField])] = [:]
     /// The sum of the `messages` fields.
     private var messages = 0
-    private var lastTold: UInt64?
+    private var lastReport: UInt64?
 
     init(_ level: LogRecord.Level, _ message: String) {
         self.level = level
@@ -24,7 +24,7 @@ struct FailureTally {
     }
 
     /// When the next line is due.
-    var deadline: UInt64? { unsent == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
+    var deadline: UInt64? { unsent == 0 ? nil : (lastReport ?? 0) + FailureTally.interval }
 
     /// A line for several failures has the fields of the latest one of the most frequent user or topic, and the sum of
     /// all `messages`.
@@ -45,7 +45,7 @@ struct FailureTally {
 
     mutating func report(now: UInt64, log: Log) {
         // Another thread may have passed a later time already.
-        guard unsent > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
+        guard unsent > 0, lastReport.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
         let most = ofSubject.values.max { ($0.count, $0.number) < ($1.count, $1.number) }
         // If the line also covers other subjects, it states how many failures belong to the one it names.
         var own: [LogField] = []
@@ -57,7 +57,7 @@ struct FailureTally {
         unsent = 0
         messages = 0
         ofSubject.removeAll(keepingCapacity: true)
-        lastTold = now
+        lastReport = now
     }
 }
 

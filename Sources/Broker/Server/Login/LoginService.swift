@@ -1,5 +1,5 @@
 // LoginService: the threads that check credentials, so that no shard waits for the hash of a password. The client's
-// address chooses the thread, so guesses from one address keep at most one of them busy. Cheap checks (tokens, and
+// address determines the thread, so guesses from one address keep at most one of them busy. Cheap checks (tokens, and
 // passwords that were correct recently) go ahead of any hash; passwords to be hashed wait in a queue that is fair to
 // addresses.
 //

@@ -1,5 +1,5 @@
-// Setting: one setting, described once. The table of settings (Settings.swift) defines the keys of the file, the
-// environment variables, the command-line options, the output of -h and --print-config, and what a reload does.
+// Setting: describes one setting, in one place. The table of settings (Settings.swift) defines the keys of the file,
+// the environment variables, the command-line options, the output of -h and --print-config, and what a reload does.
 
 import Bytes
 import Configuration

@@ -1,8 +1,8 @@
 // The table of settings.
 //
-// To add one: give `Options` (or its `limits`) a field with the setting's default, and write one line below with a
-// phrase that describes it. It is then a key of the file, a variable, an option, and a line of -h and --print-config.
-// Add `.reloadable` if `Server.reload` applies a changed value; all others are reported to need a restart. Add
+// To add one: give `Options` (or its `limits`) a field with the setting's default, and add one line below with a phrase
+// that describes it. The setting is then a key of the file, a variable, an option, and a line of -h and --print-config.
+// Add `.reloadable` if `Server.reload` applies a changed value; all others are reported as needing a restart. Add
 // `.secret` if its value must never be shown. Files that a setting names are read in `Server.Configuration.init`;
 // constraints between settings are checked in `Options.faults`. Add a row to Docs/configuration.md, lines to
 // Packaging/forebayd.yaml and a sample to ConfigurationTests: tests compare them with this table.
@@ -10,7 +10,7 @@
 // A list of records is one line too, with functions that read and write a record; `topics` is an example. The reading
 // function calls `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)`, each with a
 // function that parses the value. Keys that it does not request are rejected with a suggestion. All errors have line
-// and column. `fields.fault(key, sentence)` makes an error for a conflict between keys. Bound every list.
+// and column. `fields.fault(key, sentence)` creates an error for a conflict between keys. Bound every list.
 
 import Configuration
 import Core

@@ -1,5 +1,5 @@
 // ServiceManager: reports the broker's state to systemd, or to any other service manager that sets NOTIFY_SOCKET
-// (sd_notify(3)), and sends the keepalives that a watchdog expects:
+// (sd_notify(3)), and sends the notifications that a watchdog expects:
 //
 //     starting ──ready──▶ running ──stopping──▶ draining
 //                          │    ▲

@@ -1,5 +1,5 @@
-// GRPCConnection+Events: turns the broker's bytes into events. A chunk of DATA is acknowledged once all its messages
-// have been pulled, or put aside until the rest of the last one arrives.
+// GRPCConnection+Events: turns the broker's bytes into events. A chunk of DATA is acknowledged once its complete
+// messages have been pulled and an incomplete last one, if any, has been put aside.
 
 import Bytes
 import ForebayWire
@@ -29,7 +29,7 @@ extension GRPCConnection {
         while true {
             if let event = try nextMessage() { return event }
             if let event = session.next() {
-                if let reported = try handle(event) { return reported }
+                if let next = try handle(event) { return next }
             } else if try !takeIncoming() {
                 return nil
             }

@@ -153,6 +153,8 @@ extension RSocketRequester {
         if isMessage, !stream.receiveMessage() {
             return fail(stream, .overdelivered, "The broker sent more messages than were requested.")
         }
+        // N and C in one frame are two events; the next call returns the end.
+        if isMessage, payload.complete { pendingEnd = stream.id }
         if isMessage, stream.awaitsOpening {
             stream.awaitsOpening = false
             if let position = metadata.flatMap({ OpeningPosition(metadata: $0) }) {
@@ -160,8 +162,6 @@ extension RSocketRequester {
             }
         }
         if isMessage {
-            // N and C in one frame are two events; the next call returns the end.
-            if payload.complete { pendingEnd = stream.id }
             guard stream.answers == .messages else { return acknowledge(stream, metadata, data) }
             return .message(stream.id, .init(metadata: metadata, data: data))
         }

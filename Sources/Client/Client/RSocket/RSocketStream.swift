@@ -1,4 +1,5 @@
-// RSocketStream: a requester's state of one stream: credit in both directions, open halves, an unfinished message.
+// RSocketStream: a requester's state of one stream: credit in both directions, the halves that are open, and an
+// unfinished message.
 //
 //            requester's half (what we send)         responder's half (what we receive)
 //   request  closed from the start                   open until COMPLETE, ERROR or our CANCEL

@@ -55,7 +55,7 @@ class Activity: @unchecked Sendable {
     /// A subscription has begun at this position.
     func opened(_ position: OpeningPosition, _ loop: ClientLoop) {}
     func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {}
-    func acknowledged(_ reported: Acknowledgement, _ loop: ClientLoop) {}
+    func acknowledged(_ acknowledgement: Acknowledgement, _ loop: ClientLoop) {}
     /// The broker granted credit on a channel, or declined.
     func creditChanged(_ loop: ClientLoop) {}
     /// The broker accepts no more on a channel.

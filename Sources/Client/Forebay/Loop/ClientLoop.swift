@@ -4,7 +4,8 @@
 //        └───────────┴────────── fails ──────────────────────────────▲
 //
 // Names are resolved and sockets connected on a separate thread, so that this one blocks only in its poller. A turn
-// handles notices of other threads, then the broker's input, then what follows from both, writes the output, and waits.
+// handles notices from other threads, then the broker's input, then what follows from both; it writes the output, and
+// waits.
 
 import Bytes
 import Client
@@ -208,7 +209,11 @@ final class ClientLoop {
     /// Every client is allowed to make this call: `rejected` means that the client was refused, and any other failure
     /// proves that the broker responds.
     private func answered(with error: ClientError) {
-        error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
+        switch error.word {
+        case .draining: answered()
+        case .unavailable: lose(error)
+        default: error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
+        }
     }
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
@@ -288,7 +293,7 @@ final class ClientLoop {
         case .failed(question, let error): answered(with: error)
         case .opened(let id, let position): activity(id)?.opened(position, self)
         case .message(let id, let message): activity(id)?.receive(message, self)
-        case .acknowledged(let id, let reported): activity(id)?.acknowledged(reported, self)
+        case .acknowledged(let id, let acknowledgement): activity(id)?.acknowledged(acknowledgement, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
         case .declined(let id): activity(id)?.declined(self)
         case .completed(let id, let dropped, _):
@@ -297,7 +302,7 @@ final class ClientLoop {
         case .failed(let id, let error):
             guard let activity = activity(id) else { return }
             unbind(activity)
-            guard error.code == .unavailable else { return activity.failed(error, self) }
+            guard error.code == .unavailable, error.word != .unavailable else { return activity.failed(error, self) }
             // The other streams continue until the broker has finished them; then a new connection is needed.
             closing = closing ?? error.message
             activity.turnedAway(self)

@@ -17,8 +17,8 @@ struct SubscriptionState {
         case skip
     }
 
-    /// The largest credit that is counted; to the broker, more outstanding credit is unbounded.
-    static let largestCredit = CreditWindow.unbounded - 1
+    /// The largest credit that is counted. The opening uses one more; more than that is unbounded to the broker.
+    static let largestCredit = CreditWindow.unbounded - 2
 
     private let options: SubscribeOptions
     private var position: TopicPosition

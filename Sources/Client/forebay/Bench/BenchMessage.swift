@@ -5,8 +5,8 @@
 //
 // Publishers and subscribers are in one process, so the byte order is the machine's. A message with `marker` instead of
 // a publisher is a mark, and its number is a round. Marks of a round are published until every subscriber has seen one;
-// by then each has seen, or lost, everything published before. A mark is as large as a message, if that has room for
-// the header, because the broker sizes its first grants by the messages it has seen.
+// by then, each subscriber has seen, or lost, everything published before. A mark is as large as a message, if that has
+// room for the header, because the broker sizes its first grants by the messages it has seen.
 
 import Bytes
 

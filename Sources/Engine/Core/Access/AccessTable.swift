@@ -1,5 +1,5 @@
 // AccessTable: all users and their permissions as one immutable snapshot. A reload creates a new table and hands it to
-// every shard, which then looks its peers up again.
+// every shard, which then looks up its peers again.
 
 /// The users of this broker and their permissions.
 public final class AccessTable: Sendable {

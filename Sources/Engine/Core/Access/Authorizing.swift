@@ -1,4 +1,4 @@
-// Authorizing: checks whether a peer may do what it requests, when a stream is opened or a single message published.
+// Authorizing: checks whether a peer may do what it requests, when a stream is opened or a single message is published.
 
 import ForebayWire
 

@@ -1,5 +1,5 @@
-// Permissions: what a user may do with which topics. They are checked when a stream is opened and again when they
-// change, never for each message of a stream.
+// Permissions: what a user may do with which topics. They are checked when a stream is opened, and again when they
+// change, but not for each message of a stream.
 
 /// What a user can be allowed to do with a topic.
 public enum Permission: Int, Sendable, CaseIterable {

@@ -1,6 +1,6 @@
-// UnreadMemory: the last resort against clients that do not read. Each of them keeps what it was handed last, even
-// after the topic has released it: one message, or a region of up to 256 KiB shared by all connections stuck in it. If
-// each is stuck in a different region, these add up. When they take a quarter of `memory` and little is left:
+// UnreadMemory: the last resort against clients that do not read. Each of them keeps the memory of what it was handed
+// last, even after the topic has released it: one message, or a region of up to 256 KiB shared by all connections stuck
+// in it. If each is stuck in a different region, these add up. When they take a quarter of `memory` and little is left:
 //
 //     1. a sweep counts the connections that reference each region   (share = bytes / number of connections)
 //     2. a second later, or when publishes are refused, regions are chosen, largest shares first, until those that

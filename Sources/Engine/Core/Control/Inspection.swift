@@ -1,5 +1,5 @@
-// Inspection: the contents of one shard, for a simulation that compares them with its own ledger. The broker does not
-// use it.
+// Inspection: the contents of one shard, for the simulator, which compares them with its own ledger. The broker does
+// not use it.
 
 import ForebayWire
 import Replay

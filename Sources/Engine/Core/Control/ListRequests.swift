@@ -1,8 +1,8 @@
 // ListRequests: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
 // Admin service: one row per item, then the end. RSocket peers request rows by credit; gRPC peers receive rows as fast
-// as they read. Rows are fetched in pages from one shard after the other as they are sent, so that a list of any length
-// needs the memory of one page. Each shard has one page in flight at a time for all of its lists in turn: opening and
-// abandoning lists is cheap for a peer and must not cause work that others wait for.
+// as they read. Rows are fetched as they are sent, in pages, from one shard after the other, so that a list of any
+// length needs the memory of one page. Each shard has only one page in flight at a time, for each of its lists in turn:
+// opening and abandoning lists is cheap for a peer and must not cause work that others wait for.
 
 import Bytes
 import ForebayWire
@@ -91,13 +91,13 @@ final class ListRequests: ShardPart {
     func openList(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
-        guard connection.streams.listStreams < limits.listsPerConnection else {
+        guard connection.streams.listCount < limits.listsPerConnection else {
             reached(.listsPerConnection)
             throw .limit(
                 "The connection has \(limits.listsPerConnection) lists open, the maximum; "
                     + "read one to its end.")
         }
-        connection.streams.listStreams += 1
+        connection.streams.listCount += 1
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         let bound = streams.insert {
@@ -159,7 +159,7 @@ final class ListRequests: ShardPart {
         if listStream.isFetching {
             listStream.isOver = true
         } else {
-            listStream.connection.streams.listStreams -= 1
+            listStream.connection.streams.listCount -= 1
         }
         if listStream.isWaiting { listStream.connection.waiters.remove(listStream) }
     }
@@ -168,7 +168,7 @@ final class ListRequests: ShardPart {
     private func fetchNextPage() {
         while let listStream = pages.next() {
             if listStream.isOver {
-                listStream.connection.streams.listStreams -= 1
+                listStream.connection.streams.listCount -= 1
             } else {
                 pages.underWay = listStream
                 let page = ListPage(list: listStream.list, after: listStream.after, principal: listStream.principal)
@@ -181,7 +181,7 @@ final class ListRequests: ShardPart {
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
         guard let listStream = pages.takeUnderWay() else { return }
         if listStream.isOver {
-            listStream.connection.streams.listStreams -= 1
+            listStream.connection.streams.listCount -= 1
         } else {
             take(rows, next, for: listStream)
             proceed(listStream, now: now)

@@ -1,4 +1,4 @@
-// MemoryTally: the broker's memory as counted by traversing everything, for a simulation that compares it with
+// MemoryTally: the broker's memory as counted by traversing everything, for the simulator, which compares it with
 // `MemoryBudget.used`. The broker does not use it.
 
 import ForebayWire

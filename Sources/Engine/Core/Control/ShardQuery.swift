@@ -108,19 +108,19 @@ final class Surveys: ShardPart {
     let connections: ConnectionTable
     let topics: TopicTable
     let views: ViewTable
-    let listStreams: ListRequests
+    let listRequests: ListRequests
     let calls: ControlRequests
     let statistics: BrokerStatistics
 
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ topics: TopicTable,
-        _ views: ViewTable, _ listStreams: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics
+        _ views: ViewTable, _ listRequests: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics
     ) {
         self.streams = streams
         self.connections = connections
         self.topics = topics
         self.views = views
-        self.listStreams = listStreams
+        self.listRequests = listRequests
         self.calls = calls
         self.statistics = statistics
         super.init(context)
@@ -131,7 +131,7 @@ final class Surveys: ShardPart {
         case .ping: return .present
         case .survey(let survey): return .survey(answer(survey, now: now))
         case .page(let list, let after, let most):
-            let (rows, next) = listStreams.rows(
+            let (rows, next) = listRequests.rows(
                 of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
             return .page(rows.map(\.json), next: next)
         case .control(let call):

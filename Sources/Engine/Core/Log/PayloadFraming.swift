@@ -1,6 +1,6 @@
 // PayloadFraming: the format of messages in the log: RSocket PAYLOAD frames on stream 1 with N set, fragmented if long.
-// Stream 1 is the first that a client may open, so most subscribers can be sent the bytes as they are. For others the
-// id is patched in a copy.
+// Stream 1 is the first that a client may open, so the bytes can be sent to most subscribers as they are. For others,
+// the id is patched in a copy.
 
 import Bytes
 import RSocket

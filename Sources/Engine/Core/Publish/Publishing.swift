@@ -1,4 +1,4 @@
-// Publishing: from a request on a connection to the topic's owner.
+// Publishing: takes a publish from a request on a connection to the topic's owner.
 
 import Bytes
 import ForebayWire
@@ -49,11 +49,11 @@ final class Publishing: ShardPart {
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         let size = Swift.max(1, payload.count + (metadata?.count ?? 0))
-        if rateLimiter.isLimited, let userRate = connection.userRate, !rateLimiter.take(size, userRate, now: now) {
+        if rateLimiter.isLimited, let rateLimit = connection.rateLimit, !rateLimiter.take(size, rateLimit, now: now) {
             return losses.dropped(.rate, of: target)
         }
         if target.owner == index {
-            try ownership.topic(of: target, for: connection.userRate?.account, now: now).publishers.fireAndForget(
+            try ownership.topic(of: target, for: connection.rateLimit?.account, now: now).publishers.fireAndForget(
                 metadata: metadata, payload: payload, now: now)
         } else {
             if let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
@@ -61,7 +61,7 @@ final class Publishing: ShardPart {
             message.append(metadata: metadata, payload: payload)
             reading.forward(message.weight, of: connection)
             send(
-                .fireAndForget(name: target.name, connection.id, shard: index, message, connection.userRate?.account),
+                .fireAndForget(name: target.name, connection.id, shard: index, message, connection.rateLimit?.account),
                 to: target.owner)
         }
     }
@@ -76,9 +76,9 @@ final class Publishing: ShardPart {
             try checkParked(size, of: connection)
             let isPaid =
                 !rateLimiter.isLimited
-                || users.userRate(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
+                || users.rateLimit(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
-                let topic = try ownership.topic(of: target, for: users.userRate(connection, stream)?.account, now: now)
+                let topic = try ownership.topic(of: target, for: users.rateLimit(connection, stream)?.account, now: now)
                 if !topic.isStored,
                     let sequence = try topic.publishers.place(metadata: metadata, payload: payload, now: now)
                 {
@@ -118,7 +118,7 @@ final class Publishing: ShardPart {
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Prepaid.unknownSize
             let isPaid =
                 !rateLimiter.isLimited
-                || users.userRate(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
+                || users.rateLimit(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
             if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
@@ -161,9 +161,9 @@ final class Publishing: ShardPart {
         if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
-            connection: connection.id, message: message, complete: complete, account: publisher.userRate?.account)
+            connection: connection.id, message: message, complete: complete, account: publisher.rateLimit?.account)
         guard isPaid else {
-            if let userRate = publisher.userRate { park(publisher, request, userRate, now: now) }
+            if let rateLimit = publisher.rateLimit { park(publisher, request, rateLimit, now: now) }
             return
         }
         if payload == nil, rateLimiter.isLimited { publisher.prepaid.addFirst() }

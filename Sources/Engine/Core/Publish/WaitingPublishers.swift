@@ -5,11 +5,11 @@ import Replay
 
 extension Publishing: RateLimitedPublishers {
     /// Makes an acknowledged publish, or the opening of a channel, wait for tokens.
-    func park(_ publisher: Publisher, _ request: PublishRequest, _ userRate: UserRate, now: Instant) {
+    func park(_ publisher: Publisher, _ request: PublishRequest, _ rateLimit: UserRateLimit, now: Instant) {
         var pending = request
         pending.message = MessageBatch()
         publisher.pending = pending
-        rateLimiter.wait(streams.key(publisher), request.message, userRate, now: now)
+        rateLimiter.wait(streams.key(publisher), request.message, rateLimit, now: now)
     }
 
     /// A channel's first message has arrived while its opening still waits.
@@ -47,7 +47,7 @@ extension Publishing: RateLimitedPublishers {
             return false
         }
         publisher.pending = nil
-        publisher.userRate?.parked.withdraw(streams.key(publisher))
+        publisher.rateLimit?.parked.withdraw(streams.key(publisher))
         dropEarly(publisher)
         // The end may still affect the topic.
         guard request.options.completesTopic || request.options.lossFailsTopic else { return false }
@@ -60,7 +60,7 @@ extension Publishing: RateLimitedPublishers {
     func leaveTokens(_ publisher: Publisher) {
         if publisher.pending != nil {
             publisher.pending = nil
-            publisher.userRate?.parked.withdraw(streams.key(publisher))
+            publisher.rateLimit?.parked.withdraw(streams.key(publisher))
         }
         if publisher.early.count > 0 { dropEarly(publisher) }
         rateLimiter.end(publisher)

@@ -26,9 +26,9 @@ final class RateLimiter {
 
     private let context: ShardContext
     /// By user; nil for anonymous clients.
-    private var userRates = UserRates()
+    private var byUser = UserRateLimits()
     /// Meters that hold tokens for the current turn.
-    private var touched: [UserRate] = []
+    private var touched: [UserRateLimit] = []
     /// How fast each user may publish.
     private(set) var rates: PublishRates
     /// When waiting publishers are checked next, on the monotonic clock.
@@ -41,38 +41,38 @@ final class RateLimiter {
 
     /// Whether there is any limit.
     var isLimited: Bool { rates.isLimited }
-    var count: Int { userRates.count }
+    var count: Int { byUser.count }
     /// Bytes of publishes that wait for tokens.
-    var waitingMemory: some Sequence<Int> { userRates.all.lazy.map(\.parked.memory) }
+    var waitingMemory: some Sequence<Int> { byUser.all.lazy.map(\.parked.memory) }
 
     /// Adopts new limits. The caller then checks the waiting publishers.
     func adopt() { rates = PublishRates(context.limits) }
 
     /// The user's meter on this shard, if there is one.
-    subscript(user: String?) -> UserRate? { userRates[user] }
+    subscript(user: String?) -> UserRateLimit? { byUser[user] }
 
     /// The user's meter on this shard, created if necessary.
-    func userRate(of user: String?) -> UserRate {
-        if let userRate = userRates[user] { return userRate }
-        let userRate = UserRate(context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
-        userRates.add(userRate)
-        return userRate
+    func rateLimit(of user: String?) -> UserRateLimit {
+        if let rateLimit = byUser[user] { return rateLimit }
+        let rateLimit = UserRateLimit(context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
+        byUser.add(rateLimit)
+        return rateLimit
     }
 
     /// Removes some of the unused meters.
-    func sweep() { userRates.sweep(RateLimiter.swept) }
+    func sweep() { byUser.sweep(RateLimiter.swept) }
 
     // Single publishes
 
     /// Takes the tokens for a message, unless other publishes of the user already wait for some.
-    func take(_ size: Int, _ userRate: UserRate, now: Instant) -> Bool {
-        guard !userRate.isWaiting else {
-            reached(shortage(userRate, now: now), by: userRate, now: now)
+    func take(_ size: Int, _ rateLimit: UserRateLimit, now: Instant) -> Bool {
+        guard !rateLimit.isWaiting else {
+            reached(shortage(rateLimit, now: now), by: rateLimit, now: now)
             return false
         }
-        if !userRate.isTouched { touched.append(userRate) }
-        guard let limit = userRate.take(size, rates, now: now.monotonic) else { return true }
-        reached(limit, by: userRate, now: now)
+        if !rateLimit.isTouched { touched.append(rateLimit) }
+        guard let limit = rateLimit.take(size, rates, now: now.monotonic) else { return true }
+        reached(limit, by: rateLimit, now: now)
         return false
     }
 
@@ -80,10 +80,10 @@ final class RateLimiter {
     var hasTaken: Bool { !touched.isEmpty }
 
     /// Counts that a user is held back, and occasionally logs it.
-    private func reached(_ limit: LimitReached, by userRate: UserRate, now: Instant) {
+    private func reached(_ limit: LimitReached, by rateLimit: UserRateLimit, now: Instant) {
         context.reached(limit)
-        guard userRate.isDueForLog(now.monotonic) else { return }
-        let who: LogField = userRate.account.user.map { ("user", $0) } ?? ("anonymous", "yes")
+        guard rateLimit.isDueForLog(now.monotonic) else { return }
+        let who: LogField = rateLimit.account.user.map { ("user", $0) } ?? ("anonymous", "yes")
         context.effects.log.append(
             LogRecord(
                 level: .info, message: "publishing slowed", fields: [("limit", limit.name), who], isFrequent: true))
@@ -94,58 +94,58 @@ final class RateLimiter {
     func putTokensBack() { if !touched.isEmpty { putBack() } }
 
     private func putBack() {
-        for userRate in touched { userRate.putBack(rates) }
+        for rateLimit in touched { rateLimit.putBack(rates) }
         touched.removeAll(keepingCapacity: true)
     }
 
     /// Makes a publish, or the opening of a channel, wait for tokens.
-    func wait(_ key: StreamKey, _ message: MessageBatch, _ userRate: UserRate, now: Instant) {
-        userRate.parked.append(
+    func wait(_ key: StreamKey, _ message: MessageBatch, _ rateLimit: UserRateLimit, now: Instant) {
+        rateLimit.parked.append(
             ParkedPublish(key: key, message: message, deadline: now.monotonic + context.limits.parkTime))
-        lookAgain(at: userRate)
+        lookAgain(at: rateLimit)
     }
 
     // Channels
 
     /// The credit of a channel that can be sent now. For the rest, the channel is queued.
     func affordable(_ publisher: Publisher, _ wanted: Int, now: Instant) -> Int {
-        guard rates.isLimited, let userRate = publisher.userRate else { return wanted }
+        guard rates.isLimited, let rateLimit = publisher.rateLimit else { return wanted }
         guard publisher.tokenTurn == nil else { return 0 }
-        let count = userRate.isWaiting ? 0 : userRate.pay(wanted, for: publisher, rates, now: now.monotonic)
+        let count = rateLimit.isWaiting ? 0 : rateLimit.pay(wanted, for: publisher, rates, now: now.monotonic)
         if count < wanted {
-            publisher.tokenTurn = userRate.channels.append(publisher)
-            reached(shortage(userRate, now: now), by: userRate, now: now)
-            lookAgain(at: userRate)
+            publisher.tokenTurn = rateLimit.channels.append(publisher)
+            reached(shortage(rateLimit, now: now), by: rateLimit, now: now)
+            lookAgain(at: rateLimit)
         }
         return count
     }
 
     /// The limit that waiting publishers wait for.
-    func shortage(_ userRate: UserRate, now: Instant) -> LimitReached {
+    func shortage(_ rateLimit: UserRateLimit, now: Instant) -> LimitReached {
         guard let rate = rates.messages else { return .publishBytes }
-        return userRate.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
+        return rateLimit.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
     }
 
     /// Messages of a channel have arrived.
     func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
-        guard rates.isLimited || publisher.prepaid.count > 0, let userRate = publisher.userRate else { return }
-        userRate.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
+        guard rates.isLimited || publisher.prepaid.count > 0, let rateLimit = publisher.rateLimit else { return }
+        rateLimit.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
     }
 
     /// A publisher is gone: it stops waiting, and its unused prepayment is refunded.
     func end(_ publisher: Publisher) {
-        guard let userRate = publisher.userRate else { return }
-        if publisher.prepaid.count > 0 { userRate.refund(publisher, rates) }
+        guard let rateLimit = publisher.rateLimit else { return }
+        if publisher.prepaid.count > 0 { rateLimit.refund(publisher, rates) }
         guard let turn = publisher.tokenTurn else { return }
         publisher.tokenTurn = nil
-        userRate.channels.withdraw(turn)
+        rateLimit.channels.withdraw(turn)
     }
 
     // Time
 
-    private func lookAgain(at userRate: UserRate) {
-        userRates.enlist(userRate)
-        let due = Swift.max(userRate.due(rates), context.moment.monotonic + Limits.paceInterval)
+    private func lookAgain(at rateLimit: UserRateLimit) {
+        byUser.enlist(rateLimit)
+        let due = Swift.max(rateLimit.due(rates), context.moment.monotonic + Limits.paceInterval)
         nextPayment = Swift.min(nextPayment, due)
     }
 
@@ -154,83 +154,83 @@ final class RateLimiter {
     func payWaiting(_ publishers: some RateLimitedPublishers, now: Instant) {
         nextPayment = .max
         var left = RateLimiter.payments
-        for _ in 0..<userRates.waitingCount where left > 0 {
-            guard let userRate = userRates.nextWaiting() else { break }
+        for _ in 0..<byUser.waitingCount where left > 0 {
+            guard let rateLimit = byUser.nextWaiting() else { break }
             left -= 1
-            if context.draining { refuseParked(userRate, &left, publishers, now: now) }
-            if userRate.isChannelsTurn { payChannels(userRate, &left, publishers, now: now) }
-            payParked(userRate, &left, publishers, now: now)
-            if !userRate.isChannelsTurn || userRate.parked.isEmpty {
-                payChannels(userRate, &left, publishers, now: now)
+            if context.draining { refuseParked(rateLimit, &left, publishers, now: now) }
+            if rateLimit.isChannelsTurn { payChannels(rateLimit, &left, publishers, now: now) }
+            payParked(rateLimit, &left, publishers, now: now)
+            if !rateLimit.isChannelsTurn || rateLimit.parked.isEmpty {
+                payChannels(rateLimit, &left, publishers, now: now)
             }
-            userRate.isChannelsTurn.toggle()
-            giveUp(userRate, &left, publishers, now: now)
-            if userRate.isWaiting { lookAgain(at: userRate) }
+            rateLimit.isChannelsTurn.toggle()
+            giveUp(rateLimit, &left, publishers, now: now)
+            if rateLimit.isWaiting { lookAgain(at: rateLimit) }
         }
         if left <= 0 { nextPayment = Swift.min(nextPayment, now.monotonic + Limits.paceInterval) }
         putTokensBack()
     }
 
     private func payParked(
-        _ userRate: UserRate, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+        _ rateLimit: UserRateLimit, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {
-        while left > 0, let waiting = userRate.parked.first {
+        while left > 0, let waiting = rateLimit.parked.first {
             let size = waiting.message.firstSize ?? Prepaid.unknownSize
-            if !userRate.isTouched { touched.append(userRate) }
-            guard userRate.take(size, rates, now: now.monotonic) == nil else { return }
+            if !rateLimit.isTouched { touched.append(rateLimit) }
+            guard rateLimit.take(size, rates, now: now.monotonic) == nil else { return }
             left -= 1
-            userRate.parked.removeFirst()
+            rateLimit.parked.removeFirst()
             publishers.proceed(waiting.key, waiting.message, now: now)
         }
     }
 
     private func payChannels(
-        _ userRate: UserRate, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+        _ rateLimit: UserRateLimit, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {
-        for _ in 0..<userRate.channels.count {
-            guard left > 0, let publisher = userRate.channels.first else { return }
+        for _ in 0..<rateLimit.channels.count {
+            guard left > 0, let publisher = rateLimit.channels.first else { return }
             left -= 1
             guard !publishers.hasUnread(publisher) else {
                 // It asks again after reading its answers.
-                userRate.channels.popFirst()
+                rateLimit.channels.popFirst()
                 publisher.tokenTurn = nil
                 continue
             }
             let wanted = Int(clamping: publisher.unsentCredit)
-            let share = Swift.max(1, wanted / Swift.max(1, userRate.channels.count))
-            let count = userRate.pay(Swift.min(wanted, share), for: publisher, rates, now: now.monotonic)
+            let share = Swift.max(1, wanted / Swift.max(1, rateLimit.channels.count))
+            let count = rateLimit.pay(Swift.min(wanted, share), for: publisher, rates, now: now.monotonic)
             guard count > 0 || wanted == 0 else { return }
-            userRate.channels.popFirst()
-            publisher.tokenTurn = count < wanted ? userRate.channels.append(publisher) : nil
+            rateLimit.channels.popFirst()
+            publisher.tokenTurn = count < wanted ? rateLimit.channels.append(publisher) : nil
             if count > 0 { publishers.grant(count, to: publisher) }
         }
     }
 
     /// Refuses parked publishes that waited too long.
     private func giveUp(
-        _ userRate: UserRate, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+        _ rateLimit: UserRateLimit, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {
-        while left > 0, let waiting = userRate.parked.first, waiting.deadline <= now.monotonic {
+        while left > 0, let waiting = rateLimit.parked.first, waiting.deadline <= now.monotonic {
             left -= 1
-            let limit = shortage(userRate, now: now)
+            let limit = shortage(rateLimit, now: now)
             context.reached(.parkTime)
             let most =
                 limit == .publishRate
                 ? counted(context.limits.publishRate, "message") : counted(context.limits.publishBytes, "byte")
-            userRate.parked.removeFirst()
+            rateLimit.parked.removeFirst()
             let refusal = Refusal(
-                .limit, "\(userRate.account.title) may publish \(most) per second; publish more slowly.",
+                .limit, "\(rateLimit.account.title) may publish \(most) per second; publish more slowly.",
                 retryAfter: 1)
             publishers.refuse(waiting.key, refusal, .rate, now: now)
         }
     }
 
     private func refuseParked(
-        _ userRate: UserRate, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+        _ rateLimit: UserRateLimit, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {
-        while left > 0, let waiting = userRate.parked.first {
+        while left > 0, let waiting = rateLimit.parked.first {
             left -= 1
-            userRate.parked.removeFirst()
+            rateLimit.parked.removeFirst()
             publishers.refuse(waiting.key, Refusal.draining, .draining, now: now)
         }
     }

@@ -1,4 +1,4 @@
-// Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and to its end.
+// Subscribing: turns a request on a connection into a cursor in the shard's view of the topic, and later ends it.
 
 import Bytes
 import ForebayWire
@@ -53,13 +53,13 @@ final class Subscribing: ShardPart {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
-        let userRate = users.userRate(connection, stream)
-        try subscriptions.take(for: userRate?.account)
+        let rateLimit = users.rateLimit(connection, stream)
+        try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
         do throws(Refusal) {
-            view = try self.view(of: name, on: connection, for: userRate?.account, now: now)
+            view = try self.view(of: name, on: connection, for: rateLimit?.account, now: now)
         } catch {
-            subscriptions.giveBack(for: userRate?.account)
+            subscriptions.giveBack(for: rateLimit?.account)
             throw error
         }
         let id = subscriptions.nextNumber()

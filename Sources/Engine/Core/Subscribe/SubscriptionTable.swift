@@ -42,7 +42,7 @@ final class SubscriptionTable {
         assert(byNumber[subscriber.id] === subscriber)
         byNumber[subscriber.id] = nil
         if let id = subscriber.streamID { byStream[id] = nil }
-        giveBack(for: subscriber.userRate?.account)
+        giveBack(for: subscriber.rateLimit?.account)
     }
 
     // Limits

@@ -1,5 +1,5 @@
-// Lock: protects state that shards share and that does not fit an atomic number. Held for a few instructions, and never
-// on the path of a message.
+// Lock: protects state that shards share and that does not fit an atomic number. It is held for a few instructions, and
+// never on the path of a message.
 
 import Glibc
 

@@ -1,6 +1,6 @@
 // MinimumTree: the minimum of many keys that change often. Each key is at an index, a leaf of a binary tree in which
-// each node holds the smaller of its two children. A change costs O(log n), but a single step on average when all keys
-// advance one after another. Reading the minimum costs O(1).
+// each node holds the smaller of its two children. A change costs O(log n), but on average only a single step when all
+// keys advance one after another. Reading the minimum costs O(1).
 //
 //                      node 1 = minimum
 //               node 2               node 3

@@ -1,6 +1,6 @@
 // Activity: how busy topics are, and which topics of a shard are the busiest. A message counts for less the older it
-// is. The measure of a topic changes only when a message arrives, and only grows, so the busiest topics are maintained
-// incrementally, without sorting or traversing all topics.
+// is. The measure of a topic changes only when a message arrives, and only grows, so the ranking of the busiest topics
+// is updated incrementally, without sorting or traversing all topics.
 //
 // A message at time t weighs 2^(t/halfLife), and the sum is kept as its logarithm. The order of two sums does not
 // change with time.

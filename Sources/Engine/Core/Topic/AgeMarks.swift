@@ -1,5 +1,5 @@
 // AgeMarks: the age of a topic's messages on the monotonic clock. Timestamps use the wall clock: if `retain-age` used
-// those, setting the clock would discard history or keep it forever.
+// them, setting the clock could discard history or keep it forever.
 
 import Bytes
 import Replay

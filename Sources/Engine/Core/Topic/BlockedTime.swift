@@ -1,4 +1,4 @@
-// BlockedTime: for how long publishers of a topic have waited for room.
+// BlockedTime: how long publishers of a topic have waited for room.
 
 struct BlockedTime {
     /// On the monotonic clock; nil while none waits.

@@ -38,7 +38,7 @@ final class Channel {
     var uncommitted = 0
     var last = SequenceNumber(0)
     /// Whether messages were accepted since the last acknowledgement.
-    var hasPending = false
+    var hasPendingAcknowledgement = false
     /// Its index in its topic's list of channels.
     var place = -1
     /// Its position in the queue for credit.

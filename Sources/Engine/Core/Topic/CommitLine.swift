@@ -3,9 +3,10 @@
 //      committed            handedOver              log.end
 //  seen    |  sent to the store |  new in this input   |
 //
-// A topic in memory has none: its messages are committed as they are appended. If a store keeps the topic, the driver
-// passes new messages to it and reports progress with `Shard.committed`. Until then messages are neither visible nor
-// acknowledged, and are not dropped. To publishers the store is a `block` subscription that waits for all of them.
+// A topic in memory has no commit line: its messages are committed as they are appended. If a store keeps the topic,
+// the driver passes new messages to the store and reports progress with `Shard.committed`. Until then messages are
+// neither visible nor acknowledged, and are not dropped. To publishers the store is a `block` subscription that waits
+// for all of them.
 
 import Replay
 

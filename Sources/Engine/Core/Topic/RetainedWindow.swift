@@ -3,7 +3,7 @@
 //     oldest       lost, forgotten        retained          committed      log.end
 //       |  subscribers are waiting |  too old for replay | replayed | not yet visible |
 //
-// It only does the accounting. The topic decides when messages are evicted and informs its views.
+// This type only does the accounting. The topic decides when messages are evicted and informs its views.
 
 import Replay
 

@@ -2,8 +2,8 @@
 // exceeds its byte limit, and the grants made from that.
 //
 // Without a `block` subscription there is always room, because the head of the log is evicted. A grant reserves room
-// for a second, during which no other publisher can use it. The grant remains valid after that, so late use may
-// overshoot by at most the outstanding grants.
+// for a second, during which no other publisher can use it. The grant remains valid after that, so late use may exceed
+// the room by at most the outstanding grants.
 
 import Replay
 

@@ -153,7 +153,7 @@ final class Topic: Timed {
 
     /// Even if the topic has already ended, it now fails for views that have not been notified of that end.
     func delete(now: Instant) {
-        views.removeEnds()
+        views.resendEnds()
         isDeleted = true
         window.discard(before: log.end)
         shut(.failed("deleted"), now: now)

@@ -19,9 +19,9 @@ extension TopicPublishers {
     private func acknowledge(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
         channel.accepted += UInt64(count)
         channel.last = sequence
-        guard !channel.hasPending else { return }
-        channel.hasPending = true
-        unacknowledged.append(channel)
+        guard !channel.hasPendingAcknowledgement else { return }
+        channel.hasPendingAcknowledgement = true
+        awaitingAcknowledgement.append(channel)
     }
 
     private func acknowledge(_ key: StreamKey, at sequence: SequenceNumber) {
@@ -60,16 +60,16 @@ extension TopicPublishers {
     func sendAcknowledgements() {
         var next = 0
         // Further channels may be added in the meantime.
-        while next < unacknowledged.count {
-            if !unacknowledged[next].isRemoved { sendAcknowledgements(of: unacknowledged[next]) }
+        while next < awaitingAcknowledgement.count {
+            if !awaitingAcknowledgement[next].isRemoved { sendAcknowledgements(of: awaitingAcknowledgement[next]) }
             next += 1
         }
-        if next > 0 { unacknowledged.removeAll(keepingCapacity: true) }
+        if next > 0 { awaitingAcknowledgement.removeAll(keepingCapacity: true) }
     }
 
     private func sendAcknowledgements(of channel: Channel) {
-        guard channel.hasPending else { return }
-        channel.hasPending = false
+        guard channel.hasPendingAcknowledgement else { return }
+        channel.hasPendingAcknowledgement = false
         ownership.notices.notify(
             channel.key, .acknowledged(sequence: channel.last, epoch: topic.epoch, accepted: channel.accepted))
     }

@@ -14,7 +14,7 @@ final class TopicPublishers {
     var room: Room
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
-    var unacknowledged: [Channel] = []
+    var awaitingAcknowledgement: [Channel] = []
     /// Whether a parked publish got room last. Channels are then next if both wait.
     private var isChannelsTurn = false
     /// Whether nothing is granted to channels, because memory is short.

@@ -80,5 +80,5 @@ struct TopicViews {
     }
 
     /// Makes all views receive the topic's end again.
-    mutating func removeEnds() { for index in links.indices { links[index].isEnded = false } }
+    mutating func resendEnds() { for index in links.indices { links[index].isEnded = false } }
 }

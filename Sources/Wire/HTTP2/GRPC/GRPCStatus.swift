@@ -10,25 +10,25 @@ public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     case unknown = 2
     /// Broker: an invalid name, option, value or demand; malformed bytes.
     case invalidArgument = 3
-    /// Broker: `grpc-timeout` expired.
+    /// Broker: `grpc-timeout` expired, or a message was not complete in time.
     case deadlineExceeded = 4
-    /// Broker: no such topic (Admin), no such service (Health).
+    /// Broker: no such topic, subscription or connection (Admin), no such service (Health).
     case notFound = 5
     case alreadyExists = 6
     /// Broker: not allowed.
     case permissionDenied = 7
-    /// Broker: overflow, or a limit exceeded; no room in time, or messages beyond the granted credit.
+    /// Broker: overflow, a limit exceeded, a message too large, or no room in time.
     case resourceExhausted = 8
-    /// Broker: an ended topic, a gap with `gap_fail`.
+    /// Broker: an ended topic, a gap with `gap_fail`, messages beyond the granted credit.
     case failedPrecondition = 9
-    /// Broker: a failed topic.
+    /// Broker: a failed topic, or a subscription closed by an operator.
     case aborted = 10
     case outOfRange = 11
     /// Broker: an unknown service or method, compression.
     case unimplemented = 12
     /// Broker: a message truncated by the end of its stream.
     case `internal` = 13
-    /// Broker: draining.
+    /// Broker: draining, busy with logins, or the connection ends.
     case unavailable = 14
     case dataLoss = 15
     /// Broker: credentials are missing or wrong.

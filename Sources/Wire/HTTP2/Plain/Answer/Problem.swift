@@ -23,7 +23,6 @@ public struct Problem: Error, Equatable, Sendable {
         case expectationFailed = "expectation-failed"
         case limit
         case headersTooLarge = "headers-too-large"
-        case internalError = "internal-error"
         case unavailable
         case httpVersion = "http-version"
         case draining
@@ -49,7 +48,6 @@ public struct Problem: Error, Equatable, Sendable {
             case .expectationFailed: 417
             case .limit: 429
             case .headersTooLarge: 431
-            case .internalError: 500
             case .draining, .blocked, .busy, .tooManyConnections, .unavailable: 503
             case .httpVersion: 505
             }
@@ -75,7 +73,6 @@ public struct Problem: Error, Equatable, Sendable {
             case .expectationFailed: "Unknown expectation"
             case .limit: "Limit reached"
             case .headersTooLarge: "The headers are too large"
-            case .internalError: "Internal error"
             case .httpVersion: "HTTP version not supported"
             case .draining: "The broker is shutting down"
             case .blocked: "The topic has no room"
@@ -99,7 +96,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .limit, .tooManyConnections: .limit
             case .draining: .draining
             case .blocked: .blocked
-            case .unavailable, .busy, .internalError: .unavailable
+            case .unavailable, .busy: .unavailable
             }
         }
 

@@ -24,9 +24,12 @@ extension StreamFormat {
     ///
     /// - Parameters:
     ///   - position: where the subscription begins; nil if the client did not ask for it.
+    ///   - resumesThere: an EventSource that is cut off before its first message resumes at that position. Otherwise it
+    ///     repeats its request, because only the first message reports what is missing before it.
     ///   - retry: milliseconds after which an EventSource reconnects.
     public func appendOpening(
-        _ id: SubscriptionID, at position: OpeningPosition? = nil, retry: Int = 1000, into out: inout ByteBuffer
+        _ id: SubscriptionID, at position: OpeningPosition? = nil, resumesThere: Bool = true, retry: Int = 1000,
+        into out: inout ByteBuffer
     ) {
         let members = position.map { "\"epoch\":\"\($0.epoch)\",\"next\":\($0.next)" }
         guard self == .eventStream else {
@@ -35,7 +38,9 @@ extension StreamFormat {
         }
         out.append("retry: \(retry)\n")
         // An EventSource that is cut off before its first message sends this id back.
-        if let position { out.append("id: \(EventID(epoch: position.epoch, sequence: position.next - 1).text)\n") }
+        if resumesThere, let position {
+            out.append("id: \(EventID(epoch: position.epoch, sequence: position.next - 1).text)\n")
+        }
         out.append("event: subscribed\ndata: {\"subscription\":\"\(id.text)\"\(members.map { "," + $0 } ?? "")}\n\n")
     }
 
@@ -85,10 +90,10 @@ extension StreamFormat {
         }
     }
 
-    /// The subscription has failed, through the topic's failure or its own overflow.
+    /// The subscription has failed, for example through the topic's failure or its own overflow.
     ///
     /// - Parameters:
-    ///   - message: the reason, beginning with `topic failed:` or `overflow:`.
+    ///   - message: the reason, beginning with an error word such as `topic failed:` or `overflow:`.
     ///   - last, loss: as in `appendComplete`.
     public func appendFailed(after last: EventID, message: String, _ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {

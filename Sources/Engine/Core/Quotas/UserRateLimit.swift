@@ -1,4 +1,4 @@
-// UserRate: one user's publishing on one shard. It takes tokens from the user's buckets for each batch that arrives,
+// UserRateLimit: one user's publishing on one shard. It takes tokens from the user's buckets for each batch that arrives,
 // and queues what waits for tokens: parked publishes, and channels with credit that has not been sent.
 
 import Replay
@@ -55,7 +55,7 @@ struct PublishRates: Equatable {
     var largestGrant: Int { messages.map { Int(clamping: Swift.max(1, $0.perSecond / 2)) } ?? Int.max }
 }
 
-final class UserRate {
+final class UserRateLimit {
     let account: Account
     /// Publishes, and openings of channels, that wait for tokens, in order of arrival.
     var parked: ParkedQueue
@@ -80,7 +80,7 @@ final class UserRate {
 
     /// Whether to log at `now` that the user is held back: at most once a minute.
     func isDueForLog(_ now: UInt64) -> Bool {
-        if let logged, now - Swift.min(logged, now) < UserRate.logInterval { return false }
+        if let logged, now - Swift.min(logged, now) < UserRateLimit.logInterval { return false }
         logged = now
         return true
     }
@@ -163,47 +163,47 @@ final class UserRate {
 }
 
 /// The meters of one shard, by user.
-struct UserRates {
+struct UserRateLimits {
     /// Users checked for each one added: more than one, so that the table never holds many idle ones.
     private static let swept = 2
 
-    private var userRates: [String?: UserRate] = [:]
+    private var byUser: [String?: UserRateLimit] = [:]
     /// The order in which users are checked for removal; each user in the table is in it once.
     private var users = TurnQueue<String?>()
     /// Meters with publishers that wait for tokens, served in turn.
-    private var waiting = TurnQueue<UserRate>()
+    private var waiting = TurnQueue<UserRateLimit>()
 
-    var isEmpty: Bool { userRates.isEmpty }
-    var count: Int { userRates.count }
-    var all: some Collection<UserRate> { userRates.values }
+    var isEmpty: Bool { byUser.isEmpty }
+    var count: Int { byUser.count }
+    var all: some Collection<UserRateLimit> { byUser.values }
     var waitingCount: Int { waiting.count }
-    subscript(user: String?) -> UserRate? { userRates[user] }
+    subscript(user: String?) -> UserRateLimit? { byUser[user] }
 
-    mutating func add(_ userRate: UserRate) {
-        sweep(UserRates.swept)
-        userRates[userRate.account.user] = userRate
-        users.append(userRate.account.user)
+    mutating func add(_ rateLimit: UserRateLimit) {
+        sweep(UserRateLimits.swept)
+        byUser[rateLimit.account.user] = rateLimit
+        users.append(rateLimit.account.user)
     }
 
-    mutating func enlist(_ userRate: UserRate) {
-        guard !userRate.isListed else { return }
-        userRate.isListed = true
-        waiting.append(userRate)
+    mutating func enlist(_ rateLimit: UserRateLimit) {
+        guard !rateLimit.isListed else { return }
+        rateLimit.isListed = true
+        waiting.append(rateLimit)
     }
 
-    mutating func nextWaiting() -> UserRate? {
-        let userRate = waiting.popFirst()
-        userRate?.isListed = false
-        return userRate
+    mutating func nextWaiting() -> UserRateLimit? {
+        let rateLimit = waiting.popFirst()
+        rateLimit?.isListed = false
+        return rateLimit
     }
 
     /// Checks up to `most` users, and removes those that are no longer used.
     mutating func sweep(_ most: Int) {
         for _ in 0..<Swift.min(most, users.count) {
             // Removed during the check, so that other references to it can be detected.
-            guard let user = users.popFirst(), var userRate = userRates.removeValue(forKey: user) else { continue }
-            guard userRate.isWaiting || !isKnownUniquelyReferenced(&userRate) else { continue }
-            userRates[user] = userRate
+            guard let user = users.popFirst(), var rateLimit = byUser.removeValue(forKey: user) else { continue }
+            guard rateLimit.isWaiting || !isKnownUniquelyReferenced(&rateLimit) else { continue }
+            byUser[user] = rateLimit
             users.append(user)
         }
     }
