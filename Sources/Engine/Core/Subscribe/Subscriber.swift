@@ -70,7 +70,7 @@ final class Subscriber: BoundStream, Timed {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 
-    /// No requested message precedes the one with which it begins.
+    /// Whether no requested message precedes the one with which it begins.
     var beginsWithoutLoss: Bool { known { !isOfOtherEpoch && $0.droppedSinceDelivery == 0 } ?? false }
 
     /// The client requests `n` more messages.
