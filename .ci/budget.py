@@ -229,7 +229,7 @@ def main() -> int:
     try:
         program = prepare()
         names = costs.Names(run([str(program), "costs"]))
-        # One at a time for each processor.
+        # One measurement at a time for each processor.
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = [measure_costs(pool, program, names), measure(pool, program)]
             (beside, shared, uncounted), figures = [result() for result in results]

@@ -6,7 +6,8 @@ A program is
   `@main` type is a complete program;
 - a code file of a tutorial, with an `@main` type; the expected output is in comments at its end, after `// Prints:`.
 
-All of them are compiled to one executable with modules that are already built, and run with a broker that is, too.
+All programs are compiled into one executable with modules that are already built, and run against a broker that is
+already built.
 """
 
 import os

@@ -55,7 +55,7 @@ class Fault:
 
 @dataclass
 class Verdict:
-    # As in the table; empty if it was not tried.
+    # As in the table; empty if the fault was not tried.
     caught: str = ""
     simulator: str = ""
     date: str = ""

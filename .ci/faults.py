@@ -243,7 +243,7 @@ def need(product: str = "forebayPackageTests") -> None:
 
 def attempt(fault: Fault, before: Verdict | None, limits: dict, options) -> tuple[Verdict | None, bool]:
     """Plants the fault and runs the tests and the simulator. Results of what was not run are kept from `before`.
-    Returns the verdict, and whether other tests were run than those that the fault names."""
+    Returns the verdict, and whether any tests were run besides those that the fault names."""
     source = TREE / fault.file
     text = source.read_text()
     source.write_text(text.replace(fault.right, fault.wrong))
@@ -345,7 +345,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="run only the quick tests that the faults name")
     parser.add_argument("--simulator", action="store_true", help="run only the simulator")
     options = parser.parse_args()
-    # So that the copy is restored on exit.
+    # SIGTERM must raise SystemExit, which restores the copy.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         faults = load()

@@ -217,7 +217,7 @@ class Connection:
             self.send(0, KEEPALIVE, 0, bytes(8) + body[8:])
         elif kind not in (KEEPALIVE, PAYLOAD, ERROR, REQUEST_N, CANCEL) and not flags & IGNORE:
             raise ConnectionLost(f"the broker sent a frame of type {kind}")
-        elif one := self.streams.get(stream):  # Frames on other streams crossed the end of theirs.
+        elif one := self.streams.get(stream):  # Other streams have ended; their frames were in flight.
             if kind == PAYLOAD:
                 self._payload(stream, one, flags, body)
             elif kind == REQUEST_N:

@@ -83,7 +83,7 @@ struct Assembly {
         }
     }
 
-    /// An item of each of the crowd's channels.
+    /// One batch of items for each peer, with an item for each of the crowd's channels.
     func items() throws(Fault) -> [(peer: Peer, frames: Frames)] {
         peers.map { peer in
             let frames = Frames()

@@ -11,7 +11,7 @@ final class Peer {
     fileprivate var unread = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Bytes taken.
     fileprivate(set) var taken = 0
-    /// The socket accepts nothing.
+    /// Whether the socket accepts nothing.
     var isStalled = false
     /// What it was sent while the loop `hears`.
     var heard: [UInt8] = []

@@ -82,7 +82,7 @@ final class Run {
         }
         var isAnswered = true
         if case .fired = scenario.source { isAnswered = false }
-        // With few messages too little of a channel's credit is used for another grant.
+        // Whether there are so few messages that too little of a channel's credit is used for another grant.
         var isTooFew = false
         if case .channels = scenario.source { isTooFew = messages < Limits().grant }
         for bytes in answered where messages > 0 && !isTooFew && (bytes > 0) != isAnswered {

@@ -44,12 +44,12 @@ struct Scenario {
     var payload = 128
     /// Messages requested at a time, refilled when half are used; nil requests all.
     var window: Int?
-    /// Each subscriber has a different stream id, and none the common one.
+    /// Whether each subscriber has a different stream id and none the common one.
     var ownStreams = false
     /// The options of a subscriber's route.
     var options = Scenario.unlimited
     var hasMetadata = false
-    /// Subscribers use gRPC.
+    /// Whether subscribers use gRPC.
     var isGRPC = false
     /// Reads per publisher: first those before counting begins, until everything has reached its final size, then
     /// those that are counted.

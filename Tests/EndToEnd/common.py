@@ -167,7 +167,7 @@ class Observer:
     """What both transports build on publishes and control calls."""
 
     def publish(self, topic: str, *payloads: bytes, **more) -> list[int]:
-        """Acknowledged publishes, one after the other on the wire. Returns their sequences."""
+        """Sends acknowledged publishes, one after another on the wire. Returns their sequences."""
         offers = [self.offer(topic, one, **more) for one in payloads]
         return [offer.sequence() for offer in offers]
 

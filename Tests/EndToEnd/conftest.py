@@ -40,10 +40,10 @@ CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition fail
 
 
 class Broker:
-    """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. It
-    has two threads, unless a test or $FOREBAY_THREADS says otherwise. RSocket clients connect to `address` and HTTP
-    clients to `http`: host and port, or None for a listener that `options` turn off. `admin` is None unless they turn
-    it on."""
+    """A forebayd process. `options` are added to those that every test needs, and `variables` to the process's
+    environment. It has two threads, unless a test or $FOREBAY_THREADS says otherwise. RSocket clients connect to
+    `address` and HTTP clients to `http`: host and port, or None for a listener that `options` turn off. `admin` is None
+    unless they turn it on."""
 
     executable = staticmethod(executable)
     begun: list[subprocess.Popen] = []
@@ -154,8 +154,8 @@ class Broker:
 
 
 def pytest_generate_tests(metafunc):
-    """A test of the broker's behaviour runs over each transport, or over each of its module's CLIENTS. A test that is
-    about RSocket's frames says so."""
+    """A test of the broker's behaviour runs over each transport, or over each of its module's CLIENTS. A test of
+    RSocket's frames is marked `rsocket`."""
     if "transport" in metafunc.fixturenames:
         known = getattr(metafunc.module, "CLIENTS", TRANSPORTS)
         own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]

@@ -63,7 +63,7 @@ LONGEST = 16 << 10
 
 
 def uploads(where: bytes) -> list[tuple[bytes, bytes]]:
-    """By requests that are refused, one after the other, and by one that never ends."""
+    """Uploads in refused requests, one after another, and in one that never ends."""
     whole = UPLOAD % (where, b"Content-Length: %d" % MIB) + NOISE
     chunks = b"%x\r\n" % MIB + NOISE + b"\r\n"
     return [(b"", whole), *((UPLOAD % (where, one), NOISE) for one in ENDLESS),
@@ -75,7 +75,7 @@ HTTP = [(b"", NOISE), (PREFACE, NOISE), (PREFACE + settings(), NOISE),
         (OVER, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
         (OPEN, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
         *uploads(REFUSED), uploads(path("t.garbage").encode())[-1]]
-# The admin listener refuses every body; it looks up nonexistent pages one after the other.
+# The admin listener refuses every body; it looks up nonexistent pages one after another.
 NOWHERE = some(lambda noise: b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % noise.hex().encode(), 3500)
 ADMIN = [(b"", NOISE), *uploads(b"/api/v1/topics/t.garbage/complete"), *uploads(b"/nothing"), (b"", NOWHERE)]
 

@@ -246,7 +246,7 @@ class Subscription(Incoming, Stream):
 
 
 class Channel(Incoming, Publishing):
-    """A publisher towards the library, which passes on the broker's credit and its cancel."""
+    """Acts as a publisher for the library, and passes on the broker's credit and cancellation."""
 
     def __init__(self, peer: "Peer", path: str, first: bytes, acks: int, complete: bool):
         Publishing.__init__(self)

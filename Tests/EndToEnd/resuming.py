@@ -63,7 +63,7 @@ class Resuming:
         try:
             self._write(goodbye)
         except Broken:
-            # Cut within its last bytes. The broker keeps a session that could be resumed.
+            # The socket was cut within the ERROR's last bytes. The broker keeps a session that could be resumed.
             self.resume()
             self._write(goodbye)
         self.close()

@@ -20,7 +20,7 @@ def test_the_busiest_topics_have_metrics_not_the_oldest(begin, threads):
     for number in range(300):
         peer.fire(f"old.{number}", b"x")
     for name in ("young.one", "young.two"):
-        peer.numbers(name, 1, 500)  # More than the topics of events count together.
+        peer.numbers(name, 1, 500)  # More messages than all event topics have together.
 
     def topics(most):
         told = admin.metrics(f"?topics={most}")

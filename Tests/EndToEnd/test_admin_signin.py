@@ -71,7 +71,7 @@ def sign_in(page, user: str, password: str):
 
 
 def shot(page, name: str):
-    """Screenshots for people to look at, in the folder $FOREBAY_SHOTS."""
+    """Takes screenshots for review, in the folder $FOREBAY_SHOTS."""
     if folder := os.environ.get("FOREBAY_SHOTS"):
         page.screenshot(f"{folder}/{name}.png")
 

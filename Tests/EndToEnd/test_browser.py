@@ -78,7 +78,7 @@ def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b
 
 
 def test_a_page_of_another_origin_gets_nothing(show, b, topic):
-    """Unless its origin is allowed; by default none is. The source does not reconnect."""
+    """It would get messages if its origin were allowed; by default none is. The source does not reconnect."""
     b.numbers(topic, 1, 3)
     reports, passage = show(SOURCE.replace("URL", "BROKER" + path(topic, "replay=all")), elsewhere=True)
     told = reports.next(20)

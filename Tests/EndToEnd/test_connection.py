@@ -12,7 +12,7 @@ pytestmark = pytest.mark.rsocket
 
 @pytest.fixture
 def witness(a, b, topic):
-    """A stream on another connection, which must continue whatever happens meanwhile."""
+    """A stream on another connection, which must continue whatever happens in the meantime."""
     sub = a.subscribe(f"{topic}.witness")
     a.joined(f"{topic}.witness", 1)
     yield sub

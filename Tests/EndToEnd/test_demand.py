@@ -135,7 +135,7 @@ def test_credits_of_streams_on_one_connection_are_apart(a, b, topic):
 
 
 def test_an_unbounded_subscriber_that_does_not_read_is_treated_as_one_without_credit(connect, b, topic):
-    """Messages that neither its socket nor its connection's output can take wait, and overflow by its own policy."""
+    """Messages that fit neither into its socket nor into its connection's output wait, and overflow by its policy."""
     idle = connect(receive_buffer=64 << 10)
     sub = idle.subscribe(f"{topic}?buffer=50", meta=True)
     b.joined(topic, 1)

@@ -111,7 +111,7 @@ def test_what_is_buffered_is_delivered(own, connect, topic):
 
 
 def test_new_streams_are_refused_while_it_drains(own, connect, topic):
-    """A subscriber that has not read yet delays the drain; meanwhile a publish is REJECTED, or finds the connection
+    """A subscriber that has not read yet delays the drain; until then a publish is REJECTED, or finds the connection
     closed."""
     a, b = connect(own, receive_buffer=64 << 10), connect(own)
     a.subscribe(topic)

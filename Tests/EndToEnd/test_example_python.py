@@ -227,7 +227,7 @@ def test_credentials(start, tmp_path):
 
 
 def test_a_broker_that_is_killed_and_started_again(begin, topic):
-    """The subscription reports the new epoch. What is published meanwhile waits, and is published again."""
+    """The subscription reports the new epoch. What is published in the meantime waits, and is published again."""
     async def body():
         broker = begin()
         proxy = Proxy(broker.address)
@@ -258,7 +258,7 @@ def test_a_broker_that_is_killed_and_started_again(begin, topic):
 
 
 def test_a_broker_that_shuts_down(begin, topic):
-    """Its subscriptions continue on the next broker, and so does what is begun meanwhile."""
+    """Its subscriptions continue on the next broker, and so do those begun in the meantime."""
     stopped = asyncio.Event()
 
     async def publish_until_stopped(this):
@@ -310,7 +310,7 @@ def test_cut_before_the_first_message(broker, proxy, topic):
             await other.publish(topic, b"earlier")
             messages = await this.subscribe(topic, on_gap=lambda gap: pytest.fail(str(gap)))
             assert messages.position[1] == 2
-            proxy.hold()  # The messages do not come any more.
+            proxy.hold()  # From now on no messages arrive.
             for number in range(3):
                 await other.publish(topic, b"%d" % number)
             proxy.cut()

@@ -258,7 +258,7 @@ class OnDisk:
 
 
 def test_the_log_goes_on_when_its_disk_was_full(start):
-    """Lines lost meanwhile are counted, and the count is logged before the next line."""
+    """Lines lost in the meantime are counted, and the count is logged before the next line."""
     broker = type("BrokerOnDisk", (OnDisk, start), {})("--log-level", "debug", "--admin", "127.0.0.1:0")
 
     def lost():
@@ -325,7 +325,7 @@ def test_a_log_that_nobody_reads(unread):
         (lost,) = [line for line in told if line["message"] == "log lines dropped"]
         # Once a second a line reports the number of refusals; it may be lost as well.
         assert int(lost["count"]) > 0 and count <= refused + int(lost["count"]) <= count + 60, lost
-        # With its reader gone permanently there is no log any more, and everything else continues.
+        # With its reader gone permanently there is no log, and everything else continues.
         os.close(unread.pipe)
         be_refused(unread, 20)
         well.moves()

@@ -1,4 +1,4 @@
-"""Floods of requests that are cancelled at once and cost their sender a few bytes each: others are served meanwhile,
+"""Floods of requests that are cancelled at once and cost their sender a few bytes each: others are still served,
 and nothing remains afterwards."""
 
 import select

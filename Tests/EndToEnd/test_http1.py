@@ -1,4 +1,4 @@
-"""What is specific to HTTP/1.1: detecting a connection's version by its first bytes, requests one after the other, and
+"""What is specific to HTTP/1.1: detecting a connection's version by its first bytes, requests one after another, and
 what ends a connection. Uses plain sockets, and curl as a real client."""
 
 import json

@@ -59,7 +59,7 @@ def test_a_refusal_of_a_body_that_does_not_come(http1):
 
 
 def test_a_stream_asked_for_with_a_body(http1, a, topic):
-    for number in range(8):  # Of topics on this shard and on others.
+    for number in range(8):  # Topics on this shard and on others.
         this, name = http1(), f"{topic}.{number}"
         this.send(get(name, "", b"Content-Length: 5\r\n"))
         a.joined(name, 1)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.grpc
 
 
 def get(this: Wire, stream=1, flags=END_HEADERS | END_STREAM, more=()) -> bytes:
-    """A request that succeeds whatever topics there are."""
+    """A request whose result does not depend on which topics exist."""
     return frame(HEADERS, flags, stream, this.request("GET", "/v1/nothing", *more))
 
 
@@ -162,7 +162,7 @@ def test_5_3_1_a_stream_that_depends_on_itself(wire, witness):
 
 
 def test_5_1_1_a_stream_lower_than_one_before(wire, witness):
-    """It counts as closed: an error for the connection, or ignored; never served."""
+    """Such a stream counts as closed: a connection error, or ignored, but never served."""
     this = wire()
     this.send(get(this, 5), get(this, 3))
     this.verdict(5)

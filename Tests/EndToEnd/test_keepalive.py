@@ -86,7 +86,7 @@ def test_keepalive_missing_for_a_lifetime_ends_the_connection(connect, b, topic)
 
 
 def test_keepalive_of_the_broker_that_is_answered_is_a_sign_of_life(connect, topic):
-    """The broker may send a keepalive of its own; a client that answers it is alive, and one that receives none sends
+    """The broker may send keepalives, too; a client that answers one is alive, and one that receives none sends
     its own."""
     this = connect(keepalive_ms=500, lifetime_ms=1000)
     end = time.monotonic() + 3

@@ -1,5 +1,6 @@
 """The resumption cases of the public RSocket test kit, each under its name: a stream of six messages, half of them
-requested before its socket breaks. Over plain sockets, because rsocket-py does not resume and gRPC has no sessions."""
+requested before its socket breaks. The tests use plain sockets, because rsocket-py does not resume and gRPC
+has no sessions."""
 
 import pytest
 

@@ -272,7 +272,7 @@ def test_setup_time(limited, face):
 
 
 def test_a_channel_is_slowed_and_not_broken(limited, users):
-    """Two channels of one user, on two threads, share the rate; another user publishes at full speed meanwhile."""
+    """Two channels of one user, on two threads, share the rate while another user publishes at full speed."""
     this = limited(*users(**{"publish-rate": 100}))
     alice, more, bob = this.peer(ALICE), this.peer(ALICE), this.peer(BOB)
     began = time.monotonic()
@@ -287,7 +287,7 @@ def test_a_channel_is_slowed_and_not_broken(limited, users):
                 accepted += 1
         if swift.sent < 90:
             swift.send(b"x")
-        for peer in (alice, more):  # Received grants and acknowledgements are read on the way.
+        for peer in (alice, more):  # Also reads the grants and acknowledgements received.
             peer.info("swift")
     bound = 100 * (time.monotonic() - began) + 100
     assert 200 < accepted <= bound + 1, (accepted, bound)

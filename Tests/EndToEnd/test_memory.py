@@ -58,7 +58,7 @@ def over(bound: Bound, well: Well, slowest=5.0):
 
 
 def pour(sockets: list, chunk: bytes, seconds: float, total: int, reads=True):
-    """Sends up to `total` bytes to each socket, repeating the chunk, as far as it accepts them. Responses are read if
+    """Sends up to `total` bytes to each socket, repeating the chunk, while it accepts them. Responses are read if
     `reads`; closed sockets are skipped."""
     end, left = time.monotonic() + seconds, {one.socket: total for one in sockets}
     for this in left:
@@ -115,7 +115,7 @@ def test_requests_that_are_never_whole(bounded):
 
 @pytest.mark.parametrize("form", ["grpc", "post2"])
 def test_bodies_that_are_never_whole(bounded, form):
-    """40 requests on each of 60 connections over HTTP/2, as far as the windows allow."""
+    """40 requests on each of 60 connections over HTTP/2, or as many as the windows allow."""
     broker, bound, well = bounded()
     crowd = [Wire(broker.http) for _ in range(60)]
     bound.everybody_is_there()
@@ -309,7 +309,7 @@ def test_hoards(bounded, what):
 
 
 def test_answers_over_http2_that_are_not_read(bounded):
-    """2,000 requests on each of 500 connections, as far as they are accepted."""
+    """2,000 requests on each of 500 connections, or as many as are accepted."""
     broker, bound, well = bounded()
     crowd = [Wire(broker.http, receive_buffer=4096) for _ in range(500)]
     well.moves()

@@ -252,7 +252,7 @@ def test_make_install_leaves_a_configuration_as_it_is(built, tmp_path):
     assert file.read_text() == "retain: 7\n"
 
 
-# Docker/, as far as it can be checked without an engine; Docker/rehearse goes further.
+# Those parts of Docker/ that can be checked without an engine; Docker/rehearse goes further.
 
 def test_hadolint_has_nothing_to_say():
     assert run(Path(sys.executable).with_name("hadolint"), ROOT / "Docker/Dockerfile") == ""

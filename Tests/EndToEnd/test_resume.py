@@ -1,4 +1,4 @@
-"""Connections that are resumed, again and again: what they receive meanwhile, and the limits on waiting sessions.
+"""Connections that are resumed, again and again: what they receive in the meantime, and the limits on waiting sessions.
 test_cuts.py covers breaks at every byte."""
 
 import secrets
@@ -48,7 +48,7 @@ def figures(broker) -> dict[str, float]:
 
 
 def test_credit_and_policy_stay_in_force(broker, a, b, topic):
-    """Messages published meanwhile wait as the subscription's buffer and policy allow, and are counted."""
+    """Messages published in the meantime wait as the subscription's buffer and policy allow, and are counted."""
     this = Resuming(broker.address)
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?buffer=2&overflow=drop-oldest&meta=on"), n=3))
     b.joined(topic, 1)
@@ -165,7 +165,7 @@ def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
     b.joined(topic, 2)
     b.publish(topic, *(bytes(1000) for _ in range(100)))
     assert len(sub.data(100)) == 100
-    most = (16 << 10) // 1009 + 1  # The last one exceeds it.
+    most = (16 << 10) // 1009 + 1  # The last one exceeds the resume buffer.
     this.until(lambda: this.count(1) == most)
     this.until(lambda: this.asked == 1, "the question what it has")
     row = next(one for one in b.listing("$SYS.connections") if one["peer"] == this.peer)
@@ -223,7 +223,7 @@ def test_a_broker_that_shuts_down_waits_for_nobody_who_is_away(start, topic):
     detached(b, this)
     b.numbers(topic, 1, 5)
     b.close()
-    broker.stop()  # Within 15 seconds, or it fails.
+    broker.stop()  # Fails if the broker takes longer than 15 seconds.
 
 
 def test_resuming_can_be_turned_off(begin):

@@ -265,7 +265,7 @@ def brokers(start, tmp_path_factory):
 
 @pytest.mark.parametrize("exchange", FILE["vectors"], ids=lambda exchange: exchange["name"])
 def test_a_broker_takes_part_in_every_exchange(exchange, brokers, start, tmp_path, request):
-    again = getattr(request.node, "execution_count", 1) > 1  # A rerun: its topics are not new any more.
+    again = getattr(request.node, "execution_count", 1) > 1  # A rerun: its topics are no longer new.
     if not exchange.get("alone") and not again:
         return Player(brokers(exchange["broker"]), exchange).play()
     own = begin(start, FILE["brokers"][exchange["broker"]], tmp_path)

@@ -16,7 +16,7 @@ from executables import executable
 
 LIMIT = 0.020  # Seconds of processor time, for the release build.
 SIGN = b"all was dealt with"
-PRECISION = 0.001  # By how much the metric may overstate.
+PRECISION = 0.001  # The amount by which the metric may overstate the time.
 
 release = pytest.mark.skipif(
     Path(executable()).resolve().parent.name == "debug" or "ASAN_OPTIONS" in os.environ,
@@ -45,7 +45,7 @@ class Turns:
 
     @contextlib.contextmanager
     def standing_still(self):
-        """What is sent meanwhile arrives all at once."""
+        """What is sent in the meantime arrives all at once."""
         self.broker.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -96,7 +96,7 @@ class Line:
 
 
 def throw(lines: list[Line], also: list[Line] = (), timeout=60):
-    """Waits until everything was sent and handled. What `also` receive is read meanwhile."""
+    """Waits until everything was sent and handled. What `also` receive is read in the meantime."""
     with selectors.DefaultSelector() as selector:
         for line in [*lines, *also]:
             selector.register(line.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if line.left else 0), line)
@@ -128,7 +128,7 @@ def pairs(route: str, count: int, kind=raw.REQUEST_STREAM, data=b"") -> bytes:
 
 
 def subscriptions(count: int, route) -> bytes:
-    """`route` is one for all, or a function of the stream."""
+    """`route` is a route for all streams, or a function that returns the route of a stream."""
     name = route if callable(route) else lambda _: route
     return b"".join(raw.request(raw.REQUEST_STREAM, stream, metadata=raw.route(name(stream)), n=raw.UNBOUNDED)
                     for stream in streams(count))

@@ -109,7 +109,7 @@ def of_connection(line: raw.Connection) -> Told:
 
 
 def of_call(wire: Wire, stream: int) -> Told:
-    """The status of a call that was made by frames."""
+    """The status of a call that was made with raw frames."""
     answer = wire.answer(stream)
     (code,) = [code for code in grpc.StatusCode if code.value[0] == answer.status]
     return Told("grpc", code, unquote((answer.trailers or answer.headers)["grpc-message"]))

@@ -11,7 +11,7 @@ public struct AccessSettings: Sendable, Equatable {
 
     public init() {}
 
-    /// Clients need no credentials.
+    /// Whether clients need no credentials.
     public var isOpen: Bool { users.isEmpty && jwt.keys.isEmpty }
 
     /// Maximum number of users in a configuration.

@@ -1,5 +1,5 @@
-// Authenticator: turns credentials into a user. Hashing passwords is slow, so it must not run on a shard's thread.
-// It has no clock of its own and does no I/O.
+// Authenticator: turns credentials into a user. Hashing passwords is slow, so it must not run on a shard's thread. It
+// neither reads the clock nor does I/O.
 
 import Core
 

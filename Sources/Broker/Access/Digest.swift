@@ -18,7 +18,7 @@ enum Digest {
         return digest
     }
 
-    /// Compares in constant time.
+    /// Whether two digests are equal, compared in constant time.
     static func isSame(_ a: [UInt8], _ b: [UInt8]) -> Bool {
         a.count == b.count && CRYPTO_memcmp(a, b, a.count) == 0
     }

@@ -1,4 +1,4 @@
-// FairQueue: a queue that its users share fairly. Each user has a line of its own, of bounded length, and the lines are
+// FairQueue: a queue that its users share fairly. Each user has a separate line of bounded length, and the lines are
 // served round robin. When the whole queue is full, the user with the most elements loses its newest one to a user with
 // fewer.
 //

@@ -86,7 +86,8 @@ struct JWTVerifier: Sendable {
         return JWTClaims(user: user, expires: expires, permissions: permissions, key: key)
     }
 
-    /// RFC 7519, 4.1.3: a token with an audience is rejected unless we are in it, even if we have no name configured.
+    /// Whether the audience claim permits the token (RFC 7519, 4.1.3): a token with an audience is rejected unless we
+    /// are in it, even if we have no name configured.
     private func isMeant(_ claim: JSONValue?) -> Bool {
         guard let claim else { return audience == nil }
         guard let audience else { return false }

@@ -12,7 +12,7 @@
 
 import Core
 
-/// Belongs to one thread. Has no clock of its own: times are nanoseconds of a monotonic clock.
+/// Belongs to one thread. Does not read the clock: times are nanoseconds of a monotonic clock.
 public struct LoginThrottle {
     /// How many addresses are remembered, and how many pairs of user and address. Beyond that, the oldest failures are
     /// forgotten.

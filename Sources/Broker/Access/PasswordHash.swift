@@ -22,12 +22,12 @@ public enum PasswordHash {
         return nil
     }
 
-    /// libxcrypt supports the method, even if it recommends another.
+    /// Whether libxcrypt supports the method, even if it recommends another.
     private static func isKnown(_ verdict: Int32) -> Bool {
         verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED
     }
 
-    /// It is not truncated: the part after salt and cost has the length that the method produces.
+    /// Whether the hash is not truncated: the part after salt and cost has the length that the method produces.
     private static func isWhole(_ hash: String) -> Bool {
         if hash.hasPrefix("$2") { return hash.utf8.count == 60 }
         guard let last = hash.split(separator: "$").last else { return false }

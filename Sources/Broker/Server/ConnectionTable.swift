@@ -8,11 +8,11 @@ import TLS
 struct Connection {
     var fd: Int32
     var generation: UInt32
-    /// A write was blocked, and the engine is to be notified by `writable`.
+    /// Whether a write was blocked, which makes the loop notify the engine by `writable`.
     var blocked = false
-    /// The engine accepts no bytes for now.
+    /// Whether the engine accepts no bytes for now.
     var paused = false
-    /// The peer has closed its sending side.
+    /// Whether the peer has closed its sending side.
     var ended = false
     var kind = Kind.framed
     /// The TLS stream, if any.

@@ -4,14 +4,15 @@
 //     0 ── connections, listeners, refused and lingering sockets ── admin.lowerBound ── the admin listener's ── limit
 
 struct FileShares: Sendable {
-    /// Numbers reserved for the admin listener: operators must be able to reach it during a flood of connections.
+    /// Descriptors reserved for the admin listener: operators must be able to reach it during a flood of connections.
     let admin: Range<Int32>
     /// Maximum number of refused connections that wait, and of those that linger.
     let refused: Int
     /// Maximum number of lingering sockets per shard.
     let lingering: Int
 
-    /// How many of the admin listener's numbers refused connections may use while their clients read the reason.
+    /// The number of the admin listener's descriptors that refused connections may use while their clients read the
+    /// reason.
     static let borrowed = 16
     private static let least = 16
 

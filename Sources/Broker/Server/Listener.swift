@@ -90,9 +90,9 @@ extension WireProtocol {
 public struct StartError: Error, CustomStringConvertible, Sendable {
     /// The listener that could not be bound; nil if something else failed.
     public var listener: WireProtocol?
-    /// The admin listener failed.
+    /// Whether the admin listener failed.
     public var isAdmin = false
-    /// The configuration is not allowed, whatever the machine.
+    /// Whether the configuration is at fault, on any machine.
     public var isConfiguration = false
     public var cause: SystemError
 

@@ -27,7 +27,7 @@ struct MemoryReturn {
     /// - Parameters:
     ///   - used: bytes used by messages.
     ///   - resident: the process's resident size in bytes; called again after `giveBack`.
-    /// - Returns: how many bytes were returned; nil if nothing was done.
+    /// - Returns: the number of bytes returned; nil if nothing was done.
     mutating func look(now: UInt64, used: Int, resident: () -> Int, giveBack: () -> Void) -> Int? {
         guard due <= now else { return nil }
         let before = resident()

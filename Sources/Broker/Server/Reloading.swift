@@ -45,7 +45,7 @@ final class ReloadCount: Sendable {
     private let refused = Atomic<UInt64>(0)
     private let lastWasRefused = Atomic<Bool>(false)
 
-    /// The last reload was refused, so the file differs from the settings in effect.
+    /// Whether the last reload was refused, which leaves the file different from the settings in effect.
     var isLastRefused: Bool { lastWasRefused.load(ordering: .relaxed) }
 
     func note(isAccepted: Bool) {

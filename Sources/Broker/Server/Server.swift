@@ -36,7 +36,7 @@ public final class Server: Sendable {
         public var passed = PassedSockets()
         /// Users and permissions.
         public var access = AccessRules.open
-        /// Remote clients are served even if there are no users.
+        /// Whether remote clients are served even if there are no users.
         public var allowsAnonymous = false
 
         public init(
@@ -175,7 +175,7 @@ public final class Server: Sendable {
         context.acceptor.push(.drain)
     }
 
-    /// `drain` has been called: the broker accepts no new clients.
+    /// Whether `drain` has been called. The broker then accepts no new clients.
     public var isDraining: Bool { ending.isSet }
 
     /// Returns true if all threads have answered the previous call's probe, and then sends a new one. The first call

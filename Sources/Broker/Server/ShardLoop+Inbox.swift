@@ -5,7 +5,7 @@ import EventLoop
 import Glibc
 
 extension ShardLoop {
-    /// Handles items from the inbox, as far as the turn allows. Returns true if none are left.
+    /// Handles items from the inbox until the turn is over. Returns true if none are left.
     /// - Parameter all: handle all of them, however long it takes.
     @discardableResult
     func takeInbox(all: Bool = false) -> Bool {

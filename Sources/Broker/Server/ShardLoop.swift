@@ -23,7 +23,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var lingering: LingerQueue
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    /// The connections to write to, and how many of them are done; the engine collects further ones meanwhile.
+    /// The connections to write to, and how many of them are done; the engine collects further ones in the meantime.
     private var flushing: [ConnectionID] = []
     private var flushed = 0
     /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).

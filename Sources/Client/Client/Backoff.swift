@@ -22,7 +22,7 @@ public struct Backoff: Sendable {
     public mutating func reset() { failures = 0 }
 
     /// The connection was lost, or an attempt failed.
-    /// - Returns: nanoseconds to wait; nil if no attempts are left.
+    /// - Returns: the nanoseconds to wait; nil if no attempts are left.
     public mutating func next(using random: inout some RandomNumberGenerator) -> UInt64? {
         if let attempts, failures >= attempts { return nil }
         // More doublings would be capped by `longest` anyway.

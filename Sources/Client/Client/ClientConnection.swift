@@ -61,7 +61,8 @@ public protocol ClientConnection: AnyObject {
     /// Messages that may be sent now on a channel; 2³¹−1 is unbounded, 0 includes a channel that has ended.
     func credit(of id: StreamID) -> UInt32
 
-    /// Sends a message on a channel, using one credit from the broker; false if there is none, and nothing is sent.
+    /// Sends a message on a channel, using one credit from the broker. Returns false, without sending it, if there is
+    /// none.
     /// - Parameter properties: content type and headers of the message; must be valid.
     func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool
 
@@ -100,10 +101,10 @@ public protocol ClientConnection: AnyObject {
     /// Bytes of `output`, and of messages waiting for the broker to take them.
     var queued: Int { get }
 
-    /// `output` has bytes that the socket has not taken.
+    /// Whether `output` has bytes that the socket has not taken.
     var hasOutput: Bool { get }
 
-    /// Nothing can be written any more; drops the output.
+    /// Drops the output, because nothing more can be written.
     func discardOutput()
 
     /// When to call `fire` and then `next` at the latest.

@@ -6,9 +6,11 @@ import ForebayWire
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
         // Errors that end only the stream.
-        /// A failed topic, an overflow: ERROR[APPLICATION_ERROR], or ABORTED and RESOURCE_EXHAUSTED of gRPC.
+        /// The topic failed, or the subscription overflowed: ERROR[APPLICATION_ERROR], or ABORTED and
+        /// RESOURCE_EXHAUSTED of gRPC.
         case applicationError
-        /// Not allowed, topic has ended, or a limit exceeded: ERROR[REJECTED], or most of gRPC's statuses.
+        /// The request is not allowed, the topic has ended, or a limit is exceeded: ERROR[REJECTED], or most of gRPC's
+        /// statuses.
         case rejected
         /// The broker is shutting down: ERROR[REJECTED] with that text, or UNAVAILABLE. Connect again later.
         case unavailable
@@ -65,7 +67,7 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The word that the broker's error text begins with; nil if it is not the broker's.
     public var word: ErrorWord? { isReportedByBroker ? ErrorWord(beginning: message) : nil }
 
-    /// It ends the connection, not only one stream.
+    /// Whether the error ends the connection, not only one stream.
     public var endsConnection: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
@@ -75,13 +77,13 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 
-    /// The broker rejects the credentials or requires some. Retrying with the same ones would count as another attempt
-    /// to guess a password.
+    /// Whether the broker rejects the credentials or requires some. Retrying with the same ones would count as another
+    /// attempt to guess a password.
     public var refusesCredentials: Bool {
         code == .setupRejected && word == .unauthenticated
     }
 
-    /// The broker reported the error itself; otherwise this side or the network detected it.
+    /// Whether the broker reported the error itself; otherwise this side or the network detected it.
     public var isReportedByBroker: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,

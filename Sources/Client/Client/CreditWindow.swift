@@ -40,7 +40,7 @@ public struct CreditWindow: Equatable, Sendable {
         return n
     }
 
-    /// Nothing more will ever be requested.
+    /// Whether nothing more will ever be requested.
     public var isSpent: Bool { once || allowance == 0 }
 
     private mutating func take(_ wanted: UInt64) -> UInt32 {

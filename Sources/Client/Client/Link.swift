@@ -14,7 +14,7 @@ public struct Link: ~Copyable {
     public let localAddress: String
     /// The socket, only for waiting; it is closed together with the link.
     public let socket: Int32
-    /// The broker will send nothing more: do not wait for the socket to become readable.
+    /// Whether the broker will send nothing more. If so, do not wait for the socket to become readable.
     public private(set) var hasEnded = false
     private var cannotWrite = false
     /// TLS for the socket, if used.
@@ -80,7 +80,7 @@ public struct Link: ~Copyable {
 
     deinit { Glibc.close(socket) }
 
-    /// There is something to write, and the socket still accepts it.
+    /// Whether there is something to write and the socket still accepts it.
     public var wantsToWrite: Bool { (connection.hasOutput || tls?.isHeld == true) && !cannotWrite }
 
     /// The next event; nil if there is none before the next `read`.

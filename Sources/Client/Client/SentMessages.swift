@@ -7,7 +7,7 @@
 
 /// The messages of one publisher, numbered from 1.
 public struct SentMessages {
-    /// Payloads are kept until they are acknowledged; otherwise they can be recreated from their numbers.
+    /// Whether payloads are kept until they are acknowledged; otherwise they can be recreated from their numbers.
     private let keepsPayloads: Bool
     /// Payloads after `acknowledged`; those before `head` are empty.
     private var payloads: [[UInt8]] = []

@@ -12,13 +12,13 @@ import Glibc
 public struct Session: ~Copyable {
     /// What to wait for besides the broker.
     public struct Wants {
-        /// Standard input is readable or has ended.
+        /// Whether standard input is readable or has ended.
         public var input = false
-        /// The output descriptor can take more.
+        /// Whether the output descriptor can take more.
         public var output = false
-        /// Watch whether the reader of the output is gone, even if there is no output.
+        /// Whether to watch for the reader of the output to go away, even if there is no output.
         public var outputGone = false
-        /// Read what the broker sends. Otherwise it stays in the socket, and TCP holds the broker back.
+        /// Whether to read what the broker sends. Otherwise it stays in the socket, and TCP holds the broker back.
         public var reading = true
         /// Nanoseconds of the monotonic clock; nil waits forever.
         public var until: UInt64?
@@ -31,7 +31,7 @@ public struct Session: ~Copyable {
         public var now: UInt64
         public var input = false
         public var output = false
-        /// The reader of the output is gone.
+        /// Whether the reader of the output is gone.
         public var outputGone = false
         /// The number of a received signal.
         public var signal: Int32?

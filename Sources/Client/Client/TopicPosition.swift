@@ -22,7 +22,7 @@ public struct TopicPosition: Sendable {
     private let asked: SubscribeOptions.Start
     /// The position of the next message.
     private var place: (epoch: UInt64, next: UInt64)?
-    /// A connection was lost before the position was known, and no message has reported that yet.
+    /// Whether a connection was lost before the position was known, and no message has reported that yet.
     private var isUncertain = false
 
     /// - Parameter start: where the subscription first wanted to begin.

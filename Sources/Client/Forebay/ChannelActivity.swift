@@ -31,9 +31,9 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         /// The number of values that it may still accept.
         var room: UInt64 = 0
         var end: Subscribers.Completion<UpstreamFailure>?
-        /// The publisher is no longer wanted, whatever the outcome of the publication.
+        /// Whether the publisher is no longer wanted, whatever the outcome of the publication.
         var isClosed = false
-        /// The program cancelled the publication.
+        /// Whether the program cancelled the publication.
         var isCancelled = false
         /// The publisher broke the rules.
         var breach: ForebayError?
@@ -50,7 +50,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private var phase = Phase.publishing
     /// The publisher's failure: reported when everything before it is acknowledged.
     private var upstreamFailure: ForebayError?
-    /// The connection was lost while the broker was being notified of the end.
+    /// Whether the connection was lost while the broker was being notified of the end.
     private var mayHaveEnded = false
 
     var description: String { "Publication" }

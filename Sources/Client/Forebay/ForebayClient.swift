@@ -23,10 +23,10 @@ public enum ConnectionState: Equatable, Sendable {
 
 /// A connection to a broker. When it is lost it is restored, with all its subscriptions.
 ///
-/// A client has a thread of its own, on which it calls the subscribers of its publishers: a slow subscriber delays the
-/// others of the same client. `receive(on:)` moves a subscriber to another thread, and slows the broker down instead. A
-/// client stays connected until it is closed, or until the last reference to it, its topics and its running
-/// subscriptions and publishers is released.
+/// Each client has a thread, on which it calls the subscribers of its publishers: a slow subscriber delays the others
+/// of the same client. `receive(on:)` moves a subscriber to another thread, and slows the broker down instead. A client
+/// stays connected until it is closed, or until the last reference to it, its topics and its running subscriptions and
+/// publishers is released.
 public final class ForebayClient: Sendable {
     let core: ClientCore
 

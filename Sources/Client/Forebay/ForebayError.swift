@@ -50,7 +50,7 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
 
     /// What went wrong, for the program's decisions.
     public var code: Code
-    /// What happened and what to do, for people.
+    /// What happened and what to do, as text for the user.
     public var message: String
     /// The number of messages that the broker had accepted when a publication failed; otherwise 0.
     public var acknowledged: UInt64 = 0

@@ -46,7 +46,7 @@ public struct ForebayOptions: Sendable {
         public var certificate: String?
         /// A file with the certificate's private key; nil if the certificate file contains it.
         public var key: String?
-        /// False trusts any server: someone in between can read and change everything.
+        /// Whether the server's certificate is verified. If not, someone in between can read and change everything.
         public var verifies = true
 
         /// Trusts the system's authorities and presents no certificate.

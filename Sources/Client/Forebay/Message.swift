@@ -96,9 +96,9 @@ public struct Gap: Equatable, Sendable {
         case reconnected
     }
 
-    /// Why they are missing.
+    /// Why messages are missing.
     public var cause: Cause
-    /// How many are missing; nil if unknown, and it may then be none.
+    /// The number of missing messages; nil if unknown, in which case there may be none.
     public var lost: UInt64?
 
     /// A gap with this cause and count.

@@ -28,7 +28,8 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private let isCancelled = Atomic<Bool>(false)
     /// Used only on the client's thread.
     private var state: SubscriptionState
-    /// Those who wait for the broker to accept the subscription have been notified. Used only on the client's thread.
+    /// Whether the tasks waiting for the broker to accept the subscription have been notified. Used only on the
+    /// client's thread.
     private var isConfirmed = false
 
     var description: String { "TopicMessages" }

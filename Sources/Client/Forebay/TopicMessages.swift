@@ -230,7 +230,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
 
     init(_ window: Int) { self.window = window }
 
-    /// Someone is waiting for a message.
+    /// Whether a task is waiting for a message.
     var isAwaited: Bool { lock.with { !waiters.isEmpty } }
 
     /// The failure, until it has been thrown.
@@ -295,7 +295,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     }
 
     /// One more message was taken.
-    /// - Returns: how many to request now.
+    /// - Returns: the number of messages to request now.
     private func refill() -> Int {
         taken += 1
         guard taken >= (window + 1) / 2, end == nil else { return 0 }

@@ -18,9 +18,9 @@ struct ChannelPublisher: ~Copyable {
     private var pacer: Pacer?
     private var progress: Progress
     private var stream: StreamID?
-    /// There is no more input.
+    /// Whether the input has ended.
     private var isDry = false
-    /// Our half of the channel is complete; the broker's completion acknowledges everything.
+    /// Whether our half of the channel is complete. The broker's completion then acknowledges everything.
     private var isEnding = false
     private var hasEnded = false
     private var lastSequence: UInt64?
@@ -163,7 +163,7 @@ struct ChannelPublisher: ~Copyable {
         return .nothing
     }
 
-    /// Takes another message from the source. False if there is none yet.
+    /// Takes another message from the source. Returns false if there is none yet.
     private mutating func take() -> Bool {
         switch settings.source {
         case .message, .file, .size: messages.take(UnsafeRawBufferPointer(start: nil, count: 0))

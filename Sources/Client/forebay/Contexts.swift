@@ -218,7 +218,7 @@ struct ContextCommand {
         return Table.render(Table.contexts, rows)
     }
 
-    /// Everything that is saved, for programs; for people, all options except address and user are in one column.
+    /// Everything that is saved, as JSON; in a table, all options except address and user are in one column.
     private func row(_ context: Context, isUsed: Bool) -> JSON {
         let head = [("name", JSON.string(context.name)), ("used", JSON.bool(isUsed))]
         if arguments.has("json") { return .object(head + context.values.map { ($0.option, .string($0.value)) }) }

@@ -108,7 +108,7 @@ extension Session {
 struct ListRequest {
     private let kind: BrokerList
     private let json: Bool
-    /// Includes columns about the broker's internals.
+    /// Whether to include columns about the broker's internals.
     private let isWide: Bool
     /// Rows aligned with each other. More rows start another table, so that a million rows need no memory.
     private static let page = 1000
@@ -177,7 +177,7 @@ struct ListRequest {
         (one[field]?.text ?? "", one["id"]?.unsigned ?? 0) < (other[field]?.text ?? "", other["id"]?.unsigned ?? 0)
     }
 
-    /// Prints a page of rows. The broker's shards list their rows one after the other; for people they are sorted by
+    /// Prints a page of rows. The broker's shards list their rows one after another; in a table they are sorted by
     /// topic.
     private func print(_ rows: inout [JSON], _ output: inout Output) {
         if kind != .connections {

@@ -14,7 +14,7 @@ struct Interactive: ~Copyable {
     private var session: Session
     private var reconnection: Reconnection
     private var position: TopicPosition
-    /// No message has arrived since the connection was lost.
+    /// Whether no message has arrived since the connection was lost.
     private var isBack = false
     /// Messages that arrived and used up credit, whether shown or not.
     private var taken: UInt64 = 0
@@ -82,7 +82,7 @@ struct Interactive: ~Copyable {
         return ExitCode.done
     }
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Runs one turn. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
@@ -112,7 +112,7 @@ struct Interactive: ~Copyable {
 
     // MARK: Another connection
 
-    /// Reconnects and resumes the subscription. False if the user wants to quit.
+    /// Reconnects and resumes the subscription. Returns false if the user wants to quit.
     private mutating func reconnect(
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
@@ -276,7 +276,7 @@ struct Interactive: ~Copyable {
 
     // MARK: The person
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Handles the keys pressed. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func readKeys() -> Bool {
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(0, &keys, keys.count)

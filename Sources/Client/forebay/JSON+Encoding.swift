@@ -3,7 +3,7 @@
 import Bytes
 
 extension JSON {
-    /// As one line.
+    /// The JSON text as one line.
     var encoded: String {
         switch self {
         case .null: "null"

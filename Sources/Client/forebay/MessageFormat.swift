@@ -11,7 +11,7 @@ struct MessageFormat {
     }
 
     let kind: Kind
-    /// The output goes to a terminal, which interprets control characters.
+    /// Whether the output goes to a terminal, which interprets control characters.
     let isTerminal: Bool
 
     /// Appends one message. `info` is nil unless it was requested and the broker sent it.

@@ -22,7 +22,7 @@ struct Output: ~Copyable {
     var buffer = ByteBuffer()
     let isTerminal: Bool
     private let way: Way
-    /// The reader is gone: nothing more can be written.
+    /// Whether the reader is gone, so nothing more can be written.
     private(set) var isGone = false
     /// A write failed for another reason, such as a full disk.
     private(set) var failure: String?

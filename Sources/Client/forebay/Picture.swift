@@ -4,7 +4,7 @@ import Glibc
 
 /// Redraws after a change, at most every 50 ms, and only for a terminal that keeps up.
 struct Picture {
-    /// The screen no longer shows the current state.
+    /// Whether the screen no longer shows the current state.
     var isDirty = true
     private var earliest: UInt64 = 0
 

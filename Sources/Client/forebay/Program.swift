@@ -203,7 +203,7 @@ enum Program {
         }
     }
 
-    /// What went wrong, for people. The broker's own messages need no introduction.
+    /// What went wrong, as text for the user. The broker's own messages need no introduction.
     static func sentence(_ error: ClientError) -> String {
         let text = error.message.isEmpty ? "no reason was given" : error.message
         return switch error.code {

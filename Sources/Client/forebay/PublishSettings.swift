@@ -111,7 +111,7 @@ struct PublishSettings {
         return properties
     }
 
-    /// One message without a channel.
+    /// Whether one message is published, without a channel.
     var isSingle: Bool {
         switch source {
         case .message, .file: count == 1 && !complete

@@ -15,14 +15,14 @@ struct Reconnection {
     }
 
     private let addresses: [BrokerAddress]
-    /// A lost connection does not end the command.
+    /// Whether the command continues after losing its connection.
     let isOn: Bool
     /// Nanoseconds without a connection after which it gives up; nil for never.
     private let limit: UInt64?
     private var place = 0
     private var backoff = Backoff(first: 100_000_000, longest: 10_000_000_000)
     private var random = SystemRandomNumberGenerator()
-    /// A connection has worked once: if the first one is refused, there is no retry.
+    /// Whether a connection has worked once. If the first one is refused, there is no retry.
     private var isServed = false
     /// When the broker answered on this connection, and whether it has done more than that.
     private var answeredAt: UInt64?
@@ -34,7 +34,7 @@ struct Reconnection {
     /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
-    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else meanwhile.
+    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else in the meantime.
     private static let attemptTime: UInt64 = 3_000_000_000
     /// How long an idle connection must last to count as a success, in nanoseconds.
     private static let leastTime: UInt64 = 1_000_000_000
@@ -128,10 +128,10 @@ struct Reconnection {
             to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
     }
 
-    /// A stream that ended with `error` can continue on another connection.
+    /// Whether a stream that ended with `error` can continue on another connection.
     func isLoss(_ error: ClientError) -> Bool { isOn && Self.mayPass(error) }
 
-    /// A retry may succeed.
+    /// Whether a retry may succeed.
     private static func mayPass(_ error: ClientError) -> Bool {
         switch error.code {
         case .unavailable: true

@@ -13,7 +13,7 @@ struct Subscriber: ~Copyable {
     private var reconnection: Reconnection
     private var options: SubscribeOptions
     private var position: TopicPosition
-    /// No message has arrived since the connection was lost.
+    /// Whether no message has arrived since the connection was lost.
     private var isBack = false
     private var output: Output
     private var creditWindow: CreditWindow
@@ -184,7 +184,7 @@ struct Subscriber: ~Copyable {
         output.buffer.append("{\"epoch\":\"\(opening.epoch)\",\"next\":\(opening.next)}\n")
     }
 
-    /// Reports what a message reveals about those before it. False if it has been printed already.
+    /// Reports what a message reveals about those before it. Returns false if it has been printed already.
     private mutating func isNew(_ info: MessageInfo?) -> Bool {
         guard let info else { return true }
         defer { epoch = info.epoch }

@@ -1,4 +1,4 @@
-// Table: the broker's objects as aligned columns for people.
+// Table: the broker's objects as text in aligned columns.
 
 /// How to show a field.
 enum FieldKind {
@@ -17,7 +17,7 @@ struct Column {
     let title: String
     let field: String
     var kind: FieldKind = .text
-    /// The column is shown only if an object has the field.
+    /// Whether the column is shown only if an object has the field.
     var isOptional = false
 }
 

@@ -27,7 +27,7 @@ struct ViewState {
     var delivered: UInt64 = 0
     /// Recent messages per second.
     var rate: Double = 0
-    /// Credit is granted automatically.
+    /// Whether credit is granted automatically.
     var isFlowing = false
     /// From the broker's list of subscriptions; nil until it has been read.
     var waiting: UInt64?

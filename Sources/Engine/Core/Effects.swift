@@ -45,7 +45,7 @@ public struct LogRecord: Sendable {
     public var level: Level
     public var message: String
     public var fields: [LogField]
-    /// Clients can cause it at any rate: at most one per second is written, with a count.
+    /// Whether clients can cause it at any rate. Then at most one per second is written, with a count.
     public var isFrequent: Bool
 
     public init(level: Level, message: String, fields: [LogField], isFrequent: Bool = false) {

@@ -83,7 +83,7 @@ public struct Limits: Equatable, Sendable {
     /// The same for libmicrohttpd, unless a single run of one instance takes longer.
     public static let http1Quantum: UInt64 = second / 500
     /// A thread that checks its time limits this much too late was not running. Clients are not penalized for silence
-    /// meanwhile.
+    /// in the meantime.
     public static let standstill: UInt64 = 1 * second
     /// How long a resumable connection is kept without a socket; 0 disables resumption.
     public var resumeTime: UInt64 = 30 * second

@@ -1,7 +1,7 @@
 // Reports: information for other shards that is not urgent and can be batched: the progress of views, events, and
 // publishes that failed before they reached their topic's owner. Each shard has at most one report in flight to each
-// other shard; what arrives meanwhile goes into the next one. So the backlog for a busy shard stays bounded: the latest
-// counts of each view, a limited number of bytes of events, and losses of a limited number of topics.
+// other shard; what arrives in the meantime goes into the next one. So the backlog for a busy shard stays bounded: the
+// latest counts of each view, a limited number of bytes of events, and losses of a limited number of topics.
 //
 //     view moved, event, loss ─▶ pending ──none in flight──▶ report ──▶ heard ──▶ next report
 

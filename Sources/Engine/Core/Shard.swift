@@ -1,4 +1,4 @@
-// Shard: the broker engine of one thread, without I/O, a clock or randomness of its own. A loop (or a simulator) feeds
+// Shard: the broker engine of one thread, without I/O, a clock or a source of randomness. A loop (or a simulator) feeds
 // it inputs and carries out its effects.
 //
 // A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which is chosen
@@ -56,17 +56,17 @@ public final class Shard {
     }
     /// The latest time to call `fire`, on the monotonic clock.
     public var deadline: UInt64? { Swift.min(parts.tables.timers.nextTick, parts.tables.rateLimiter.nextPayment) }
-    /// Work was deferred: call `goOn` in each turn until there is none.
+    /// Whether work was deferred. If so, call `goOn` in each turn until there is none.
     public var hasWork: Bool { !context.work.isEmpty }
-    /// The turn has used up its time: its remaining inputs are left for the next one.
+    /// Whether the turn has used up its time. Its remaining inputs are left for the next one.
     public var isTurnOver: Bool { context.work.isTurnOver }
-    /// No connection is left: a draining shard is done.
+    /// Whether no connection is left. A draining shard is then done.
     public var isIdle: Bool { parts.tables.connections.count == 0 }
     /// Messages still waiting for credit when the draining shard ended their subscriptions.
     public var undelivered: UInt64 { context.counters.undelivered }
     /// The maximum number of bytes to read from a connection at a time.
     public func readLimit(of id: ConnectionID) -> Int { parts.tables.connections.readLimit(of: id) }
-    /// The connection has unprocessed input: read nothing more from it for now.
+    /// Whether the connection has unprocessed input. If so, read nothing more from it for now.
     public func isBehind(_ id: ConnectionID) -> Bool { parts.tables.connections.isBehind(id) }
     /// Members of a view that receive a message before others have their turn. A simulation uses few.
     package var slice: Int {
@@ -147,7 +147,7 @@ public final class Shard {
         input(now) { $0.tables.topics[epoch: topic]?.commit(upTo: end, now: now) }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic has no subscribers any more.
+    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }

@@ -83,7 +83,7 @@ struct TopicSnapshot: Sendable {
     var retained: SequenceNumber
     /// Messages before this were lost to the byte limit.
     var lost: SequenceNumber
-    /// A store has the retained messages before `head`.
+    /// Whether a store has the retained messages before `head`.
     var isStored: Bool
     /// The charge of a recent message in bytes: nothing is granted to publishers while there is no room for one.
     var typical: Int
@@ -101,7 +101,7 @@ struct LogAdvance: Sendable {
     var resident: SequenceNumber
     var typical: Int
     var state: TopicState
-    /// The topic's name refers to a new topic from now on.
+    /// Whether the topic's name refers to a new topic from now on.
     var isDeleted: Bool
 }
 
@@ -134,7 +134,7 @@ struct PublishRequest: Sendable {
     var isChannel: Bool
     var connection: ConnectionID
     var message: MessageBatch
-    /// The publisher's half is already complete.
+    /// Whether the publisher's half is already complete.
     var complete: Bool
     /// The publishing user.
     var account: Account?

@@ -163,7 +163,8 @@ extension ShardParts {
                 context, tables.timers, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
                 tables.events)
             surveys = Surveys(
-                context, tables.streams, tables.connections, tables.topics, output.views, listRequests, calls, statistics
+                context, tables.streams, tables.connections, tables.topics, output.views, listRequests, calls,
+                statistics
             )
         }
     }

@@ -14,7 +14,8 @@ struct Work {
     /// Streams of a connection or topic that end before others have their turn.
     static let endings = 64
 
-    /// Requests and batches on their way to other shards above which each connection may have only one at a time.
+    /// The number of requests and batches in flight to other shards above which each connection may have only one at a
+    /// time.
     static let shardMessagesInFlight = 1024
 
     /// Connections, topics or streams that a sweep visits before others have their turn.
@@ -44,7 +45,7 @@ struct Work {
     var spent = 0
     /// Bytes of messages encoded in other forms in this turn.
     private var made = 0
-    /// Encoding another large message would make the turn too long.
+    /// Whether encoding another large message would make the turn too long.
     var hasMadeMuch: Bool { made >= Work.worthATurn }
 
     mutating func begin() {
@@ -71,7 +72,7 @@ struct Work {
     private var forms = TurnQueue<Subscriber>()
     /// Subscriptions whose next message is waiting for memory.
     private var starved = TurnQueue<Subscriber>()
-    /// No subscription waits for memory.
+    /// Whether no subscription waits for memory.
     var isFed: Bool { starved.isEmpty }
 
     /// Lets up to `most` subscriptions that wait for memory continue.
@@ -85,7 +86,7 @@ struct Work {
     /// Sweeps in progress.
     var sweeps: [Sweep] = []
 
-    /// The turn has used up its time: its remaining inputs are left for the next one.
+    /// Whether the turn has used up its time. Its remaining inputs are left for the next one.
     var isTurnOver: Bool { spent >= Work.turn }
 
     var isEmpty: Bool { count == 0 && sweeps.isEmpty }

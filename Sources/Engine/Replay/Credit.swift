@@ -21,7 +21,7 @@ public struct Credit: Sendable {
     @usableFromInline var unspent: UInt32 = 0
     /// When demand becomes unbounded.
     public let mode: Mode
-    /// Demand is permanently unbounded.
+    /// Whether demand is permanently unbounded.
     public private(set) var isUnbounded = false
 
     public init(mode: Mode) {

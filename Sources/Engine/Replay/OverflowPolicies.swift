@@ -4,9 +4,9 @@
 import ForebayWire
 
 extension WaitingRanges {
-    /// Makes `arrivals` wait as far as the policy and the limit allow. They must be above everything that waits.
-    /// - Returns: how many messages were lost, both arrivals and waiting ones; under `fail`, how many arrivals did not
-    ///   fit.
+    /// Makes `arrivals` wait, within what the policy and the limit allow. They must be above everything that waits.
+    /// - Returns: the number of messages lost, both arrivals and waiting ones; under `fail`, the number of arrivals
+    ///   that did not fit.
     mutating func admit(_ arrivals: SequenceRange, under policy: Overflow) -> UInt64 {
         switch policy {
         case .block:

@@ -37,7 +37,7 @@ public struct Subscription: ~Copyable, Sendable {
     @usableFromInline var waitingRanges: WaitingRanges
     /// Messages before this are delivered, waiting or lost; those from here on are pending.
     @usableFromInline var handled: SequenceNumber
-    /// The topic's end, as far as the subscription knows.
+    /// The topic's end as known to the subscription.
     @usableFromInline var arrived: SequenceNumber
     /// The message after the last one delivered, or the first one it should receive.
     private var expected: SequenceNumber
@@ -56,7 +56,7 @@ public struct Subscription: ~Copyable, Sendable {
     public private(set) var droppedSinceDelivery: UInt64
     /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
-    /// It could not begin at the requested position, which is no longer, or not yet, available.
+    /// Whether it could not begin at the requested position, which is no longer, or not yet, available.
     public let gapAtStart: Bool
 
     /// - Parameters:
@@ -119,7 +119,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// The waiting messages, lowest first, for audits.
     package var waitingMessages: [SequenceRange] { waitingRanges.all }
 
-    /// The topic's end, as far as the subscription knows.
+    /// The topic's end as known to the subscription.
     @inlinable @inline(__always)
     package var knownEnd: SequenceNumber { arrived }
 
@@ -132,7 +132,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 
-    /// The terminal event was taken; nothing changes any more.
+    /// Whether the terminal event was taken. Nothing changes after that.
     public var isOver: Bool {
         if case .over = state { return true }
         return false
@@ -210,7 +210,7 @@ public struct Subscription: ~Copyable, Sendable {
         delivered += n
     }
 
-    /// Pending messages that could not be handed over now wait, as far as the overflow policy permits.
+    /// Makes pending messages that could not be handed over wait, if the overflow policy permits.
     @inlinable @inline(__always)
     public mutating func applyPolicy() {
         if handled != arrived { applyPolicyToPending() }

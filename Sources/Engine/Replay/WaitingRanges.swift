@@ -70,7 +70,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         count += range.length
     }
 
-    /// Removes the first `n` messages of the first range, which must have that many.
+    /// Removes the first `n` messages of the first range, which must have at least `n`.
     mutating func removeFirst(_ n: UInt64) {
         precondition(n <= first.length)
         first.lower = first.lower.adding(n)

@@ -24,17 +24,17 @@ final class BlockPool {
     private(set) var owned = 0
     /// The value of `owned` above which memory is short.
     private var allowance: Int
-    /// Memory is short: a connection is handed no more than it is likely to send at once.
+    /// Whether memory is short. A connection is then handed no more than it is likely to send at once.
     private(set) var isShort = false
     /// Bytes of requests and responses of connections whose requests wait, because they do not read or others are
     /// served.
     var undealt = 0
-    /// No connection should have much more of these.
+    /// Whether no connection should have much more unprocessed input.
     var isReadingShort: Bool { undealt > allowance }
 
     /// Bytes that the driver holds for HTTP/1.1 connections.
     var http1 = 0
-    /// No more HTTP/1.1 connections should be kept open for their next requests.
+    /// Whether no more HTTP/1.1 connections should be kept open for their next requests.
     var isHTTP1Short: Bool { http1 > allowance }
 
     init(budget: MemoryBudget, shards: Int = 1, scratch size: Int = Scratch.size) {

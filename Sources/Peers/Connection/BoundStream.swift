@@ -14,7 +14,7 @@ class BoundStream {
     var principal = Principal.nobody
     /// The meter of its user.
     var rateLimit: UserRateLimit?
-    /// A subscription or a channel; other streams end with their response.
+    /// Whether it is a subscription or a channel. Other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel
     }
@@ -44,12 +44,12 @@ class BoundStream {
 
     /// The user of its requests now: permissions may have changed since it was opened.
     var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
-    /// It has a body of its own. Over RSocket, all responses are in the connection's output.
+    /// Whether it has its own body. Over RSocket, all responses are in the connection's output.
     var hasBody: Bool { exchange != nil }
     /// Bytes of responses and messages waiting in the stream's own body.
     var bodyCount: Int { exchange?.body.count ?? 0 }
     /// Bytes of responses that its peer has not read yet.
     var unreadAnswers: Int { exchange?.body.count ?? connection.output.controlCount }
-    /// Its peer reads nothing, or has to read its body first.
+    /// Whether its peer reads nothing, or has to read its body first.
     var isHeldUp: Bool { exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false }
 }

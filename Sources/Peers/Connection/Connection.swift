@@ -11,7 +11,7 @@ struct RemoteEnd {
     private(set) var address: String
     /// The certificate that the peer has presented.
     private(set) var certificate: PeerCertificate?
-    /// The connection uses TLS.
+    /// Whether the connection uses TLS.
     private(set) var isSecured = false
 
     init(peer: String, address: String) {
@@ -37,9 +37,9 @@ struct ShardLists {
     var isTouched = false
     /// Whether it has ended, with some of its streams still to be ended.
     var isEnding = false
-    /// The driver will gather its output.
+    /// Whether the driver will gather its output.
     var isFlushing = false
-    /// Its output has space that no write made.
+    /// Whether its output has space that no write made.
     var isRoomy = false
 }
 
@@ -99,9 +99,9 @@ final class Connection: Timed {
     var bufferedBytes: Int {
         (http?.bufferedBytes ?? rsocket.bufferedBytes) + output.control.capacity
     }
-    /// It has no socket and may be resumed.
+    /// Whether it has no socket and may be resumed.
     var isDetached: Bool { session?.detachedAt != nil }
-    /// Everything has been written.
+    /// Whether everything has been written.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     /// How many messages its subscriptions have received, and how many more are waiting.
     var standing: (delivered: UInt64, waiting: UInt64) {
@@ -145,7 +145,7 @@ final class Connection: Timed {
         return due
     }
 
-    /// Nothing waits for its peer to read or for space, except what is in its output.
+    /// Whether nothing waits for its peer to read or for space, except what is in its output.
     @inline(__always)
     var isAtEase: Bool {
         guard case .open = lifecycle.phase else { return false }

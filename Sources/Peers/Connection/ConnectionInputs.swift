@@ -174,7 +174,7 @@ final class ConnectionInputs: ShardPart {
         if let http = connection.http { http.session?.pointee.hold() } else { connection.rsocket.hold() }
     }
 
-    /// Processes the next event. False if there is none.
+    /// Processes the next event. Returns false if there is none.
     private func dealWithNext(_ connection: Connection, now: Instant) -> Bool {
         guard let http = connection.http else {
             guard let event = connection.rsocket.next() else { return false }

@@ -52,7 +52,7 @@ struct OutputWaiters {
     private var outputWaiters = TurnQueue<Subscriber>()
     /// Lists with rows and credit.
     private var waitingLists: [ListStream] = []
-    /// Acknowledgements wait until the peer has read earlier ones.
+    /// Whether acknowledgements wait until the peer has read earlier ones.
     var hasUnsent = false
 
     @inline(__always)

@@ -103,7 +103,7 @@ final class ConnectionTable: ShardPart {
         return pool.isReadingShort ? Limits.shortRead : Limits.readQuantum
     }
 
-    /// Some of a connection's input is not processed yet: nothing more should be read from it.
+    /// Whether some of a connection's input is not processed yet. If so, read nothing more from it.
     func isBehind(_ id: ConnectionID) -> Bool {
         table[Handle(index: id.index, generation: id.generation)]?.input.isBehind ?? false
     }

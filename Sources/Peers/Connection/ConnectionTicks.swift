@@ -112,8 +112,8 @@ final class ConnectionTicks: ShardPart {
         if !connection.input.isReading {
             // Nothing arrives from a peer that is not read.
             connection.liveness.lastHeard = now.monotonic
-            // What it waits for may be available without an input of its own: other connections may have released
-            // memory.
+            // What it waits for may be available without any input of this connection: other connections may have
+            // released memory.
             inputs.resume(connection, now: now)
             guard connection.isOpen else { return }
         }

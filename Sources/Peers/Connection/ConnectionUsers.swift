@@ -1,5 +1,5 @@
 // ConnectionUsers: the users of a connection, where they are counted, and what happens to the connection when
-// permissions change. Over HTTP each request can have a user of its own. (ConnectionTicks ends what has expired.)
+// permissions change. Over HTTP each request can have a different user. (ConnectionTicks ends what has expired.)
 
 import Bytes
 

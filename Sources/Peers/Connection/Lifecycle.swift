@@ -15,7 +15,7 @@ struct Lifecycle {
     private(set) var phase = Phase.new
     /// Why it ends, once known. It is separate from the phase, which is checked for every event and so holds no string.
     private(set) var reason: String?
-    /// An event reported that it was opened, so another one must report its end.
+    /// Whether an event reported that it was opened, in which case another one must report its end.
     private(set) var isAnnounced = false
     /// While the broker drains: when messages were last known to be handed over, and how many there had been by then.
     private(set) var drained = (at: UInt64(0), delivered: UInt64(0))
@@ -24,7 +24,7 @@ struct Lifecycle {
 
     var isOpen: Bool { if case .open = phase { true } else { false } }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
-    /// Its last error is being written or has been sent.
+    /// Whether its last error is being written or has been sent.
     var hasEnded: Bool {
         switch phase {
         case .new, .open: false

@@ -9,7 +9,7 @@ struct Liveness {
     var lastHeard: UInt64
     /// How long the peer may be silent; `Limits.httpSilence` over HTTP.
     var lifetime: UInt64 = 0
-    /// A probe was sent.
+    /// Whether a probe was sent.
     var probed = false
     /// Since when more than `controlOutput` bytes of responses are unread and no output was taken.
     var unreadSince: UInt64?
@@ -54,10 +54,10 @@ struct InputState {
     /// Bytes and number of publishes that wait for their acknowledgement.
     var parkedBytes = 0
     var parkedCount = 0
-    /// The driver should read from the connection.
+    /// Whether the driver should read from the connection.
     var isReading = true
-    /// Bytes already read wait for the connection's next quantum.
+    /// Whether bytes already read wait for the connection's next quantum.
     var isBehind = false
-    /// Requests already read wait until the peer reads its responses, or a topic's owner has caught up.
+    /// Whether requests already read wait until the peer reads its responses, or a topic's owner has caught up.
     var isHeld = false
 }

@@ -19,15 +19,15 @@ struct Output: ~Copyable {
     /// `sent`.
     private var answers = 0
     private var answersEnd: UInt64 = 0
-    /// The socket takes nothing until it is writable again.
+    /// Whether the socket takes nothing until it is writable again.
     var blocked = false
-    /// The connection's last frame is written: nothing more is sent on its streams.
+    /// Whether the connection's last frame is written. Nothing more is then sent on its streams.
     var isSealed = false
     /// Replaces the segments if the peer can resume.
     private(set) var kept: KeptOutput?
-    /// Output to such a peer is not kept at present: it goes into segments, as for other peers.
+    /// Whether output to such a peer is not kept at present. It then goes into segments, as for other peers.
     private(set) var isPassing = false
-    /// Its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
+    /// Whether its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
     let isRSocket: Bool
 
     init(pool: BlockPool, isRSocket: Bool = true) {
@@ -140,7 +140,7 @@ struct Output: ~Copyable {
 
     // Sending
 
-    /// Everything to be written is one segment that needs no patching: the common case at low rates.
+    /// Whether everything to be written is one segment that needs no patching, which is the common case at low rates.
     @inline(__always)
     private var isSimple: Bool { queue.isSimple && control.isEmpty && keepalive.isEmpty && kept == nil }
 
@@ -236,10 +236,11 @@ struct Output: ~Copyable {
     /// Bytes that were sent and are not acknowledged.
     var unacknowledged: Int { kept?.store.sent ?? 0 }
 
-    /// No more messages are handed over until the peer acknowledges some.
+    /// Whether no more messages are handed over until the peer acknowledges some.
     var isFull: Bool { kept.map { $0.store.sent >= $0.window } ?? false }
 
-    /// The peer should be asked for its position: half of what may be unacknowledged is, or memory is short.
+    /// Whether to ask the peer for its position, because half of what may be unacknowledged is, or because memory is
+    /// short.
     var wantsAcknowledgement: Bool {
         guard let kept else { return false }
         return kept.store.sent > kept.window / 2 || (kept.store.sent > 0 && isMemoryShort)
@@ -307,7 +308,7 @@ struct Output: ~Copyable {
     /// blocked.
     mutating func detach() {
         if isPassing {
-            // A peer that resumes lacks it, whatever its position is.
+            // A peer that resumes lacks it at any position.
             kept?.endPass(lost: count)
             isPassing = false
             answers = 0
@@ -319,7 +320,7 @@ struct Output: ~Copyable {
     }
 
     /// Continues on another socket, whose peer has everything before `position`; call `detach` no later than this.
-    /// False if it cannot continue from there.
+    /// Returns false if it cannot continue from there.
     mutating func rewind(to position: UInt64) -> Bool {
         guard let kept, !isPassing, kept.store.rewind(to: position) else { return false }
         queue.count = kept.store.unsent

@@ -12,8 +12,8 @@ final class Reading: ShardPart {
         super.init(context)
     }
 
-    /// The peer leaves too many responses unread, a topic's owner lags behind, or the peer's login is pending: its next
-    /// requests must wait.
+    /// Whether the peer's next requests must wait: it leaves too many responses unread, a topic's owner lags behind, or
+    /// its login is pending.
     func mustWait(_ connection: Connection) -> Bool {
         leavesUnread(connection)
             || connection.http.map { leavesUnwritten(connection, $0) } ?? false
@@ -35,8 +35,8 @@ final class Reading: ShardPart {
             || unread > Limits.shortControl && (pool.isReadingShort || memory.isPendingFull)
     }
 
-    /// Responses over HTTP/2 wait for the socket. What waits for the peer's windows does not count here: reading must
-    /// continue so that the peer can open them.
+    /// Whether responses over HTTP/2 wait for the socket. What waits for the peer's windows does not count here:
+    /// reading must continue so that the peer can open them.
     private func leavesUnwritten(_ connection: Connection, _ http: HTTPConnection) -> Bool {
         let isBlocked = connection.output.blocked
         guard isBlocked || connection.lists.isFlushing else { return false }

@@ -49,7 +49,7 @@ struct SegmentQueue: ~Copyable {
         if let current = blocks.current { body(current) }
     }
 
-    /// Calls `body` with each shared region referred to here and the bytes used of it; some regions more than once.
+    /// Calls `body` with each shared region referenced here and its bytes in use, possibly several times.
     func forEachShared(_ body: (Region, Int) -> Void) {
         for segment in segments[first...] {
             if case .shared(let region) = segment.owner { body(region, segment.count) }
@@ -143,7 +143,7 @@ struct SegmentQueue: ~Copyable {
 
     // Sending
 
-    /// Everything to be written is one segment that needs no patching.
+    /// Whether everything to be written is one segment that needs no patching.
     @inline(__always)
     var isSimple: Bool { segments.count == 1 && first == 0 && inFlight == 0 && !segments[0].isPatched }
 
@@ -369,7 +369,7 @@ struct SegmentQueue: ~Copyable {
         }
     }
 
-    /// Copies bytes in released memory into one block, except for regions that another thread releases meanwhile.
+    /// Copies bytes in released memory into one block, except for regions that another thread releases in the meantime.
     mutating func copyUnread() {
         var total = 0
         forEachShared { region, count in if region.isUnread { total += count } }

@@ -13,7 +13,7 @@ public enum WireProtocol: Sendable {
 public struct PeerCertificate: Equatable, Sendable {
     /// The name of the user; nil if the certificate has no suitable name.
     public var user: String?
-    /// The entire subject, for people to read.
+    /// The entire subject as text.
     public var subject: String
 
     public init(user: String?, subject: String) {

@@ -20,7 +20,7 @@ struct BodyAccount: ~Copyable {
     private(set) var bytes = 0
     /// The part of `bytes` that the peer's windows did not allow when it was handed over. It waits only for the peer.
     private(set) var beyond = 0
-    /// Streams with a message larger than their window, which wait until `beyond` is less, in order.
+    /// Streams with a message larger than their window, which wait, in order, until `beyond` falls.
     private var windowWaiters = TurnQueue<Exchange>()
 
     init(pool: BlockPool) { self.pool = pool }
@@ -29,7 +29,7 @@ struct BodyAccount: ~Copyable {
 
     /// Bytes of bodies that are sent as soon as the output takes them.
     var ready: Int { bytes - beyond }
-    /// Streams wait until less is beyond the windows.
+    /// Whether streams wait until fewer bytes are beyond the windows.
     var hasWindowWaiters: Bool { !windowWaiters.isEmpty }
 
     /// Counts a body that has changed.

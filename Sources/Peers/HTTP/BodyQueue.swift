@@ -21,12 +21,12 @@ struct BodyQueue: ~Copyable {
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
-    /// None of the bytes are in shared memory.
+    /// Whether none of the bytes are in shared memory.
     var isOwn: Bool { pieces.isEmpty }
     /// Bytes of memory that only this stream holds.
     var memory: Int { own.capacity }
 
-    /// Calls `body` with each shared region referred to here and the bytes used of it; some regions more than once.
+    /// Calls `body` with each shared region referenced here and its bytes in use, possibly several times.
     func forEachShared(_ body: (Region, Int) -> Void) {
         for piece in pieces[first...] {
             if let owner = piece.owner { body(owner, piece.count) }
@@ -100,8 +100,8 @@ struct BodyQueue: ~Copyable {
     /// and others may be waiting with the same range.
     static let worthSharing = 16 << 10
 
-    /// Copies small shared ranges if `mayOwn` allows that many bytes, so that a stalled stream does not keep memory
-    /// alive for a few bytes.
+    /// Copies small shared ranges if `mayOwn` allows their size, so that a stalled stream does not keep memory alive
+    /// for a few bytes.
     mutating func detach(_ mayOwn: (Int) -> Bool) {
         var small = 0
         for piece in pieces[first...] where piece.owner != nil && piece.count < BodyQueue.worthSharing {

@@ -92,7 +92,7 @@ final class EntryRun: Region, @unchecked Sendable {
     /// The offset of the entry at `position`.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
-    /// Appends a message. False if there is no space for it.
+    /// Appends a message. Returns false if there is no space for it.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = size
         if case .record(let format, let epoch) = form {
@@ -214,8 +214,8 @@ struct EntryCaches {
 /// The runs of one view in one form, sorted by their first message. Messages that no subscriber has needed may be
 /// missing.
 struct EntryCache {
-    /// Bytes of all runs of a view. Above them, the least recently used run is removed of those that no connection
-    /// refers to. Removing the others would free nothing, and they would be made again.
+    /// Bytes of all runs of a view. Above this, the least recently used of the runs that no connection refers to is
+    /// removed. Removing others would free nothing, and they would be encoded again.
     static let limit = 4 << 20
     /// The limit while memory is short.
     static let shortLimit = 64 << 10
@@ -342,7 +342,7 @@ struct EntryCache {
         return run
     }
 
-    /// Removes the least recently used run except `new`. False if connections refer to all of them.
+    /// Removes the least recently used run except `new`. Returns false if connections refer to all of them.
     private mutating func dropOldest(but new: EntryRun) -> Bool {
         var oldest: Int?
         for index in runs.indices where runs[index] !== new && isKnownUniquelyReferenced(&runs[index]) {

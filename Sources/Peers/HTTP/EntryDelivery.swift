@@ -49,15 +49,15 @@ final class EntryDelivery: ShardPart {
         return size
     }
 
-    /// Whether the turn has time to measure a message or make it in another form. If not, the subscription is delivered
-    /// to in a later turn.
+    /// Whether the turn has time to measure a message or to encode it in another form. If not, delivery to the
+    /// subscription continues in a later turn.
     private func hasTime(for payload: Int, of subscriber: Subscriber) -> Bool {
         guard payload >= Work.worthATurn, work.isTurnOver || work.hasMadeMuch else { return true }
         work.makeLater(for: subscriber)
         return false
     }
 
-    /// Whether a large message may be made in another form. All of them together may take a part of memory, because
+    /// Whether a large message may be encoded in another form. All of them together may take a part of memory, because
     /// each is kept while it is being sent to anyone. The first is made however large it is.
     private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
         let most = memory.limit / EntryForm.share

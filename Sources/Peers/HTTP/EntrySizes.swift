@@ -5,7 +5,7 @@ import Replay
 
 /// The known sizes of a view's messages in one form.
 struct EntrySizes {
-    /// The latest size: members are brought to the same message one after the other.
+    /// The latest size: members reach the same message one after another.
     private var last: (sequence: SequenceNumber, bytes: Int)?
     /// Sizes of large messages, which are measured once however many members are at different positions.
     private var large: [SequenceNumber: Int] = [:]

@@ -46,7 +46,7 @@ final class Exchange {
     var body = BodyQueue()
     /// What the connection has counted of `body`.
     var counted = BodyAccount.Share()
-    /// The peer's windows are closed; the session reports when they open.
+    /// Whether the peer's windows are closed; the session reports when they open.
     var isStalled = false
     var role = Role.other
     /// The engine's stream for the request, once it has been accepted. Removed when that ends.
@@ -72,7 +72,7 @@ final class Exchange {
 
     // The response
 
-    /// The response is complete except for what is in `body`.
+    /// Whether the response is complete except for what is in `body`.
     var isFinished: Bool { response == .finished || response == .lingering }
     /// Bytes of `body` that the peer's windows did not allow, as counted in the connection's total.
     var beyond: Int { counted.beyond }
@@ -104,7 +104,7 @@ final class Exchange {
 
     // The request
 
-    /// A message from the client has arrived.
+    /// Whether a message from the client has arrived.
     var hasMessage: Bool { request.deframer.count > 0 }
 
     /// Bytes of unprocessed messages that it holds.

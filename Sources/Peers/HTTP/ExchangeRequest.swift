@@ -26,9 +26,9 @@ struct ExchangeRequest: ~Copyable {
     private(set) var wait: Wait?
     /// Bytes of a call that arrived while it waits.
     private(set) var backlog = ByteBuffer()
-    /// The client sends nothing more.
+    /// Whether the client sends nothing more.
     var isHalfClosed = false
-    /// Received bytes are being processed.
+    /// Whether received bytes are being processed.
     var isTaking = false
     /// When the current message of a call must be complete, on the monotonic clock, and that message's number.
     private(set) var messageDue: (time: UInt64, number: UInt64)?
@@ -47,7 +47,7 @@ struct ExchangeRequest: ~Copyable {
         self.wait = wait
     }
 
-    /// Ends a login whose credentials have been checked. Returns them. Bytes that arrived meanwhile are still in
+    /// Ends a login whose credentials have been checked. Returns them. Bytes that arrived in the meantime are still in
     /// `backlog`.
     mutating func endLogin() -> String? {
         guard case .login(_, let authorization) = wait else { return nil }
@@ -61,7 +61,7 @@ struct ExchangeRequest: ~Copyable {
         backlog.append(bytes)
     }
 
-    /// Ends the wait. Returns the bytes that arrived meanwhile.
+    /// Ends the wait. Returns the bytes that arrived in the meantime.
     mutating func takeBacklog() -> ByteBuffer {
         assert(ticket == nil)
         if awaitsEnd { messageDue = nil }

@@ -84,7 +84,7 @@ final class HTTP1Inputs: ShardPart {
         case .closing, .closed: return
         }
         heard(head.size, on: connection)
-        // What the driver holds for a waiting request takes as much as a message.
+        // The driver holds as much memory for a waiting request as for a message.
         let isOneTooMany = head.hasBody && relief.shortReassembly != nil
         let problem = head.problem ?? (isOneTooMany ? reading.refuseUnfinished().problem : nil)
         // No body is awaited after a head that can be read in two ways.
@@ -130,7 +130,7 @@ final class HTTP1Inputs: ShardPart {
             connectionEnds.close(connection, reason: "closed by the peer", now: now)
             return nil
         }
-        // A stream has no time limit. Other responses returned here have none any more.
+        // A stream has no time limit, and that of other responses returned here no longer applies.
         current.exchange.deadline = nil
         // Nor does the body of a refusal have to wait for others.
         if atOnce, answer.length != nil { connection.lists.isFlushing = false }

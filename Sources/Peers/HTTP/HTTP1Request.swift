@@ -112,7 +112,7 @@ public struct HTTP1Request {
         return nil
     }
 
-    /// It is uncertain where the request ends.
+    /// Whether it is uncertain where the request ends.
     public var isAmbiguous: Bool { fault != nil || hasTwoEnds }
 
     private var hasTwoEnds: Bool { codings + lengths > 1 || (codings > 0 && isHTTP10) }
@@ -137,7 +137,7 @@ public struct HTTP1Request {
         return true
     }
 
-    /// RFC 9110, 8.6.
+    /// Whether the bytes are a valid Content-Length (RFC 9110, 8.6).
     private static func isLength(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var length: UInt64? = bytes.isEmpty ? nil : 0
         for byte in bytes {
@@ -149,7 +149,7 @@ public struct HTTP1Request {
         return length != nil
     }
 
-    /// RFC 9110, 5.6.2.
+    /// Whether the bytes are a token (RFC 9110, 5.6.2).
     private static func isToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         !bytes.isEmpty
             && bytes.allSatisfy { byte in
@@ -162,7 +162,7 @@ public struct HTTP1Request {
             }
     }
 
-    /// RFC 9110, 5.5: no control characters except tab.
+    /// Whether the bytes are valid in a header's value: no control characters except tab (RFC 9110, 5.5).
     private static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
     }

@@ -1,6 +1,6 @@
 // HTTP1Stream: streams over HTTP/1.1, in which the driver's library is not involved. Head and body are written to the
-// connection's output, as HTTP/2's frames are, and the connection ends with the stream. What the client sends meanwhile
-// is discarded.
+// connection's output, as HTTP/2's frames are, and the connection ends with the stream. What the client sends in the
+// meantime is discarded.
 //
 //     HTTP/1.1 200 OK … ( length CR LF bytes CR LF ) … 0 CR LF CR LF
 

@@ -19,9 +19,9 @@ public struct HTTP1Answer: Sendable {
     public var headers: [(name: String, value: String)]
     /// Bytes of the body; nil for a stream, and for a HEAD request for one.
     public var length: Int?
-    /// The body has no known end, and the driver does not write it: it must call `Shard.beginStream`.
+    /// Whether the body has no known end. The driver does not write such a body: it must call `Shard.beginStream`.
     public var isStream: Bool
-    /// The connection ends after it.
+    /// Whether the connection ends after the response.
     public var isLast: Bool
 
     public init(
@@ -70,13 +70,13 @@ final class HTTP1Transport {
     /// The stream of the latest request.
     private(set) var stream: UInt32 = 0
     private(set) var handle: UInt32 = .max
-    /// Nothing follows the bytes in the exchange's body.
+    /// Whether nothing follows the bytes in the exchange's body.
     private(set) var isComplete = false
-    /// The connection ends with the current request.
+    /// Whether the connection ends with the current request.
     var isLast = false
-    /// The client sends nothing more.
+    /// Whether the client sends nothing more.
     var hasEnded = false
-    /// The client understands chunked coding.
+    /// Whether the client understands chunked coding.
     private(set) var isChunked = true
     /// Bytes received after the request of a stream.
     var surplus = 0
@@ -90,10 +90,10 @@ final class HTTP1Transport {
     }
 
     var isIdle: Bool { if case .idle = phase { true } else { false } }
-    /// The engine writes to the connection's output, and reads what arrives.
+    /// Whether the engine writes to the connection's output and reads what arrives.
     var isStreaming: Bool { if case .streaming = phase { true } else { false } }
     var isSpent: Bool { if case .spent = phase { true } else { false } }
-    /// The driver handles the connection's bytes.
+    /// Whether the driver handles the connection's bytes.
     var isDrivers: Bool {
         switch phase {
         case .idle, .asked, .answered, .sending: true
@@ -118,7 +118,7 @@ final class HTTP1Transport {
         phase = .answered(answer)
     }
 
-    /// Withdraws the response if it was not fetched yet. False if there is none to withdraw.
+    /// Withdraws the response if it has not been fetched. Returns false if there is none to withdraw.
     func takeBack() -> Bool {
         guard case .answered = phase else { return false }
         phase = .asked

@@ -53,7 +53,7 @@ final class HTTPConnection {
         return transport.bufferedBytes + held.memory + bodies.memory + brief + users.memory
     }
 
-    /// It speaks HTTP/2, and nothing of it waits for a write.
+    /// Whether it speaks HTTP/2 and none of its output waits for a write.
     var isAtEase: Bool {
         guard case .http2(let session) = transport else { return false }
         return !bodies.hasWindowWaiters && reflections.waiting.isEmpty && !session.pointee.hasEvents
@@ -115,7 +115,7 @@ final class HTTPConnection {
         exchanges.remove(exchange)
     }
 
-    /// The client's side has ended, at the latest with the input now being read.
+    /// Whether the client's side has ended, at the latest with the input now being read.
     func hasEnded(_ exchange: Exchange) -> Bool { session?.pointee.hasEnded(exchange.stream) ?? false }
 
     /// Reopens the peer's windows by the bytes that were taken from a request's body.
@@ -154,7 +154,7 @@ final class HTTPConnection {
         bodies.weigh(exchange, against: transport.window(exchange))
     }
 
-    /// Makes an exchange wait until less of all bodies is beyond the windows, or its own window has grown.
+    /// Makes an exchange wait until fewer bytes of all bodies are beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
         transport.awaitRoom(exchange)
         bodies.crowd(exchange)
@@ -163,7 +163,7 @@ final class HTTPConnection {
     /// The next exchange that waited for other bodies and may continue.
     func nextWindowWaiter(limit: Int) -> Exchange? { bodies.nextWindowWaiter(limit: bodies.mostBeyond(limit)) }
 
-    /// Something that was or could be handed over waits for the peer's windows, or to be made in its form.
+    /// Whether something that was or could be handed over waits for the peer's windows or to be encoded in its form.
     var isWaiting: Bool {
         exchanges.all.contains {
             guard $0.bound?.kind != .listStream else { return false }
@@ -172,7 +172,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Some exchange has something to write.
+    /// Whether some exchange has something to write.
     var wantsOutput: Bool {
         switch transport {
         case .undecided: false
@@ -196,7 +196,7 @@ final class HTTPConnection {
         }
     }
 
-    /// Moves the first `count` bytes of a body, with their frame's head ahead of them.
+    /// Moves the first `count` bytes of a body, preceded by their frame's header.
     func move(_ count: Int, of exchange: Exchange, behind head: UnsafeRawBufferPointer, into connection: Connection) {
         guard exchange.body.isOwn else {
             connection.output.reserve(head.count).copyMemory(from: head)

@@ -100,7 +100,8 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// By the content type, which always begins alike for gRPC. Under plain HTTP's paths it is only a message's type.
+    /// Whether a request is a gRPC call, as the beginning of its content type shows. Under plain HTTP's paths that is
+    /// only the type of a message.
     private static func isCall(_ head: RequestHead) -> Bool {
         guard let type = head.fields.first("content-type") else { return false }
         return GRPCCall.isMeant([("content-type", String(decoding: type, as: UTF8.self))])

@@ -23,7 +23,7 @@ final class HTTPLogins: ShardPart {
         super.init(context)
     }
 
-    /// Identifies the user of a request. False if it waits for a login, after which `admit` continues it.
+    /// Identifies the user of a request. Returns false if it waits for a login, after which `admit` continues it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPConnection) throws(Refusal) -> Bool {
         guard let authorization, !self.authorization.access.isOpen else {
             guard let principal = exchange.connection.principal else { throw logins.missing(exchange.connection) }

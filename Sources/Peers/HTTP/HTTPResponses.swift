@@ -98,7 +98,7 @@ final class HTTPResponses: ShardPart {
         SubscriptionID(high: random(), low: random() & ~SubscriptionID.shardBits | UInt64(index))
     }
 
-    /// Memory is full, and the connection has more requests in progress than it needs to make progress.
+    /// Whether memory is full and the connection has more requests in progress than it needs to make progress.
     func hasManyRequests(_ http: HTTPConnection) -> Bool {
         http.requests > Limits.unwrittenAnswers && relief.isPendingFull
     }

@@ -32,7 +32,8 @@ extension HTTPTransport {
     @inline(__always)
     var session: UnsafeMutablePointer<ServerSession>? { if case .http2(let session) = self { session } else { nil } }
 
-    /// The end of the connection cannot be reported: no request is in progress, and there is no frame for it.
+    /// Whether the end of the connection cannot be reported, because no request is in progress and there is no frame
+    /// for it.
     var endsSilently: Bool {
         switch self {
         case .undecided: true
@@ -97,14 +98,15 @@ extension HTTPTransport {
         }
     }
 
-    /// The rest of the request must arrive, at least to be discarded, before the response ends.
+    /// Whether the rest of the request must arrive, at least to be discarded, before the response ends.
     func isAwaited(_ exchange: Exchange) -> Bool {
         if exchange.request.isHalfClosed { return false }
         // A client that asked before sending a body, and was refused, sends none.
         return session != nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
     }
 
-    /// Permits a client that waits for that to send its body. Over HTTP/1.1 the driver does so unless it was refused.
+    /// Permits a client that waits for `100 Continue` to send its body. Over HTTP/1.1 the driver does so unless the
+    /// request was refused.
     func wantBody(_ exchange: Exchange) { session?.pointee.inform(exchange.stream, status: 100) }
 
     /// Reports that the exchange's body is not empty. Over HTTP/1.1 flushing the connection is enough.
@@ -162,8 +164,8 @@ extension HTTPTransport {
         }
     }
 
-    /// Asks the peer to send its next requests elsewhere; those in flight are still answered. False over HTTP/1.1,
-    /// where the responses say so.
+    /// Asks the peer to send its next requests elsewhere; those in flight are still answered. Returns false over
+    /// HTTP/1.1, where the responses say so.
     func announceEnd() -> Bool {
         session?.pointee.shutdownNotice()
         return session != nil

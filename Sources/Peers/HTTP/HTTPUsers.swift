@@ -51,7 +51,7 @@ struct Earliest<Time: FixedWidthInteger> {
 
     mutating func note(_ time: Time) { self.time = Swift.min(self.time ?? .max, time) }
 
-    /// Clears the time if it has passed; later ones must be noted again. Returns whether it had passed.
+    /// Clears the time if it has passed; later times must be noted again. Returns whether the time had passed.
     mutating func take(now: Time) -> Bool {
         guard let time, time <= now else { return false }
         self.time = nil

@@ -5,8 +5,8 @@ import HTTP2
 
 /// Writes a session's frames to a connection's output. Heads are copied; bodies are referenced if possible.
 struct OutputSink: HTTPSink, ~Copyable {
-    // The references are not retained: `HTTPConnection.produce` holds both while it runs, and no exchange ends
-    // meanwhile.
+    // The references are not retained: `HTTPConnection.produce` holds both while it runs, and no exchange ends in the
+    // meantime.
     let http: Unmanaged<HTTPConnection>
     let connection: Unmanaged<Connection>
 

@@ -44,7 +44,7 @@ extension EntryDelivery {
             }
             guard let run = entryRun(for: range.lower, as: form, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
-            // A record larger than the entire space is sent by itself.
+            // A record larger than the entire space is sent alone.
             guard bytes.count <= room || exchange.body.isEmpty else { return true }
             append(bytes, of: run, from: range.lower, of: subscriber, exchange, plain)
             plain.last.sequence = range.lower.value + UInt64(count) - 1

@@ -3,7 +3,7 @@
 import RSocket
 
 extension Limits {
-    /// Entries of a request's metadata besides the route. Each is passed on to subscribers and takes bytes of its own.
+    /// Entries of a request's metadata besides the route. Each is passed on to subscribers and takes additional bytes.
     public static let metadataEntries = CarriedMetadata.mostHeaders
 
     /// The limits for one connection.

@@ -59,7 +59,7 @@ final class MessageDelivery: ShardPart {
             count = MessageDelivery.fitting(chunk, first, position, count, room: room)
             size = MessageDelivery.size(chunk, first, position, count)
         }
-        // A message larger than the entire space is sent by itself.
+        // A message larger than the entire space is sent alone.
         guard size <= room || connection.output.count == 0 else { return 0 }
         if connection.output.kept != nil { connection.output.passIfShort(size) }
         let bytes = chunk.bytes(Int(first.offset), size)

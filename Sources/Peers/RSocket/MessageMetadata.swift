@@ -3,7 +3,7 @@
 //     header | u24 length | the broker's own entry | the publisher's entries | payload
 //
 // A frame holds at most `Limits.fragment` bytes of metadata and payload together. Metadata that does not fit next to
-// the first piece of payload goes ahead of it, in fragments of its own.
+// the first piece of payload goes ahead of it, in separate fragments.
 
 import Bytes
 import RSocket
@@ -20,7 +20,7 @@ struct MessageMetadata {
     /// Messages that this subscription lost immediately before this one.
     var droppedBefore: UInt64
 
-    /// How many frames the metadata takes by itself; 0 if it goes with the first piece of payload.
+    /// The number of separate frames that the metadata takes; 0 if it goes with the first piece of payload.
     private static func ownFrames(payload: Int, metadata: Int) -> Int {
         if metadata + Swift.min(payload, Limits.fragment) <= Limits.fragment { return 0 }
         return metadata <= Limits.fragment ? 1 : 2

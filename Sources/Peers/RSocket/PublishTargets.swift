@@ -24,7 +24,7 @@ final class PublishTarget {
 /// The latest topics that a connection was found to be allowed to publish to. When all places are taken, the oldest is
 /// replaced and has to be looked up again.
 struct AllowedTargets {
-    /// How many are remembered.
+    /// The maximum number of topics remembered.
     static let most = 4
 
     private var targets = InlineArray<4, PublishTarget?>(repeating: nil)
@@ -53,7 +53,7 @@ struct PublishTargets {
     /// How many routes a shard remembers.
     static let slots = 1 << slotBits
     private static let slotBits = 10
-    /// The most bytes of a route that is remembered: the longest name that needs no percent-encoding.
+    /// The maximum length of a remembered route in bytes: the longest name that needs no percent-encoding.
     static let longestRoute = TopicName.longest
 
     private struct Slot {

@@ -39,7 +39,7 @@ final class Resumption: ShardPart {
 
     // Starting a session
 
-    /// Checks a SETUP's token, as far as that is possible before the user is known.
+    /// Checks what can be checked of a SETUP's token before the user is known.
     func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
         guard let token else { return }
         guard limits.resumeTime > 0 else {
@@ -52,7 +52,7 @@ final class Resumption: ShardPart {
         }
     }
 
-    /// The connection is admitted. If it asked for that, it can be resumed from now on.
+    /// The connection is admitted. If it requested that, it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
         let account = connection.rateLimit?.account

@@ -15,7 +15,7 @@ final class Session {
     var askedAt: UInt64?
     /// The position up to which the peer has confirmed the broker's output.
     var reported: UInt64 = 0
-    /// Set while the resume buffer is full: nothing more is handed over until the peer acknowledges some of it.
+    /// Whether the resume buffer is full. Nothing more is then handed over until the peer acknowledges some of it.
     var isFull = false
 
     init(token: [UInt8], account: Account?) {

@@ -68,7 +68,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     /// Runs what is due now, including what that schedules for now.
     public func advance() { advance(to: now) }
 
-    /// Advances the clock until nothing is scheduled any more.
+    /// Advances the clock until nothing is left to execute.
     /// - Parameter limit: the maximum number of closures to run. Exceeding it traps, for example with a repeated
     ///   closure that is never cancelled.
     public func run(limit: Int = 100_000) {

@@ -1,4 +1,4 @@
-// Counted: counts of things in sentences for people.
+// Counted: counts of things, for use in sentences.
 
 /// "1 message", "2 messages", "0 messages".
 /// - Parameters:

@@ -39,8 +39,8 @@ public enum Machine {
         return pages * sysconf(Int32(_SC_PAGESIZE))
     }
 
-    /// Returns freed memory to the system, which the C library would keep for later. Allocations of all threads wait
-    /// meanwhile.
+    /// Returns freed memory to the system, which the C library would keep for later. Allocations of all threads wait in
+    /// the meantime.
     public static func returnFreeMemory() { fb_return_memory() }
 
     /// Opens /dev/null for each standard stream that is closed. Otherwise the next opened descriptor takes its number,

@@ -27,7 +27,7 @@ public struct NamedThread: Sendable {
         pthread_join(handle, nil)
     }
 
-    /// Lets the thread end by itself, without a join.
+    /// Detaches the thread, which then ends without a join.
     public func detach() {
         pthread_detach(handle)
     }

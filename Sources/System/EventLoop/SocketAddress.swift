@@ -113,7 +113,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Only reachable from this machine: 127.0.0.0/8, ::1, and the former mapped to IPv6.
+    /// Whether it is only reachable from this machine: 127.0.0.0/8, ::1, and the former mapped to IPv6.
     public var isLoopback: Bool {
         withUnsafeBytes(of: storage) { bytes in
             guard isIPv6 else { return bytes[4] == 127 }

@@ -19,7 +19,7 @@ public struct TLSServerSettings: Equatable, Sendable {
     /// CA certificates that clients' certificates must be issued by. May be nil only with `off`.
     public var clientAuthority: String?
     public var verification: ClientVerification
-    /// Lets the kernel encrypt if it can.
+    /// Whether the kernel encrypts if it can.
     public var usesKernel: Bool
 
     public init(
@@ -42,7 +42,7 @@ public struct TLSClientSettings: Equatable, Hashable, Sendable {
     /// Files with the client's certificate and key, in PEM; nil for none. Both may be in one file.
     public var certificate: String?
     public var key: String?
-    /// False accepts any certificate from anyone: a man in the middle can read and change everything.
+    /// Whether the server's certificate is verified. If not, a man in the middle can read and change everything.
     public var verifies = true
 
     public init() {}

@@ -71,9 +71,9 @@ public final class TLSStream {
     public var gauge: TLSGauge?
     /// The result of a read that returned its bytes first.
     private var latched: ReadResult?
-    /// The kernel encrypts what is written to the socket.
+    /// Whether the kernel encrypts what is written to the socket.
     private var kernelSends = false
-    /// Why the connection failed, for people to read. Nil if the socket failed.
+    /// Why the connection failed, as text for the operator. Nil if the socket failed.
     public private(set) var failure: String?
     /// OpenSSL's reason code for it, 0 for none.
     private var failureCode: Int32 = 0
@@ -214,18 +214,18 @@ public final class TLSStream {
         case certificateWanted
         /// The peer does not trust the certificate presented to it.
         case certificateRefused
-        /// The peer aborted the handshake for a reason of its own.
+        /// The peer aborted the handshake for another reason.
         case turnedAway
         case other
     }
 
     // MARK: Reading
 
-    /// The next read returns something that no poller reports: an end or a failure that followed bytes.
+    /// Whether the next read returns something that no poller reports: an end or a failure that followed bytes.
     public var hasInput: Bool { latched != nil }
 
     /// Reads what is available, at most `recordsPerRead` records and `buffer.count` bytes, which must be at least
-    /// `record`. The end is one that the peer has sent: a connection that is cut off has failed.
+    /// `record`. It returns the end only if the peer has sent one: a connection that is cut off has failed.
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         if let latched {
             self.latched = nil
@@ -259,7 +259,7 @@ public final class TLSStream {
 
     // MARK: Writing
 
-    /// The socket must still take the rest of a record: call `flush` when it is writable.
+    /// Whether the socket must still take the rest of a record. If so, call `flush` when it is writable.
     public var isHeld: Bool { begun > 0 || rest != nil }
 
     /// Encrypts and writes `pieces` in order, until the socket takes no more. Must not be called while a record is

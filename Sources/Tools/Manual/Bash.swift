@@ -57,7 +57,7 @@ extension Manual {
         return out + "\ncomplete -F \(function()) \(name)\n"
     }
 
-    /// Which word leads from which command to which other command.
+    /// The words that lead from one command to another.
     private var commandSteps: [(from: String, to: String)] {
         firstWords.map { (" " + $0, $0) }
             + commands.filter { $0.path.count == 2 }.map { $0.path.joined(separator: " ") }.map { ($0, $0) }

@@ -1,7 +1,7 @@
 // Manual: a program's description of itself (commands, options, operands and examples), from which manual pages and
 // shell completions are generated. Programs fill it from the tables that they use to parse their command lines.
 
-/// The possible values at a place of the command line, as far as a shell can know them.
+/// The possible values at a position of the command line that a shell can know.
 public enum ManualValues: Equatable, Sendable {
     /// Only the user can know.
     case any
@@ -102,7 +102,7 @@ public struct ManualSection: Equatable, Sendable {
     }
 }
 
-/// A program, or a file, and its page.
+/// A program or a file, and its manual page.
 public struct Manual: Equatable, Sendable {
     public var name: String
     /// The manual section: 1 for commands, 5 for files, 8 for services.

@@ -6,7 +6,7 @@ public struct SubscribeOptions: Equatable, Sendable {
     public enum Start: Equatable, Sendable {
         /// With the next message.
         case next
-        /// With the last retained messages, this many.
+        /// With this many of the last retained messages.
         case last(UInt32)
         /// With the oldest retained message.
         case all
@@ -19,7 +19,7 @@ public struct SubscribeOptions: Equatable, Sendable {
         case tell, fail
     }
 
-    /// Where to begin, as far as the messages are retained.
+    /// Where to begin, if the messages are retained.
     public var start = Start.next
     /// Messages that may wait for credit, 1 to 2³¹−1.
     public var buffer: UInt32?
@@ -27,9 +27,9 @@ public struct SubscribeOptions: Equatable, Sendable {
     public var overflow: Overflow?
     /// Without `meta`, a gap cannot be reported, so `from` then refuses the subscription.
     public var gap: Gap?
-    /// Each message comes with its MessageInfo and the publisher's metadata.
+    /// Whether each message comes with its MessageInfo and the publisher's metadata.
     public var meta = false
-    /// The broker sends the position before the first message.
+    /// Whether the broker sends the position before the first message.
     public var opening = false
 
     /// New messages only, with the broker's defaults.

@@ -20,8 +20,7 @@ public struct ConnectionLimits: Sendable {
     /// Number of open streams.
     public var maxStreams = 10_000
 
-    /// Data of an item that may be part of a run; a longer item gets an event of its own. A negative value disables
-    /// runs.
+    /// Data of an item that may be part of a run; a longer item gets a separate event. A negative value disables runs.
     public var maxRunData = 64 << 10
 
     /// Charged for an unfinished fragmented message in addition to its bytes.

@@ -88,8 +88,8 @@ public struct Frame: Sendable, Equatable {
         case unknown
     }
 
-    /// More fragments follow. C is valid only on a last fragment, so F together with C is the sender's mistake and F is
-    /// ignored.
+    /// Whether more fragments follow. C is valid only on a last fragment, so F together with C is the sender's mistake
+    /// and F is ignored.
     public var follows: Bool {
         guard flags.contains(.follows) else { return false }
         switch body {

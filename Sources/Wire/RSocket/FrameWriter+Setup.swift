@@ -12,7 +12,7 @@ public struct SetupRequest: Sendable {
     public var lifetime: UInt32 = 90_000
     /// Asks for a resumable connection (R).
     public var resumeToken: [UInt8]?
-    /// Honours LEASE (L).
+    /// Whether the client honors LEASE (L).
     public var lease = false
     /// At most 255 bytes each.
     public var metadataMime = MimeType.compositeMetadata

@@ -42,7 +42,7 @@ public struct ServerConnection: ~Copyable {
     private var discarding = 0
     /// The length of that frame if it belongs to a stream; it counts as received when its last byte arrives.
     private var discarded = 0
-    /// The next frame of a stream repeats one that was already handled when a socket broke within it.
+    /// Whether the next frame of a stream repeats one that was already handled when a socket broke within it.
     private var repeats = false
     /// Bytes of the handled frames of streams, without lengths: the position from which a resuming client sends again.
     public private(set) var received: UInt64 = 0
@@ -136,7 +136,7 @@ public struct ServerConnection: ~Copyable {
         return nil
     }
 
-    /// Part of a frame has arrived, or frames wait for `acceptSetup` or after `hold`.
+    /// Whether part of a frame has arrived, or frames wait for `acceptSetup` or after `hold`.
     public var hasPartialFrame: Bool { !aside.isEmpty || discarding > 0 }
 
     /// When the oldest unfinished fragmented message began; nil if there is none.
@@ -145,10 +145,10 @@ public struct ServerConnection: ~Copyable {
     /// Bytes of memory held for unhandled input: unfinished frames and fragmented messages.
     public var bufferedBytes: Int { aside.capacity + reassembly.memory }
 
-    /// SETUP has arrived and waits for `acceptSetup`.
+    /// Whether SETUP has arrived and waits for `acceptSetup`.
     public var isAwaitingAcceptance: Bool { phase == .deciding }
 
-    /// No further event will come from this connection.
+    /// Whether no further event will come from this connection.
     public var isClosed: Bool { phase == .closed }
 
     // MARK: Taking frames
@@ -178,7 +178,7 @@ public struct ServerConnection: ~Copyable {
         reassembly.removeAll()
     }
 
-    /// Discards the rest of a frame; true once all of it has been discarded.
+    /// Discards the rest of a frame. Returns true once all of it has been discarded.
     private mutating func skip() -> Bool {
         guard discarding > 0 else { return true }
         let old = min(discarding, aside.count)
@@ -192,7 +192,7 @@ public struct ServerConnection: ~Copyable {
         return true
     }
 
-    /// Makes the next `count` bytes contiguous at the front; false if they have not all arrived.
+    /// Makes the next `count` bytes contiguous at the front. Returns false if they have not all arrived.
     private mutating func gather(_ count: Int) -> Bool {
         if aside.isEmpty { return input.count >= count }
         let missing = count - aside.count

@@ -5,15 +5,15 @@ struct StreamEntry {
     var id: UInt32
     var handle = StreamEntry.noHandle
     let kind: Interaction
-    /// The requester will send no more items: it has completed, or we cancelled it.
+    /// Whether the requester will send no more items, because it has completed or we cancelled it.
     var requesterDone: Bool
-    /// We have completed our half.
+    /// Whether we have completed our half.
     var responderDone = false
-    /// The owner has received the request.
+    /// Whether the owner has received the request.
     var announced: Bool
-    /// Fragments of the request or of an item are being reassembled.
+    /// Whether fragments of the request or of an item are being reassembled.
     var assembling = false
-    /// The stream has been removed, but the entry is still in the table.
+    /// Whether the stream has been removed while its entry is still in the table.
     fileprivate(set) var isGone = false
 
     static let noHandle = UInt32.max

@@ -103,7 +103,7 @@ import Testing
         #expect(attempt.authenticator.newlySlowed == Slowed(address: "a", user: "alice"))
         #expect(attempt(bad, "a", 0.4) == "slowed 1")
         #expect(attempt.authenticator.newlySlowed == nil)
-        // A correct guess meanwhile gets the same answer.
+        // A correct guess in the meantime gets the same answer.
         let good = AuthenticatorTests.password("alice", "secret")
         #expect(attempt(good, "a", 0.4) == "slowed 1")
         #expect(attempt(good, "b", 0.4) == "alice")

@@ -10,8 +10,8 @@ import Testing
 struct ListenerTests {
     private static let somewhere = Endpoint(host: "127.0.0.1", port: 0)
 
-    /// An endpoint where nobody listens: an address for each caller, because other tests use ports of 127.0.0.1
-    /// meanwhile.
+    /// An endpoint where nobody listens: an address for each caller, because other tests use ports of 127.0.0.1 in the
+    /// meantime.
     private func free(_ host: String) throws -> Endpoint {
         let listener = try Socket.listen(on: Endpoint(host: host, port: 0).resolve()[0])
         defer { close(listener) }

@@ -32,7 +32,7 @@ final class TestClient {
 
     func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-    /// Writes everything; for large data the peer must read meanwhile.
+    /// Writes everything; for large data the peer must read in the meantime.
     func send(_ bytes: [UInt8]) throws {
         var sent = 0
         while sent < bytes.count {

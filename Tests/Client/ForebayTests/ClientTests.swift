@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    /// The client ends the topic by a call, which takes a while; notifications received meanwhile change nothing.
+    /// The client ends the topic by a call, which takes a while; notifications received in the meantime change nothing.
     @Test(arguments: Wire.allCases) func aPublisherThatGoesOnAfterItsFailureIsNotWaitedFor(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

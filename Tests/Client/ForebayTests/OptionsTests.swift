@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// Formerly a separate probe for each used the streams of every second one.
+    /// Regression: a separate probe for each subscription used half of the streams.
     @Test(arguments: Wire.allCases) func asManySubscriptionsAreWaitedForAsTheClientCarries(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

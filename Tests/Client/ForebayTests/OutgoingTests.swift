@@ -16,7 +16,7 @@ import Testing
         OutgoingMessage("last"),
     ]
 
-    /// As published, both over the other protocol and over the same.
+    /// Checks that messages arrive as published, both over the other protocol and over the same.
     private func check(_ broker: TestBroker, _ topic: String) async throws {
         for wire in Wire.allCases {
             let client = try await ForebayClient.connect(broker.url(wire))

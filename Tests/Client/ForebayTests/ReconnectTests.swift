@@ -114,7 +114,7 @@ import Testing
                 let message = try await iterator.next()
                 #expect(message?.number == number && message?.gap == nil)
             }
-            // If no message had arrived, the opening had given the epoch.
+            // If no message has arrived, the epoch is known from the opening.
             try await client.topic("quiet").publish("x")
             guard case .newEpoch = try await early.next()?.gap?.cause else {
                 Issue.record("the restart was not reported")

@@ -1,4 +1,4 @@
-"""`forebay context`: named brokers, kept in a folder of the user's."""
+"""`forebay context`: named brokers, saved in the user's configuration folder."""
 
 import json
 

@@ -64,7 +64,7 @@ def lines_until(stream, pattern) -> str:
 
 
 def line_of(stream, pattern) -> str:
-    """A program's next line that matches."""
+    """The next line of a program's output that matches."""
     return lines_until(stream, pattern).splitlines(True)[-1]
 
 
@@ -87,7 +87,7 @@ def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
 
 
 def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
-    """Only the connection is lost, and meanwhile more messages arrive than the topic retains."""
+    """Only the connection is lost, and in the meantime more messages arrive than the topic retains."""
     broker = start("--retain", "3")
     forebay = reach(broker)
     reader = forebay.subscriber("t")

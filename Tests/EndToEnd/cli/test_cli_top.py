@@ -87,7 +87,7 @@ def until_rows(forebay, count):
 
 
 def test_in_tmux(crowded):
-    """As a user runs it."""
+    """`top` in a real terminal, as a user runs it."""
     broker, _ = crowded
     tmux = shutil.which("tmux")
     assert tmux, "There is no tmux: run `make deps`, or install Debian's package of that name."
@@ -122,7 +122,7 @@ def test_a_pipe_gets_one_picture(forebay, topic):
     # A long name is shortened in the middle.
     assert re.search(rf"(?m)^ keeping up +{re.escape(topic[:8])}\S*{re.escape(topic[-8:])} ", out)
     assert all(line == line.rstrip() for line in out.splitlines())
-    # The broker has two topics of its own.
+    # Two topics are the broker's.
     shown = re.search(r"(?m)^ published .*  topics (\d+) .*", out)
     assert int(shown[1]) == sum(not row["name"].startswith("$SYS.") for row in forebay.rows("topics"))
     assert refused(forebay, "top", code=2)

@@ -86,7 +86,7 @@ class Posted(Role):
 
 
 class Channelled(Role):
-    """Channels, one after the other, each of a few hundred messages under the broker's credit."""
+    """Channels, one after another, each of a few hundred messages under the broker's credit."""
 
     def __init__(self, broker, topic: str, transport: str):
         super().__init__(broker, f"channel {topic}", 0.01)

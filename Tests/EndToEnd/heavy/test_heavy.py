@@ -214,7 +214,7 @@ def test_the_ledgers_of_a_thousand_subscribers(fresh, connect, topic):
 
 
 def settled(crowd: Crowd, rows: list[dict]) -> bool:
-    """Whether nothing is in flight any more, in either direction."""
+    """Whether nothing is left in flight in either direction."""
     asked = sum(sub.asked for sub in crowd.subs.values() if sub.asked < UNBOUNDED)
     told = sum(row["requested"] for row in rows if row["requested"] != "unbounded")
     return told == asked and sum(row["delivered"] for row in rows) == sum(sub.received for sub in crowd.subs.values())

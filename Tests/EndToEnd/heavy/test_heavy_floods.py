@@ -39,7 +39,7 @@ def tell(broker, wells):
 
 @pytest.mark.parametrize("secure", [False, True], ids=["clear", "tls"])
 def test_garbage_at_200_mb_a_second(begin, secure):
-    """At each port by itself for ten seconds, and at all three for twenty."""
+    """Garbage goes to each port alone for ten seconds, and to all three for twenty."""
     pair = tls.server()
     broker = begin("--admin", "127.0.0.1:0", *(pair.options if secure else ()))
     ports = {"rsocket": broker.address, "http": broker.http, "admin": broker.admin}

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Core
 
-/// Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
+/// Whether allocations are counted. Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false

@@ -349,7 +349,7 @@ import Testing
         }
     }
 
-    /// Several lost at once, by a subscriber that leaves then.
+    /// A subscriber loses several messages at once and then leaves.
     @Test(arguments: placements)
     func whatIsLostStaysCounted(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -365,7 +365,7 @@ import Testing
         #expect(broker.shards.reduce(0) { $0 + $1.counters.dropped[.dropOldest] } == 7)
     }
 
-    /// Under `fail` nothing is accepted after a loss, and when nothing waits any more the end is sent without credit.
+    /// Under `fail` nothing is accepted after a loss, and once nothing waits the end is sent without credit.
     @Test(arguments: placements)
     func failEndsAtALossOfBytes(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()

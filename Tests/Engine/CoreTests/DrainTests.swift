@@ -41,7 +41,7 @@ import Testing
             broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", wireProtocol: .rsocket, now: broker.now) == nil })
     }
 
-    /// As clients do that request more when half of their credit is used.
+    /// The reader behaves like clients that request more when half of their credit is used.
     @Test func whoAsksAgainGetsAllThatWaits() {
         let broker = TestBroker()
         let reader = broker.connect(0)

@@ -1,4 +1,4 @@
-// Streams over HTTP/1.1: their output, input received meanwhile, and how a connection ends with its stream.
+// Streams over HTTP/1.1: their output, input received in the meantime, and how a connection ends with its stream.
 
 import Testing
 

@@ -25,7 +25,7 @@ final class TestCall {
     var message: String? { heads.last?["grpc-message"] }
     var end: String? { heads.last?["forebay-end"] }
     var dropped: String? { heads.last?["forebay-dropped"] }
-    /// A message has begun and is incomplete.
+    /// Whether a message has begun and is incomplete.
     var hasPart: Bool { !bytes.isEmpty }
     fileprivate(set) var taken = 0
 
@@ -122,11 +122,11 @@ final class TestGRPC {
     /// Bytes read and not yet returned to the window, by stream; 0 is the connection.
     private var owed: [UInt32: Int] = [:]
     private(set) var goAway: Received?
-    /// Reading reopens the windows, except those of streams in `closed`.
+    /// Whether reading reopens the windows, except those of streams in `closed`.
     var opensWindows = true
     /// Streams whose window is not reopened.
     var closed: Set<UInt32> = []
-    /// The window is so small that the broker fills it with single frames, a few each second.
+    /// Whether the window is so small that the broker fills it with single frames, a few each second.
     private(set) var isNarrow: Bool
     /// The space in the broker's windows, by stream; 0 is the connection.
     private var room: [UInt32: Int] = [0: 65_535]

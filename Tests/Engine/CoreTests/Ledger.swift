@@ -55,7 +55,7 @@ class Account {
     let route: String
     /// COMPLETE, or the text of the error that ended it.
     private(set) var end: String?
-    /// The client cancelled it: only messages that were already in flight may arrive.
+    /// Whether the client cancelled it. Only messages that were already in flight may then arrive.
     var isCancelled = false
 
     init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String) {
@@ -132,7 +132,7 @@ final class PublisherAccount: Account {
     private(set) var acknowledgements = 0
     var acknowledgementsAsked = 0
     let isChannel: Bool
-    /// The client has completed its half.
+    /// Whether the client has completed its half.
     var isComplete = false
 
     init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String, isChannel: Bool, first: String) {
@@ -177,7 +177,7 @@ class LedgerPeer {
         return nextStream
     }
 
-    /// It reads everything there is for it.
+    /// Whether it reads everything there is for it.
     var isReading: Bool { client.window == .max }
 
     func subscribe(_ account: SubscriberAccount, topic: String, policy: String, buffer: Int, start: String, n: Int) {

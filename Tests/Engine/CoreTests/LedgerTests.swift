@@ -13,7 +13,7 @@ import Testing
 /// Nobody receives more than requested; each sees messages in order and at most once, and missing ones are reported;
 /// credit is neither lost nor invented; and when all have left, nothing remains of them.
 @Suite struct LedgerTests {
-    /// `LEDGER_SEEDS=20000` tries that many, `LEDGER_SEED=121` only that one.
+    /// `LEDGER_SEEDS=20000` tries 20,000 seeds, `LEDGER_SEED=121` only seed 121.
     private static let seeds = number("LEDGER_SEED").map { $0..<$0 + 1 } ?? 0..<(number("LEDGER_SEEDS") ?? 150)
 
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }

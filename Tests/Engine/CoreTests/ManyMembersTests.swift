@@ -1,5 +1,5 @@
-// Views with many subscriptions: an action of one must not cost a look at all others, and what concerns all of them is
-// done in slices.
+// Views with many subscriptions: an action of one must not require a visit to all others, and work that concerns all of
+// them is done in slices.
 
 import Replay
 import Testing
@@ -27,7 +27,7 @@ import Testing
         #expect(topic.views.delivered == UInt64(many))
         #expect(topic.views.links[0].progress.seen == topic.log.end)
         #expect(client.received().isEmpty)
-        // No subscription needs the first message any more, and all need the second, until the last has it.
+        // No subscription still needs the first message, and all need the second, until the last has it.
         for index in 0..<many {
             #expect(topic.views.links[0].progress.needed == SequenceNumber(2))
             client.requestN(1, stream: UInt32(2 * index + 1))

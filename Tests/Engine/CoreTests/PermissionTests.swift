@@ -130,7 +130,8 @@ import Testing
         let first = shard.parts.requests.listRequests.rows(of: .topics, after: 0, for: principal, now: broker.now)
         #expect(first.rows.isEmpty && first.next == ListStream.places)
         #expect(
-            shard.parts.requests.listRequests.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil
+            shard.parts.requests.listRequests.rows(of: .topics, after: .max, for: principal, now: broker.now).next
+                == nil
         )
         let client = broker.logIn("alice", of: table)
         client.subscribe("$SYS.topics")

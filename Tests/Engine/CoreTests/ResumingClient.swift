@@ -6,7 +6,7 @@ import RSocket
 @testable import Core
 
 final class ResumingClient {
-    /// Where sockets break: after that many bytes from the broker, or to it, counted over all sockets.
+    /// Where sockets break: after a number of bytes from the broker, or to it, counted over all sockets.
     struct Cuts {
         var incoming: [Int] = []
         var outgoing: [Int] = []
@@ -125,7 +125,7 @@ final class ResumingClient {
         }
     }
 
-    /// Sends `bytes` as far as the socket lives; returns whether it still does.
+    /// Sends `bytes` until the socket breaks. Returns whether it is still open.
     private func pass(_ bytes: UnsafeRawBufferPointer) {
         let limit = cuts.outgoing.first.map { $0 - outgoing } ?? .max
         let part = min(limit, bytes.count)

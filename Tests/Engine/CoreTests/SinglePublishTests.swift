@@ -19,7 +19,8 @@ import Testing
         (0...).lazy.map { "t\($0)" }.first { broker.shards[0].owner(of: $0) == broker.shards.count - 1 }!
     }
 
-    /// As many find room as if each had arrived separately: messages covered by credit do not stay in the buffers.
+    /// The same number of messages find room as if each had arrived separately: messages covered by credit do not stay
+    /// in the buffers.
     @Test func fireAndForgetOfOneReadFindsTheRoomThatOthersLeave() {
         for (asked, buffer) in [(1, 1), (3, 3), (3, 1)] {
             let broker = TestBroker()

@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    /// However many streams have windows too small for a message.
+    /// A long message is measured only once, however many streams have windows too small for it.
     @Test func longMessagesAreMeasuredOnceEach() {
         let broker = broker(retain: 10)
         let shard = broker.shards[0]

@@ -159,7 +159,7 @@ struct NaiveSubscription {
     }
 
     private func countRanges(_ messages: [UInt64]) -> Int {
-        // Too few for that many ranges; this check keeps the model fast enough.
+        // Too few messages for so many ranges; this check keeps the model fast enough.
         guard messages.count > Subscription.maxRanges else { return 0 }
         var ranges = 1
         for index in 1..<messages.count where messages[index - 1] + 1 != messages[index] { ranges += 1 }

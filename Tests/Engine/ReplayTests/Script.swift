@@ -7,7 +7,7 @@ import Testing
 
 enum Step: Sendable {
     case request(UInt32)
-    /// A number of messages are appended in one batch, delivered as far as credit and `room` allow, then settled.
+    /// A number of messages are appended in one batch, delivered while credit and `room` allow, then settled.
     case append(Int, room: Int = .max)
     /// The connection has room for so many more messages.
     case room(Int)

@@ -36,7 +36,7 @@ final class RSocketScript: BrokerScript {
     private var peers: [RSocketAudit?] = [nil, nil, nil, nil]
     /// The number of bytes of each write that arrive at once.
     private var step = Int.max
-    /// Time is the most expensive action; a few of the broker's limits expire within that many ticks.
+    /// Time is the most expensive action; a few of the broker's limits expire within this number of ticks.
     private var ticks = 80
     /// If embedded in another script: the number of following steps that belong to this one.
     private var alone = 0

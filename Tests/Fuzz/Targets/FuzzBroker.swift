@@ -16,9 +16,9 @@ final class FuzzBroker {
     private var peers: [[ConnectionID: FuzzPeer]] = [[:], [:]]
     private var inboxes: [[[ShardMessage]]] = [[], []]
     private(set) var logins: [LoginRequest] = []
-    /// A user was authenticated who may end other users' streams.
+    /// Whether a user was authenticated who may end other users' streams.
     private var hasOperator = false
-    /// No user may publish as much as the canary does, including itself.
+    /// Whether no user, the canary included, may publish as much as the canary does.
     private var isPaced = false
 
     static let limits: Limits = {
@@ -66,7 +66,7 @@ final class FuzzBroker {
             AccessTable.User(name: "mallory", password: "hash", permissions: mallory),
             AccessTable.User(name: "operator", password: "hash", permissions: .all),
         ], anonymous: mallory)
-    /// Without `mallory` and the operator.
+    /// The table without `mallory` and the operator.
     private static let less = AccessTable(
         users: [AccessTable.User(name: "canary", password: "hash", permissions: .all)], anonymous: mallory)
 
@@ -233,7 +233,7 @@ final class FuzzBroker {
 
     // Invariants
 
-    /// The canary is checked only while no client is allowed to end it, and nothing slows it.
+    /// Whether no client is allowed to end the canary and nothing slows it. It is checked only then.
     var isUndisturbed: Bool { !hasOperator && !isPaced }
 
     private func check() {
@@ -296,7 +296,7 @@ class FuzzPeer {
     var window = Int.max
     var isReading = true
     private(set) var isClosed = false
-    /// A library handles its protocol's bytes.
+    /// Whether a library handles its protocol's bytes.
     var isHTTP1 = false
 
     init(_ broker: FuzzBroker, _ shard: Int, _ wireProtocol: WireProtocol) {

@@ -64,7 +64,7 @@ struct FuzzInput {
         return rest.slice(0..<count)
     }
 
-    /// A length of one byte, and that many bytes.
+    /// A length of one byte, followed by bytes of that length.
     mutating func piece() -> UnsafeRawBufferPointer { take(Int(byte())) }
 
     /// The bytes up to `separator`, which is dropped, or to the end.

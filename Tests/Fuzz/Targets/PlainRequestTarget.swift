@@ -71,7 +71,7 @@ private func answer(_ request: PlainRequest, _ plain: PlainProtocol) {
         answer = plain.answer(error, to: request)
     }
     for header in answer.headers {
-        // A peer's input may be repeated in a header, and must not become another one.
+        // A header may repeat a peer's input, which must not become another header.
         mustHold(
             header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 9 }, "\(header) has control characters")
     }

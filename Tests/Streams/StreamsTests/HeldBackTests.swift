@@ -10,7 +10,7 @@ private enum Late: Error { case late }
 struct HeldBackTests {
     private static let room = 1024
 
-    /// What upstream was asked for, and how much of it has not arrived.
+    /// The demand sent upstream, and how much of it has not arrived.
     private final class Account: @unchecked Sendable {
         var asked = Subscribers.Demand.none
         var sent = 0

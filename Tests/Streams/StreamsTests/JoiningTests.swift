@@ -9,7 +9,7 @@ private typealias Source = PassthroughSubject<Int, Oops>
 
 @Suite("Several upstreams")
 struct JoiningTests {
-    /// What each of several upstreams was asked for.
+    /// The demand sent to each of several upstreams.
     private final class Asked: @unchecked Sendable {
         var log: [Int: [Subscribers.Demand]] = [:]
         func watch<P: Publisher>(_ publisher: P, _ index: Int) -> some Publisher<P.Output, P.Failure> {

@@ -118,7 +118,7 @@ struct OperatorsTests {
         #expect(recorder.events == [2].asEvents(failure: TestError.self))
         second.subscriptions[0].send(completion: .finished)
         #expect(recorder.events == [2].asEvents(failure: TestError.self, completion: .finished))
-        // An ended upstream is not cancelled any more.
+        // An upstream that has ended is not cancelled.
         #expect(second.subscriptions[0].cancellations == 0 && first.subscriptions[0].cancellations == 0)
     }
 

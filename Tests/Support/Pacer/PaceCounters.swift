@@ -27,10 +27,10 @@ struct PaceCounters: @unchecked Sendable {
     /// The maximum by which production was ahead of requests.
     var lead: Int { figures[16].load(ordering: .sequentiallyConsistent) }
 
-    /// To be called before the consumer requests `count` more.
+    /// Call this before the consumer requests `count` more messages.
     func ask(_ count: Int) { figures[0].add(count, ordering: .sequentiallyConsistent) }
 
-    /// To be called when the producer produces one more.
+    /// Call this when the producer produces another message.
     func make() {
         let made = figures[8].add(1, ordering: .sequentiallyConsistent).newValue
         _ = figures[16].max(made - asked, ordering: .relaxed)

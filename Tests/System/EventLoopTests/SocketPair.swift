@@ -52,7 +52,7 @@ final class SocketPair {
     }
 }
 
-/// Waits up to 10 s for one descriptor; false if nothing happened.
+/// Waits up to 10 s for one descriptor. Returns false if nothing happened.
 func isReady(_ fd: Int32, for interest: Interest) throws -> Bool {
     var poller = try Poller()
     try poller.add(fd, token: 0, interest: interest)

@@ -5,7 +5,7 @@ import Simulator
 import Testing
 
 @Suite struct SimulationTests {
-    /// `SIM_SEEDS=2000` runs that many of the series.
+    /// The number of seeds to run from the series, set by `SIM_SEEDS=2000`, for example.
     private static let row = environment("SIM_SEEDS") ?? 150
     private static let base = UInt64.random(in: 1...999_999) * 1_000_000
 

@@ -32,7 +32,7 @@ private final class Client {
     var sink = ClientSink()
     private(set) var log: [String] = []
     private(set) var bodies: [UInt32: [UInt8]] = [:]
-    /// Bytes of responses are acknowledged as they arrive.
+    /// Whether bytes of responses are acknowledged as they arrive.
     var consumes = true
     private var now: UInt64 = 1_000_000_000
 

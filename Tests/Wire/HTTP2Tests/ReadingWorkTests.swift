@@ -12,8 +12,7 @@ import Testing
 
     private func sum(_ peer: Peer) -> Int { peer.worked.reduce(0, +) }
 
-    /// A block of about 90 bytes that expands to `count` fields of 3,000 bytes, or of none: HPACK's table holds the
-    /// field.
+    /// A block of about 90 bytes that refers about 90 times to a field of `size` bytes in HPACK's table.
     private func primed(_ peer: Peer, size: Int) -> [UInt8] {
         // RFC 7541, 6.2.1.
         let field = [0x40] + literal("a", String(repeating: "x", count: size)).dropFirst()

@@ -21,7 +21,7 @@ import Testing
         for _ in 0..<2 { _ = store.append { write(.payload, nil, pattern(6, 2), complete: false, into: &$0) } }
         store.took(30)
         #expect(store.rewind(to: 0x18) && store.count == 0 && store.position == 0x18)
-        // RESUME of token "t", with 24 of the server's bytes and all of its own; and the response.
+        // RESUME of token "t", with 24 of the server's bytes and all of the client's; and the response.
         #expect(
             encoded {
                 FrameWriter.resume(

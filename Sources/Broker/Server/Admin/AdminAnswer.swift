@@ -33,7 +33,7 @@ struct AdminAnswer: Sendable {
         body = Array(buffer.readable)
     }
 
-    /// The answer without the Basic challenge, which would make browsers show a login dialog of their own.
+    /// The answer without the Basic challenge, which would make browsers show their own login dialog.
     var withoutDialog: AdminAnswer {
         var copy = self
         copy.headers.removeAll { $0.name == "www-authenticate" && $0.value.hasPrefix("Basic") }

@@ -41,7 +41,7 @@ struct Selection: Sendable {
     var skip = 0
     var find = ""
     var order = Survey.Order.rank
-    /// Only subscriptions that are slow.
+    /// Whether only slow subscriptions are listed.
     var slow = false
 
     var reach: Int { skip + limit }

@@ -25,7 +25,7 @@ final class AdminClient {
     var counted: String?
     /// The job that it waits for.
     var job: UInt64?
-    /// The request comes from a script, which handles a refusal itself.
+    /// Whether the request comes from a script, which handles a refusal itself.
     var isScript = false
     var isAmbiguous = false
     var bodyCount = 0

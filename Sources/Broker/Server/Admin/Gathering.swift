@@ -35,7 +35,7 @@ struct Gathering {
     private let work: Work
     private let shards: Int
     private var phase = Survey.Table.topics
-    /// For metrics: the topics are the busiest ones and those in trouble.
+    /// Whether the result is for metrics: the topics are then the busiest ones and those in trouble.
     private var isForMetrics = false
     /// The first rows received so far, in the requested order.
     private var busiest: FirstRows<TopicStatistics>

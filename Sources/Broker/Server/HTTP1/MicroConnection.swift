@@ -26,13 +26,13 @@ final class MicroConnection {
     /// Its length in bytes.
     var targetCount = 0
     var isSuspended = false
-    /// The library no longer owns its socket.
+    /// Whether the library no longer owns its socket.
     var isReleased = false
-    /// The library has asked for an answer to the complete request, so it does not read on before it has one.
+    /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
     var hasBeenAsked = false
-    /// The head of its first request is complete. Before that, it has sent at least one byte.
+    /// Whether the head of its first request is complete. Before that, it has sent at least one byte.
     var hasRequested = false
-    /// It ends as soon as the library handles it.
+    /// Whether it ends as soon as the library handles it.
     var isDropped = false
     var stage = Stage.idle
 
@@ -43,8 +43,8 @@ final class MicroConnection {
     }
 
     /// Suspends it until there is an answer. When a connection is resumed, the library still expects what it expected
-    /// before: here, more of the request. It would take an end of stream that has come meanwhile for a truncated
-    /// request. So the first call lets the library ask again, after which it expects only the answer.
+    /// before: here, more of the request. It would take an end of stream that has arrived in the meantime for a
+    /// truncated request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
         if hasBeenAsked { suspend() } else { hasBeenAsked = true }
     }
@@ -55,8 +55,8 @@ final class MicroConnection {
         MHD_suspend_connection(handle)
     }
 
-    /// Identifies the connection whose request the library is about to refuse because of its head: the head is
-    /// complete, but there was neither a callback nor an answer.
+    /// Whether the library is about to refuse the connection's request because of its head: the head is complete, but
+    /// there was neither a callback nor an answer.
     var isRefused: Bool {
         stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
     }
@@ -67,7 +67,7 @@ final class MicroConnection {
     ///
     ///     GET /path HTTP/1.1 ␀␀ name ␀ value ␀␀ name ␀ value ␀␀ ␀␀
     ///
-    /// - Returns: whether each line ends with CR LF, begins with a field name and contains no NUL.
+    /// - Returns: true if each line ends with CR LF, begins with a field name and contains no NUL.
     func hasCleanLines(from method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> Bool {
         let head = UnsafeRawBufferPointer(start: method, count: fb_mhd_head(handle))
         /// The position after the next NUL; nil if there is none.

@@ -17,7 +17,7 @@ import Glibc
 
 /// Subclasses handle the requests. Belongs to the thread that made it.
 class MicroDaemon {
-    /// How the library's callback continues.
+    /// What the library's callback does next.
     enum Verdict {
         case goOn
         /// Suspend until `resume`; there may be one more callback before.
@@ -36,7 +36,7 @@ class MicroDaemon {
 
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
-    /// `run` has something to do.
+    /// Whether `run` has something to do.
     private(set) var isDue = false {
         didSet { if isDue, !oldValue { becomesDue() } }
     }

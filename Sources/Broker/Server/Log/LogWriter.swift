@@ -52,7 +52,7 @@ private struct LogOutput {
     /// Lines lost in failed writes since the last successful one, and the error.
     private var failed = 0
     private var cause: SystemError?
-    /// The last write ended in the middle of a line.
+    /// Whether the last write ended in the middle of a line.
     private var isTorn = false
 
     init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) {
@@ -61,7 +61,7 @@ private struct LogOutput {
     }
 
     /// - Parameter lost: how many lines after `lines` did not fit into the buffer.
-    /// - Returns: how many lines are lost now, including `lost`.
+    /// - Returns: the number of lines lost now, including `lost`.
     mutating func write(_ lines: [UInt8], lost: Int) -> Int {
         var bytes: [UInt8] = []
         if failed > 0 { bytes = Array(((isTorn ? "\n" : "") + dropped(failed, cause)).utf8) }

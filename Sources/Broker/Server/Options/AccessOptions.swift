@@ -18,7 +18,7 @@ public struct AccessOptions: Equatable, Sendable {
     public var anonymous: [PermissionSettings] = []
     /// At most one.
     public var jwt: [JWTOptions] = []
-    /// Remote clients are served even if there are no users.
+    /// Whether remote clients are served even if there are no users.
     public var allowsAnonymous = false
 
     public init() {}

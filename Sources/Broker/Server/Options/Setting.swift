@@ -48,14 +48,14 @@ struct Setting: Sendable {
     /// The value as written in a file: one text, the elements of a list, or the lines of all records.
     let texts: @Sendable (Options) -> [String]
     let isSame: @Sendable (Options, Options) -> Bool
-    /// Copies the setting from the first to the second.
+    /// Copies the setting from the first options to the second.
     let copy: @Sendable (Options, inout Options) -> Void
     var group = Group.process
-    /// SIGHUP applies a changed value.
+    /// Whether SIGHUP applies a changed value.
     var isReloadable = false
-    /// The value is never shown.
+    /// Whether the value is never shown.
     var isSecret = false
-    /// The name of a readable file, relative to the folder of the configuration file that contains it.
+    /// Whether it is the name of a readable file, relative to the folder of the configuration file that contains it.
     var isPath = false
     /// The possible values, if they are a few words.
     var words: [String] = []

@@ -6,7 +6,7 @@ import Synchronization
 final class Pulse: Sendable {
     private let unanswered = Atomic<Int>(0)
 
-    /// Every thread has answered the last probe.
+    /// Whether every thread has answered the last probe.
     var isSteady: Bool { unanswered.load(ordering: .acquiring) == 0 }
 
     /// Starts a probe that `count` threads must answer. Requires `isSteady`.

@@ -22,7 +22,7 @@ final class Relay {
     let tls: TLSStream
     let outer: Int32
     let inner: Int32
-    /// The poller watches `inner`.
+    /// Whether the poller watches `inner`.
     var isInnerWatched = false
     /// Bytes from the client that the library has not accepted yet.
     private var incoming: [UInt8] = []
@@ -55,7 +55,7 @@ final class Relay {
         return interest
     }
 
-    /// The library has closed its end, and the client has read nothing for `limit` nanoseconds.
+    /// Whether the library has closed its end and the client has read nothing for `limit` nanoseconds.
     func isStuck(_ now: UInt64, _ limit: UInt64) -> Bool {
         // While output is held, the library's end of stream cannot be read.
         tls.isHeld && now >= quietSince && now - quietSince >= limit && Socket.hasHungUp(inner)

@@ -1,5 +1,5 @@
 // ShardLoop+TLS: connections of a TLS listener until their handshake is complete, and HTTP/1.1 over TLS, where the
-// library gets a socket of its own.
+// library gets a separate socket.
 //
 //     handshaking ──"h2", or RSocket──▶ framed, by a TLSStream
 //         ├────────anything else of HTTP──▶ http1, by a Relay ──stream──▶ framed
@@ -120,7 +120,7 @@ extension ShardLoop {
         linger(connection.fd, tls)
     }
 
-    /// If there are many, connections are not kept for another request, to make room for new ones.
+    /// Whether there are so many that connections are not kept for another request, to make room for new ones.
     var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
     /// A connection with a relay starts a stream: the loop takes back the client's socket and closes the library's.

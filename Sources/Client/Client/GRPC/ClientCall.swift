@@ -24,7 +24,7 @@ final class ClientCall: NumberedStream {
     var held = 0
     /// Requests not written yet.
     var outgoing = ByteBuffer()
-    /// Our half is open.
+    /// Whether our half is open.
     var sends = true
     /// Messages that the broker may still send.
     var demand: Allowance

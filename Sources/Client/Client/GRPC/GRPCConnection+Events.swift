@@ -36,7 +36,7 @@ extension GRPCConnection {
         }
     }
 
-    /// Passes the received bytes to the session; false if there are none.
+    /// Passes the received bytes to the session. Returns false if there are none.
     private func takeIncoming() throws(ClientError) -> Bool {
         reading.removeAll()
         guard !incoming.isEmpty else { return false }

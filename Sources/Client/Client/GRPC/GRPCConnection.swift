@@ -46,7 +46,7 @@ public final class GRPCConnection: ClientConnection {
     var scratch = PublishedMessage()
     /// Bytes of unfinished messages in all calls.
     var held = 0
-    /// The first bytes have been checked.
+    /// Whether the first bytes have been checked.
     var hasHeard = false
 
     private var now: UInt64
@@ -85,7 +85,7 @@ public final class GRPCConnection: ClientConnection {
 
     // MARK: Requests
 
-    /// The broker's lists, which are topics in RSocket, have calls of their own.
+    /// The broker's lists, which are topics in RSocket, have separate calls.
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
         precondition((1...CreditWindow.unbounded).contains(n))
         if let list = BrokerList(rawValue: topic), n == CreditWindow.unbounded, options == SubscribeOptions() {

@@ -40,7 +40,7 @@ struct RSocketRequester: ~Copyable {
     private var lastHeard: UInt64
     private var nextKeepalive: UInt64
     private var isReading = true
-    /// The first bytes have been checked.
+    /// Whether the first bytes have been checked.
     var hasHeard = false
 
     /// Credit for acknowledgements while a channel ends.
@@ -179,7 +179,8 @@ struct RSocketRequester: ~Copyable {
         streams[id].map { $0.credit.shown } ?? 0
     }
 
-    /// PAYLOAD on a channel, using one credit from the broker; false if there is none, and nothing is sent.
+    /// Sends a PAYLOAD on a channel, using one credit from the broker. Returns false, without sending it, if there is
+    /// none.
     mutating func send(
         _ id: StreamID, data: UnsafeRawBufferPointer, properties: MessageProperties = MessageProperties()
     ) -> Bool {

@@ -36,9 +36,9 @@ final class RSocketStream: NumberedStream {
     private(set) var sends: Bool
     private(set) var receives = true
 
-    /// The first message is the opening.
+    /// Whether the first message is the opening.
     var awaitsOpening = false
-    /// Fragments of a message have arrived, but not the last one.
+    /// Whether fragments of a message have arrived, but not the last one.
     var isAssembling = false
     var hasMetadata = false
     var metadata = ByteBuffer()
@@ -60,14 +60,14 @@ final class RSocketStream: NumberedStream {
 
     func ask(_ n: UInt32) { demand.add(UInt64(n)) }
 
-    /// One message arrived; false if it was not requested.
+    /// Called when a message has arrived. Returns false if it was not requested.
     func receiveMessage() -> Bool { demand.take() }
 
     func grant(_ n: UInt32) {
         if sends { credit.add(UInt64(n)) }
     }
 
-    /// Takes one credit for an item; false if there is none.
+    /// Takes one credit for an item. Returns false if there is none.
     func useCredit() -> Bool { sends && credit.take() }
 
     func endSending() {

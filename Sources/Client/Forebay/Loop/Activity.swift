@@ -14,9 +14,9 @@ class Activity: @unchecked Sendable {
     final var number: UInt64 = 0
     /// The stream on the current connection. Used only on the client's thread.
     final var stream: StreamID?
-    /// It is marked to be called at the end of the turn. Used only on the client's thread.
+    /// Whether it is marked to be called at the end of the turn. Used only on the client's thread.
     final var isDirty = false
-    /// It has ended: nothing more is done for it. Used only on the client's thread.
+    /// Whether it has ended and nothing more is done for it. Used only on the client's thread.
     final var isOver = false
     private let isNoticed = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)

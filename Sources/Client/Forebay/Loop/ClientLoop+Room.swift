@@ -3,10 +3,10 @@
 import Client
 
 extension ClientLoop {
-    /// Streams of a connection that subscriptions and channels leave for single publishes, at most.
+    /// The maximum number of a connection's streams that subscriptions and channels leave free for single publishes.
     static let reservedStreams = 16
 
-    /// The connection can carry another subscription or channel.
+    /// Whether the connection can carry another subscription or channel.
     var hasRoom: Bool {
         guard let connection else { return false }
         let limit = connection.streamLimit

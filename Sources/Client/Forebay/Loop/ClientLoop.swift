@@ -54,7 +54,7 @@ final class ClientLoop {
     private var dirty: [Activity] = []
     /// Activities that wait for the network to accept the queued output.
     private var held: [Activity] = []
-    /// There was no time for everything that was read.
+    /// Whether some of what was read is left over for lack of time.
     private var hasBacklog = false
 
     init(_ core: ClientCore) throws(SystemError) {
@@ -89,7 +89,7 @@ final class ClientLoop {
         return link?.connection
     }
 
-    /// New streams can be opened on the connection.
+    /// Whether new streams can be opened on the connection.
     var takesStreams: Bool { closing == nil }
 
     /// Marks the activity, which is then called at the end of the turn.
@@ -393,6 +393,6 @@ final class ClientLoop {
         }
     }
 
-    /// So much output is queued that publishers have to wait.
+    /// Whether so much output is queued that publishers have to wait.
     var isCongested: Bool { (link?.connection.queued ?? 0) > max(core.options.limits.output, 0) }
 }

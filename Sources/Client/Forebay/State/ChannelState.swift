@@ -29,7 +29,7 @@ struct ChannelState {
     private var before: UInt64 = 0
     /// Requested from the publisher and not yet received.
     private var asked: UInt64 = 0
-    /// The publisher has ended.
+    /// Whether the publisher has ended.
     private(set) var isFinished = false
 
     /// - Parameter repeats: messages that were not acknowledged when the connection was lost are sent again on the next
@@ -38,11 +38,11 @@ struct ChannelState {
 
     /// Messages that the broker has acknowledged.
     var acknowledged: UInt64 { before + accepted }
-    /// A message waits to be sent.
+    /// Whether a message waits to be sent.
     var hasWaiting: Bool { !waiting.isEmpty }
-    /// The publisher has ended, and all its messages are sent.
+    /// Whether the publisher has ended and all its messages are sent.
     var isSent: Bool { isFinished && waiting.isEmpty }
-    /// Everything that was sent is acknowledged.
+    /// Whether everything that was sent is acknowledged.
     var isAcknowledged: Bool { sent == accepted }
 
     /// How many more messages to request from the publisher now.
@@ -57,7 +57,7 @@ struct ChannelState {
         return allowed - ahead
     }
 
-    /// A message from the publisher; false if it was not requested.
+    /// Takes a message from the publisher. Returns false if it was not requested.
     mutating func receive(_ item: Outgoing) -> Bool {
         guard asked > 0 else { return false }
         asked -= 1

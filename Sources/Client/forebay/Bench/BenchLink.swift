@@ -6,7 +6,7 @@ import EventLoop
 struct BenchLink: ~Copyable {
     var link: Link
     private let token: UInt64
-    /// The poller reports when the socket is writable.
+    /// Whether the poller reports when the socket is writable.
     private var watchesWriting = false
 
     init(to address: BrokerAddress, token: UInt64, _ poller: inout Poller) throws {

@@ -48,7 +48,7 @@ final class BenchPublisher {
     private var inFlight = 0
     /// When credit for the next message ran out, while there is none.
     private var stalledSince: UInt64?
-    /// The next message is late because of the broker, not because of this side.
+    /// Whether the next message is late because of the broker, not because of this side.
     private var isHeld = false
 
     /// No more messages are made while more bytes than this wait in the socket's queue.
@@ -64,7 +64,7 @@ final class BenchPublisher {
         payload = BenchMessage.blank(size: settings.size)
     }
 
-    /// The channel is open.
+    /// Whether the channel is open.
     var isReady: Bool { phase != .opening }
     var isEnded: Bool { phase == .ended }
 

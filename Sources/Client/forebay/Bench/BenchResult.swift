@@ -1,4 +1,4 @@
-// BenchResult: what `bench` measured, for people and as JSON, and whether it meets expectations.
+// BenchResult: what `bench` measured, as text and as JSON, and whether it meets expectations.
 
 import Bytes
 import Client
@@ -16,7 +16,7 @@ struct BenchResult {
     /// When everything published had been acknowledged.
     let publishing: BenchMoment
     let isInterrupted: Bool
-    /// The run waited for all deliveries.
+    /// Whether the run waited for all deliveries.
     let isWhole: Bool
 
     /// Above this fraction of a CPU, the client is considered a possible bottleneck.

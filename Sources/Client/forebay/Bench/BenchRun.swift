@@ -115,8 +115,8 @@ struct BenchRun: ~Copyable {
 
     // MARK: Phases
 
-    /// Publishes marks of a round until every subscriber has seen one. False if it was interrupted (for the second
-    /// time, if it had been interrupted before), or if nothing arrives any more after a run.
+    /// Publishes marks of a round until every subscriber has seen one. Returns false if it was interrupted (for the
+    /// second time, if it had been interrupted before), or if nothing more arrives after a run.
     private mutating func mark(_ round: UInt64) throws -> Bool {
         let interruptionsBefore = interruptions
         var progress = (reads: deliveries.reads, time: Clock.monotonic())
@@ -170,7 +170,7 @@ struct BenchRun: ~Copyable {
         }
     }
 
-    /// No subscription is left.
+    /// Whether no subscription is left.
     private var hasLostAll: Bool { !subscribers.isEmpty && subscribers.allSatisfy { $0.failure != nil } }
 
     /// How long to sleep before a message due at `time`. The loop stays awake for a while around each message.

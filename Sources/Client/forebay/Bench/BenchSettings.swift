@@ -5,7 +5,7 @@ import ForebayWire
 
 struct BenchSettings {
     let topic: String
-    /// The topic belongs to this run: its name is generated, and it is deleted afterwards.
+    /// Whether the topic belongs to this run: its name is generated, and it is deleted afterwards.
     let isOwnTopic: Bool
     let subscribers: Int
     let publishers: Int
@@ -68,7 +68,7 @@ struct BenchSettings {
         return options
     }
 
-    /// Messages are long enough for a header.
+    /// Whether messages are long enough for a header.
     var isNumbered: Bool { size >= BenchMessage.headerSize }
 
     /// The schedule of messages that begin at `start`; nil without a rate.

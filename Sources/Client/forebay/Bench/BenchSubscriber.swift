@@ -19,7 +19,7 @@ final class BenchSubscriber {
         audit = BenchAudit(settings)
     }
 
-    /// No message from before mark `round` can arrive any more.
+    /// Whether no message from before mark `round` can still arrive.
     func hasSeen(round: UInt64) -> Bool { audit.round >= round || failure != nil }
 
     func subscribe(_ poller: inout Poller) throws {

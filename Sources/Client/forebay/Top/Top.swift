@@ -1,4 +1,4 @@
-// Top: `forebay top`. Reads the broker's lists one after the other, about once a second; statistics are pushed by the
+// Top: `forebay top`. Reads the broker's lists one after another, about once a second; statistics are pushed by the
 // broker. Everything uses one connection, over any protocol.
 
 import Bytes
@@ -13,7 +13,7 @@ struct Top: ~Copyable {
     private var output: Output
     private var state: TopState
     private let interval: UInt64
-    /// Prints a single picture and exits.
+    /// Whether to print a single picture and exit.
     private let once: Bool
 
     /// Which lists the user may see only in part.
@@ -24,7 +24,7 @@ struct Top: ~Copyable {
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
-    /// A list was refused: a broker that is shutting down does that, and then closes the connection.
+    /// Whether a list was refused. A broker that is shutting down does that, and then closes the connection.
     private var isRefused = false
     private var picture = Picture()
     /// The bytes received so far of an arrow or function key, which begin with ESC.
@@ -94,7 +94,7 @@ struct Top: ~Copyable {
         return ExitCode.done
     }
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Runs one turn. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
@@ -120,7 +120,7 @@ struct Top: ~Copyable {
         return true
     }
 
-    /// Reconnects and starts again. False if the user wants to quit.
+    /// Reconnects and starts again. Returns false if the user wants to quit.
     private mutating func reconnect(
         after error: ClientError, _ terminal: inout Terminal
     ) throws(ClientError) -> Bool {
@@ -234,7 +234,7 @@ struct Top: ~Copyable {
 
     // MARK: The person
 
-    /// False if the user wants to quit, or the terminal is gone.
+    /// Handles the keys pressed. Returns false if the user wants to quit, or the terminal is gone.
     private mutating func readKeys() -> Bool {
         var keys = [UInt8](repeating: 0, count: 64)
         let count = read(0, &keys, keys.count)

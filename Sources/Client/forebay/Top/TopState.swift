@@ -24,7 +24,7 @@ struct TopTopic: Equatable {
 
     init() {}
 
-    /// Topics that need attention come first, then the busiest.
+    /// Whether this topic is listed before `other`: topics that need attention come first, then the busiest.
     func isBefore(_ other: TopTopic) -> Bool {
         func trouble(_ topic: TopTopic) -> Int { topic.blocked > 0 ? 2 : topic.rateLost > 0 ? 1 : 0 }
         return (trouble(self), rateIn, published, other.name) > (trouble(other), other.rateIn, other.published, name)

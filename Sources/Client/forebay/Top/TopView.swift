@@ -5,7 +5,7 @@ enum TopView {
         let title: String
         let width: Int
         var isLeft = false
-        /// The cell gets the remaining width, and is truncated in the middle.
+        /// Whether the cell gets the remaining width and is truncated in the middle.
         var isName = false
         /// Cells with a higher rank are omitted first if space is short; cells with rank 0 are always shown.
         var rank = 0

@@ -33,7 +33,7 @@ public final class AccessTable: Sendable {
     private let keys: Set<String>
     /// The principal of peers without credentials; nil if they are refused.
     public let anonymous: Principal?
-    /// Neither users nor keys are configured: there is nothing to compare a peer's credentials with.
+    /// Whether neither users nor keys are configured, which leaves nothing to compare a peer's credentials with.
     public let isOpen: Bool
 
     /// - Parameters:

@@ -85,20 +85,21 @@ final class Authorization: ShardPart {
         }
     }
 
-    /// The principal's own subscriptions, and those to topics that it may control.
+    /// Whether the principal may list a subscription: its own, and those to topics that it may control.
     func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {
         isOwn(subscriber.principal, principal)
             || principal.permissions.control.contains(subscriber.view.name)
     }
 
-    /// The principal's own connections, or all of them with the permission to control the list.
+    /// Whether the principal may list a connection: its own, or all of them with the permission to control the list.
     func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
         if principal.permissions.control.contains(BrokerList.connections.rawValue) { return true }
         let owner = connection.owner
         return owner.map { isOwn($0, principal) } ?? false
     }
 
-    /// Only a user name proves ownership: all anonymous peers share one principal.
+    /// Whether the principal owns something. Only a user name proves ownership: all anonymous peers share one
+    /// principal.
     private func isOwn(_ owner: Principal, _ principal: Principal) -> Bool {
         owner.user != nil && owner.user == principal.user
     }

@@ -15,7 +15,7 @@ public enum Permission: Int, Sendable, CaseIterable {
 
 /// The topics of one permission.
 public struct TopicSet: Sendable, Equatable {
-    /// Every topic, including the broker's own.
+    /// Whether it includes every topic, even the broker's own.
     private let isEverything: Bool
     private let patterns: [TopicPattern]
 

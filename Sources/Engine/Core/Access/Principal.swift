@@ -1,4 +1,4 @@
-// Principal: a peer's identity, as far as it is known, and what it may do.
+// Principal: what is known of a peer's identity, and what the peer may do.
 
 /// A user, or an anonymous peer. Immutable: when permissions change, peers get a new principal.
 public final class Principal: Sendable {

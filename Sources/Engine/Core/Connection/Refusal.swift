@@ -9,7 +9,7 @@ public struct Refusal: Error, Sendable {
     var sentence: String
     /// Seconds after which to try again, if known.
     var retryAfter: Int?
-    /// The connection ends, and the stream with it.
+    /// Whether the connection ends, and the stream with it.
     var endsConnection = false
     /// The limit that was reached, for the statistics.
     var limit: LimitReached?
@@ -23,7 +23,7 @@ public struct Refusal: Error, Sendable {
     /// The text that the client receives.
     var message: String { word.text(sentence) }
 
-    /// Credentials were sent again too early.
+    /// Whether credentials were sent again too early.
     var isSlowing: Bool { word == .limit && retryAfter != nil }
 
     static func invalid(_ sentence: String) -> Refusal { Refusal(.invalid, sentence) }

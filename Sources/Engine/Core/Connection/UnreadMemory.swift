@@ -114,8 +114,8 @@ final class UnreadRelief: ShardPart {
                 fields: [("shard", index), ("connections", unread.cutOff)]))
     }
 
-    /// Unread data takes more than its share, and memory is used up or subscriptions wait for some. While publishes
-    /// are refused, half of the share is already too much.
+    /// Whether unread data takes more than its share while memory is used up or subscriptions wait for some. While
+    /// publishes are refused, half of the share is already too much.
     var isUnreadTooMuch: Bool {
         if relief.isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }
         return memory.unread > memory.limit / UnreadMemory.share

@@ -25,7 +25,7 @@ public struct ControlRequest: Sendable {
     let subject: Subject
     /// Its origin, for the log.
     public var caller: Caller?
-    /// The client wants to publish to the topic. The call is refused if it may not.
+    /// Whether the client wants to publish to the topic. The call is refused if it may not.
     private(set) var isForPublishing = false
 
     static let longestReason = 1024
@@ -74,7 +74,7 @@ public struct ControlRequest: Sendable {
         }
     }
 
-    /// The call changes nothing.
+    /// Whether the call changes nothing.
     public var isReading: Bool {
         if case .topic(_, .info) = subject { true } else { false }
     }

@@ -9,7 +9,7 @@ package struct Inspection {
     package struct Topic {
         package var name: String
         package var epoch: UInt64
-        /// The name currently refers to this topic.
+        /// Whether the name currently refers to this topic.
         package var isNamed: Bool
         package var state: String
         package var head: UInt64
@@ -67,7 +67,7 @@ package struct Inspection {
         package var viewHead: UInt64
         package var viewLost: UInt64
         package var sharesLog: Bool
-        /// Over HTTP: what was handed over has not been sent, or the peer's windows are closed.
+        /// Over HTTP: whether what was handed over has not been sent, or the peer's windows are closed.
         package var isHeldUp: Bool
     }
 
@@ -259,6 +259,6 @@ package final class Inspector: ShardPart {
 }
 
 extension Quotas {
-    /// Nothing is counted.
+    /// Whether nothing is counted.
     package var isAtRest: Bool { isUnused }
 }

@@ -32,10 +32,10 @@ final class ListStream: BoundStream {
     var shard = 0
     var after = 0
     var isFetching = false
-    /// The list was canceled while its page was queued or in flight. It counts against the connection's limit until the
-    /// page arrives.
+    /// Whether the list was canceled while its page was queued or in flight. It counts against the connection's limit
+    /// until the page arrives.
     var isOver = false
-    /// It is in its connection's `waiters`.
+    /// Whether it is in its connection's `waiters`.
     var isWaiting = false
 
     init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
@@ -115,7 +115,7 @@ final class ListRequests: ShardPart {
         proceed(listStream, now: now)
     }
 
-    /// Sends rows as far as credit and output space allow, and fetches more when they are used up.
+    /// Sends rows while credit and output space allow, and fetches more when they are used up.
     func proceed(_ listStream: ListStream, now: Instant) {
         while !listStream.isFetching {
             var sent = 0

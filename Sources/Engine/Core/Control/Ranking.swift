@@ -79,7 +79,7 @@ extension Survey {
         /// What needs attention first. Topics: those with blocked publishers, then those that lose publishes, then the
         /// busiest. Subscriptions: those that have been behind for longest.
         case rank
-        /// Topics only: as `rank`, but without topics that have no trouble.
+        /// Topics only: like `rank`, but without topics that have no trouble.
         case trouble
         /// The oldest first.
         case age
@@ -107,7 +107,7 @@ extension Survey {
 private let losing: UInt64 = 60 * Limits.second
 
 extension TopicStatistics {
-    /// Publishers wait for room, publishes were lost recently, or subscriptions lost messages.
+    /// Whether publishers wait for room, publishes were lost recently, or subscriptions lost messages.
     var isInTrouble: Bool { blockedPublishers > 0 || isLosing || unasked > 0 }
 
     /// Messages lost by subscriptions, except under `latest`.
@@ -154,7 +154,7 @@ extension Rank {
         }
     }
 
-    /// The same rank as from the subscription's figures, without making those.
+    /// The same rank as that from the subscription's figures, without computing all of them.
     init(_ subscriber: Subscriber, behind: UInt64, by order: Survey.Order) {
         let credit = subscriber.credit
         self.init(

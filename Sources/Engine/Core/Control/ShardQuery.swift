@@ -36,16 +36,16 @@ public struct Survey: Sendable {
     public var table: Table
     /// The slot to begin at: 0, or where the previous part ended.
     public var after: Int
-    /// The maximum number of items returned with all figures, and of pairs of topic and policy returned with how long a
-    /// subscription has been behind.
+    /// The maximum number of items returned with all figures. `pairs` limits the pairs of topic and policy that are
+    /// returned with how long a subscription has been behind.
     public var most: Int
     public var pairs = 0
     public var order: Order
     /// Only items with this text in the name of their topic, user or policy, or in their client's address.
     public var find = Needle("")
-    /// Only slow subscriptions.
+    /// Whether to return only slow subscriptions.
     public var slow = false
-    /// Includes the broker's own topics.
+    /// Whether to include the broker's own topics.
     public var system = true
     /// Items after this rank are not wanted.
     public var last: Rank?

@@ -7,7 +7,7 @@ import Replay
 public protocol TallyKey: CaseIterable, Sendable {
     /// From 0, less than `Tally.capacity`.
     var place: Int { get }
-    /// As in metrics: lower case, with hyphens.
+    /// The name as in metrics: lower case, with hyphens.
     var name: String { get }
 }
 

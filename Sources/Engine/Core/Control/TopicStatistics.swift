@@ -175,14 +175,14 @@ public struct SubscriptionSums: Sendable {
     /// The sum of the bounded ones, and the number of unbounded ones.
     public var outstanding: UInt64 = 0
     public var unbounded = 0
-    /// How many have messages waiting for credit, and for the socket.
+    /// The numbers of subscriptions with messages waiting for credit, and for the socket.
     public var waitingForCredit = 0
     public var waitingForSocket = 0
     /// The maxima.
     public var lag = 0
     public var age: UInt64 = 0
     public var behind: UInt64 = 0
-    /// How many are slow: behind for at least `slowness`, not just about to receive what waits.
+    /// The number of slow subscriptions: behind for at least `slowness`, not just about to receive what waits.
     public var slow = 0
 
     public static let slowness: UInt64 = 750_000_000

@@ -119,7 +119,7 @@ final class Log {
         return last + 1
     }
 
-    /// The capacity of a chunk whose first message needs `needed` bytes. A large message gets a chunk of its own: the
+    /// The capacity of a chunk whose first message needs `needed` bytes. A large message gets a separate chunk: the
     /// space it would leave free in a shared one is too small for the next.
     private func capacity(for needed: Int) -> Int {
         if needed > Chunk.largest / 4 { return needed }

@@ -16,7 +16,7 @@ public final class MemoryBudget: Sendable {
     }
 
     public var used: Int { counter.value }
-    /// Usage exceeds the limit.
+    /// Whether usage exceeds the limit.
     var isFull: Bool { used > limit }
     func add(_ bytes: Int) { counter.add(bytes) }
 
@@ -30,14 +30,15 @@ public final class MemoryBudget: Sendable {
         counter.add(change)
     }
 
-    /// They take half of the memory, or all memory is used: clients may start only little more. The rest is for
-    /// messages.
+    /// Whether pending bytes take half of the memory, or all memory is used. Clients may then start only little more;
+    /// the rest is for messages.
     var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
-    /// A sixteenth is always available for them: clients that do not read must not keep others from publishing.
+    /// Whether pending bytes are below the sixteenth that is always available for them: clients that do not read must
+    /// not keep others from publishing.
     var isPendingLow: Bool { pending.value <= limit / 16 }
-    /// They are close to the limit of `isPendingFull`.
+    /// Whether pending bytes are close to the limit of `isPendingFull`.
     var isPendingHigh: Bool { pending.value > limit / 2 - limit / 8 }
-    /// They exceed it by an eighth: clients may start next to nothing.
+    /// Whether pending bytes exceed the limit of `isPendingFull` by an eighth. Clients may then start next to nothing.
     var isExhausted: Bool { pending.value > limit / 2 + limit / 8 || used > limit + limit / 8 }
 
     /// Bytes of regions that topics and views have released and that connections still reference.
@@ -72,6 +73,6 @@ public final class MemoryBudget: Sendable {
         counter.add(change)
     }
 
-    /// The writers hold more than their share.
+    /// Whether the writers hold more than their share.
     public var isHoldingMuch: Bool { held.value > limit / 32 }
 }

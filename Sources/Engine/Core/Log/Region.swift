@@ -4,7 +4,7 @@
 
 import Synchronization
 
-/// Part of a log, or of a view's messages in another form. It is immutable once others know of it.
+/// Part of a log, or of a view's messages in another form. It is immutable once it is shared.
 class Region: @unchecked Sendable {
     final let capacity: Int
     final let base: UnsafeMutableRawPointer

@@ -1,5 +1,5 @@
 // Forwarding: publishes and calls on their way to topics of other shards. They count towards the broker's memory until
-// the topic's shard has processed them. A connection with many bytes in transit is not read meanwhile.
+// the topic's shard has processed them. A connection with many bytes in transit is not read in the meantime.
 
 final class Forwarding {
     private let context: ShardContext

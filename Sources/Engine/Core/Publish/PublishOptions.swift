@@ -3,9 +3,9 @@
 struct PublishOptions: Sendable {
     static let names = ["complete", "on-loss"]
 
-    /// The channel's COMPLETE completes the topic; its ERROR fails it.
+    /// Whether the channel's COMPLETE completes the topic, and its ERROR fails it.
     var completesTopic = false
-    /// A lost connection also fails the topic.
+    /// Whether a lost connection also fails the topic.
     var lossFailsTopic = false
 
     init(completesTopic: Bool = false, lossFailsTopic: Bool = false) {

@@ -13,7 +13,7 @@ final class Publisher: BoundStream {
     var channelPlace = 0
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int
-    /// That publish has been appended or refused.
+    /// Whether that publish has been appended or refused.
     var isPlaced = false
     /// Credit for the broker's half: each acknowledgement costs one.
     var credit: Credit

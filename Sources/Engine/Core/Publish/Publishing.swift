@@ -76,7 +76,8 @@ final class Publishing: ShardPart {
             try checkParked(size, of: connection)
             let isPaid =
                 !rateLimiter.isLimited
-                || users.rateLimit(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
+                || users.rateLimit(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) }
+                    ?? true
             if isPaid, target.owner == index {
                 let topic = try ownership.topic(of: target, for: users.rateLimit(connection, stream)?.account, now: now)
                 if !topic.isStored,

@@ -56,7 +56,7 @@ extension Publishing: RateLimitedPublishers {
         return true
     }
 
-    /// A publisher is gone and waits for nothing any more.
+    /// A publisher is gone and no longer waits for anything.
     func leaveTokens(_ publisher: Publisher) {
         if publisher.pending != nil {
             publisher.pending = nil

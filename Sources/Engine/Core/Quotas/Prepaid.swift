@@ -20,7 +20,7 @@ struct Prepaid {
     mutating func addFirst() { add(1, bytes: Prepaid.unknownSize) }
 
     /// `count` messages of `bytes` bytes have arrived.
-    /// - Returns: what was paid for them.
+    /// - Returns: the amount paid for them.
     mutating func use(_ count: Int, bytes: Int) -> (count: Int, bytes: Int) {
         let used = Swift.min(count, self.count)
         let usedBytes = used > 0 ? self.bytes * used / self.count : 0
@@ -33,7 +33,7 @@ struct Prepaid {
     }
 
     /// The remaining messages will not arrive.
-    /// - Returns: what was paid for them.
+    /// - Returns: the amount paid for them.
     mutating func takeAll() -> (count: Int, bytes: Int) {
         defer { (count, bytes) = (0, 0) }
         return (count, bytes)

@@ -65,7 +65,7 @@ public final class Quotas: Sendable {
         return book.lock.with { book.account(of: user, now: now) }
     }
 
-    /// Counts a connection from an address, or from its /64; false if there are already `limit`.
+    /// Counts a connection from an address, or from its /64. Returns false if there are already `limit`.
     func connect(_ address: String, limit: Int) -> Bool {
         let block = AddressBlock.of(address)
         return book.lock.with {
@@ -84,7 +84,7 @@ public final class Quotas: Sendable {
         }
     }
 
-    /// Nothing is counted except topics, some of which are the broker's own.
+    /// Whether nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
         connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
             && book.lock.with { book.addresses.isEmpty }

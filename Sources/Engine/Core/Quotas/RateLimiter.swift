@@ -54,7 +54,8 @@ final class RateLimiter {
     /// The user's meter on this shard, created if necessary.
     func rateLimit(of user: String?) -> UserRateLimit {
         if let rateLimit = byUser[user] { return rateLimit }
-        let rateLimit = UserRateLimit(context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
+        let rateLimit = UserRateLimit(
+            context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
         byUser.add(rateLimit)
         return rateLimit
     }
@@ -76,7 +77,7 @@ final class RateLimiter {
         return false
     }
 
-    /// Tokens were taken for the current turn.
+    /// Whether tokens were taken for the current turn.
     var hasTaken: Bool { !touched.isEmpty }
 
     /// Counts that a user is held back, and occasionally logs it.

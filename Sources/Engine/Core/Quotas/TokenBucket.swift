@@ -12,7 +12,7 @@ import Synchronization
 public struct TokenRate: Equatable, Sendable {
     /// Tokens that accrue per second; at least 1.
     public let perSecond: UInt64
-    /// The capacity of a bucket, as the nanoseconds in which that many tokens accrue; at least 1.
+    /// The capacity of a bucket, as the nanoseconds in which its tokens accrue; at least 1.
     public let burst: UInt64
 
     /// - Returns: nil for a rate of 0, which means unlimited.

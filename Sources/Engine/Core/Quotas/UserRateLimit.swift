@@ -61,11 +61,11 @@ final class UserRateLimit {
     var parked: ParkedQueue
     /// Channels with granted credit that cannot be sent yet, served in turn.
     var channels = TurnQueue<Publisher>()
-    /// The meter is in the shard's queue of meters that wait for tokens.
+    /// Whether the meter is in the shard's queue of meters that wait for tokens.
     fileprivate(set) var isListed = false
     /// Whether channels are served first when both wait.
     var isChannelsTurn = false
-    /// The meter holds tokens to be put back when the turn ends.
+    /// Whether the meter holds tokens to be put back when the turn ends.
     private(set) var isTouched = false
     private var messages = Purse()
     private var bytes = Purse()

@@ -1,6 +1,6 @@
 // AdvanceRound: tracks which members of a view still have to advance to the log's end. A round visits the members'
-// indices downward, in slices. If the end moves meanwhile, a new round starts at the current index, so every member is
-// visited, however often that happens.
+// indices downward, in slices. If the end moves in the meantime, a new round starts at the current index, so every
+// member is visited, however often that happens.
 //
 //     index    0   1   2   3   4   5   6
 //              due due due  ▲  done done        `place` = 3, `due` = 3; after 0 it continues at the last index

@@ -1,4 +1,4 @@
-// Delivery: hands messages from the log to a subscriber's connection, as far as its credit and the connection's output
+// Delivery: hands messages from the log to a subscriber's connection while its credit and the connection's output
 // allow. The overflow policy applies to the rest.
 
 import Replay

@@ -96,7 +96,7 @@ final class HistoryReading: ShardPart {
         }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic has no subscribers any more.
+    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
         guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }

@@ -13,11 +13,11 @@ struct SubscribeOptions: Sendable {
     var epoch: UInt64?
     var buffer = Int(defaultBuffer)
     var overflow: Overflow = .dropOldest
-    /// Refuses the subscription if it starts with a gap.
+    /// Whether the subscription is refused if it starts with a gap.
     var gapFails = false
     var meta = false
     var demand: Credit.Mode = .outstanding
-    /// The position is sent before the first message.
+    /// Whether the position is sent before the first message.
     var opening = false
 
     init() {}

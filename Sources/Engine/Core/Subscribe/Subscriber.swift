@@ -24,15 +24,15 @@ final class Subscriber: BoundStream, Timed {
     /// Its index among the `block` subscriptions of its view; -1 under other policies.
     var blocker = -1
     var isBlocker: Bool { blocker >= 0 }
-    /// No message waits for it, and its cursor is not ahead of its view's round.
+    /// Whether no message waits for it and its cursor is not ahead of its view's round.
     var isInStep = false
     /// Its position in the queue for output space; nil if it does not wait for any.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isWaitingForOutput: Bool { outputTurn != nil }
-    /// Its next message will be encoded when a turn has time for that.
+    /// Whether its next message will be encoded when a turn has time for that.
     var awaitsForm = false
-    /// `lacksHistory`: its next message is in the store and has to be requested. `awaitsHistory`: it is queued or in
-    /// flight.
+    /// Whether its next message is in the store and has to be requested (`lacksHistory`), or the request is queued or
+    /// in flight (`awaitsHistory`).
     var lacksHistory = false
     var awaitsHistory = false
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it has begun.
@@ -70,7 +70,7 @@ final class Subscriber: BoundStream, Timed {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 
-    /// No requested message precedes the one with which it begins.
+    /// Whether no requested message precedes the one with which it begins.
     var beginsWithoutLoss: Bool { known { !isOfOtherEpoch && $0.droppedSinceDelivery == 0 } ?? false }
 
     /// The client requests `n` more messages.
@@ -80,7 +80,7 @@ final class Subscriber: BoundStream, Timed {
     /// Where it begins; it must have joined.
     var opening: OpeningPosition { OpeningPosition(epoch: view.epoch, next: cursor.cursor.value) }
 
-    /// The opening was sent as a message of its own, which uses one credit.
+    /// The opening was sent as a separate message, which used one credit.
     func payForOpening() { credit.spend(1) }
 
     /// The first `count` messages of `range`, a result of `deliverable`, were handed over to the connection.
@@ -95,7 +95,7 @@ final class Subscriber: BoundStream, Timed {
 
     private var log: Log { view.log }
 
-    /// The messages to hand over next, as far as credit allows; nil if there are none, or if the first is in a store.
+    /// The messages that credit allows to hand over next; nil if there are none, or if the first is in a store.
     /// Messages that the view's log no longer has are lost unless a store has them.
     @inline(__always)
     func deliverable() -> SequenceRange? {

@@ -235,7 +235,7 @@ final class Subscribing: ShardPart {
         for subscriber in view.refused() { ends.fail(subscriber, refusal) }
     }
 
-    /// Reports the view's progress to the owner, or that no subscription here uses it any more.
+    /// Reports the view's progress to the owner, or that no subscription here uses it any longer.
     func report(_ view: TopicView, now: Instant) {
         guard view.isEmpty else {
             guard let progress = view.progress() else { return }

@@ -14,9 +14,9 @@ final class TopicView {
     /// Unknown until the owner has answered.
     var epoch: UInt64 = 0
     let log: Log
-    /// The log is the owner's; the owner appends and evicts.
+    /// Whether the log is the owner's. The owner then appends and evicts.
     let sharesLog: Bool
-    /// A store has the messages that the log does not hold.
+    /// Whether a store has the messages that the log does not hold.
     var isStored = false
     var reads = HistoryReads()
     var isAttached = false
@@ -46,9 +46,9 @@ final class TopicView {
     /// The round that advances members to the log's end.
     private var round: AdvanceRound
     var isDirty = false
-    /// The view is queued to continue its round.
+    /// Whether the view is queued to continue its round.
     var isInLine = false
-    /// Its counts have changed since the last tick.
+    /// Whether its counts have changed since the last tick.
     var isTouched = false
     /// The messages encoded for HTTP subscribers.
     var entries = EntryCaches()
@@ -72,7 +72,7 @@ final class TopicView {
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
-    /// The end of the log as far as the view knows it.
+    /// The end of the log as known to the view.
     var end: SequenceNumber { round.target }
 
     // Joining and leaving
@@ -140,13 +140,13 @@ final class TopicView {
         pending = progress
     }
 
-    /// The progress to send to the owner; nil if there is none any more.
+    /// The progress to send to the owner; nil if the view is empty or has made none.
     func takeReport() -> ViewProgress? {
         defer { pending = nil }
         return isEmpty ? nil : pending
     }
 
-    /// No subscription uses the view any more: it must not hold messages.
+    /// Releases the messages of a view that no subscription uses any longer.
     func release() {
         // They reference the view.
         reads = HistoryReads()
@@ -161,8 +161,8 @@ final class TopicView {
         views.relief.add(self)
     }
 
-    /// Removes the messages in other forms that no connection references, since they can be made again. Returns whether
-    /// any are left.
+    /// Removes the messages in other forms that no connection references, since they can be encoded again. Returns
+    /// whether any are left.
     func removeUnusedRuns() -> Bool {
         entries.removeUnused()
         if entries.memory == 0 { removeRuns() }
@@ -181,7 +181,7 @@ final class TopicView {
     /// Members that receive new messages before other work has its turn.
     static let slice = 2048
 
-    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered as far as credit and room
+    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered while credit and room
     /// allow.
     func advance(_ advance: LogAdvance, now: Instant) {
         if advance.lost > lost {

@@ -1,6 +1,6 @@
 // MinimumTree: the minimum of many keys that change often. Each key is at an index, a leaf of a binary tree in which
 // each node holds the smaller of its two children. A change costs O(log n), but on average only a single step when all
-// keys advance one after the other. Reading the minimum costs O(1).
+// keys advance one after another. Reading the minimum costs O(1).
 //
 //                      node 1 = minimum
 //               node 2               node 3
@@ -9,7 +9,7 @@
 // Keys are UInt64; `none` means that there is no key.
 
 final class MinimumTree {
-    /// The key of an index without a key.
+    /// Stands for the key of an index that has none.
     static let none = UInt64.max
     private static let smallest = 4
 

@@ -26,7 +26,7 @@ struct Slab<Element: AnyObject> {
         return places[Int(handle.index)].element
     }
 
-    /// As the subscript, without retaining: the caller must ensure that the element stays in the table meanwhile.
+    /// Like the subscript, but does not retain the element: the caller must ensure that it stays in the table.
     @inline(__always)
     func unretained(_ handle: Handle) -> Unmanaged<Element>? {
         guard Int(handle.index) < places.count, places[Int(handle.index)].generation == handle.generation else {

@@ -29,7 +29,7 @@ struct Activity: Sendable {
         return true
     }
 
-    /// A tenth busier: otherwise two similar topics would keep replacing each other.
+    /// Whether this topic is busier by a tenth: otherwise two similar topics would keep replacing each other.
     func isClearlyBusier(than other: Activity) -> Bool { weight > other.weight + 0.1375 }
 }
 

@@ -29,8 +29,7 @@ struct AgeMarks {
         return end
     }
 
-    /// Starts with the log's existing messages. Their age follows from their timestamps, as far as the clock is
-    /// correct.
+    /// Starts with the log's existing messages. Their ages follow from their timestamps, and are right if the clock is.
     mutating func begin(with log: Log, now: Instant) {
         marks.removeAll()
         let stride = Swift.max(1, (log.end - log.head) / Int(AgeMarks.count))

@@ -37,7 +37,7 @@ final class Channel {
     /// Messages in the log and not yet committed.
     var uncommitted = 0
     var last = SequenceNumber(0)
-    /// Messages were accepted since the last acknowledgement.
+    /// Whether messages were accepted since the last acknowledgement.
     var hasPendingAcknowledgement = false
     /// Its index in its topic's list of channels.
     var place = -1

@@ -19,7 +19,7 @@ final class MemoryRelief {
     private var next: UInt64 = 0
     /// The next topic slot to visit.
     private var topicPlace = 0
-    /// Views with messages in other forms, which can be made again, and the index of the next one to visit.
+    /// Views with messages in other forms, which can be encoded again, and the index of the next one to visit.
     private(set) var viewsWithForms: [TopicView] = []
     private var viewPlace = 0
 
@@ -29,7 +29,7 @@ final class MemoryRelief {
         self.topics = topics
     }
 
-    /// Publishes were refused for lack of memory between the last two ticks, on any thread.
+    /// Whether publishes were refused for lack of memory between the last two ticks, on any thread.
     private(set) var isRefusing = false
     private var refusedBefore: UInt64 = 0
 
@@ -41,7 +41,7 @@ final class MemoryRelief {
 
     // Refusals
 
-    /// Why a topic accepts nothing now; nil unless memory is short and the topic cannot release enough of its own.
+    /// Why a topic accepts nothing now; nil unless memory is short and the topic cannot release enough of its memory.
     func refusal(for topic: Topic) -> Refusal? {
         guard memory.isFull else { return nil }
         relieve(now: context.moment)
@@ -64,10 +64,10 @@ final class MemoryRelief {
     /// usage is more than a quarter above the limit.
     func forwardRefusal(to topic: String) -> Refusal? { isFull && isBeyond ? fullRefusal(of: topic) : nil }
 
-    /// Topics may fail to return to their shares in time, so usage has an upper bound.
+    /// Whether usage is beyond its upper bound, which exists because topics may fail to return to their shares in time.
     private var isBeyond: Bool { memory.used - memory.limit > memory.limit / MemoryRelief.overshoot }
 
-    /// Nothing is left to release: only a little unfinished data is kept for each client.
+    /// Whether nothing is left to release. Only a little unfinished data is then kept for each client.
     @inline(__always)
     var isFull: Bool { memory.isFull && staysFull }
 
@@ -76,7 +76,7 @@ final class MemoryRelief {
         return memory.isFull
     }
 
-    /// Clients have started so much that each may start only a little more.
+    /// Whether clients have started so much that each may start only a little more.
     var isPendingFull: Bool {
         guard memory.isPendingFull else { return false }
         // Release first what can be released.
@@ -112,7 +112,7 @@ final class MemoryRelief {
         let before = memory.used
         let goal = memory.limit - memory.limit / 10
         defer { if memory.used < before { context.reached(.memory) } }
-        // Data that can be made again goes first.
+        // Data that can be encoded again goes first.
         context.pool.removeSpares()
         removeUnusedForms()
         let isRoundOver = relieveTopics(goal, now: now)
@@ -155,7 +155,7 @@ final class MemoryRelief {
         viewsWithForms.append(view)
     }
 
-    /// The view has no forms any more.
+    /// Removes a view that no longer has forms.
     func remove(_ view: TopicView) {
         let last = viewsWithForms.removeLast()
         if last !== view {

@@ -56,7 +56,7 @@ final class Topic: Timed {
     var retained: SequenceNumber { window.retained }
     var isStored: Bool { window.stored != nil }
     var published: UInt64 { log.end.value - 1 }
-    /// The topic has ended and all its messages are committed, so subscribers may learn of the end.
+    /// Whether the topic has ended and all its messages are committed. Subscribers may then learn of the end.
     var isOver: Bool { !state.isLive && window.isCommitted }
     /// The state visible to subscribers.
     var visibleState: TopicState { isOver ? state : .live }
@@ -233,7 +233,7 @@ final class Topic: Timed {
         evict(now: now)
     }
 
-    /// Advances the view on this shard to the end; false if it is there already.
+    /// Advances the view on this shard to the end. Returns false if it is already there.
     func advanceOwnView(now: Instant) -> Bool {
         guard let index = views.laggingIndex(of: ownership.index, end: committed) else { return false }
         advanceView(at: index, now: now)

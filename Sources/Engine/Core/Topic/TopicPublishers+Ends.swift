@@ -59,7 +59,7 @@ extension TopicPublishers {
     /// Sends the pending acknowledgements of channels.
     func sendAcknowledgements() {
         var next = 0
-        // Further channels may be added meanwhile.
+        // Further channels may be added in the meantime.
         while next < awaitingAcknowledgement.count {
             if !awaitingAcknowledgement[next].isRemoved { sendAcknowledgements(of: awaitingAcknowledgement[next]) }
             next += 1

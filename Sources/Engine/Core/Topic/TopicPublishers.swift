@@ -15,9 +15,9 @@ final class TopicPublishers {
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
     var awaitingAcknowledgement: [Channel] = []
-    /// A parked publish got room last, so channels are next if both wait.
+    /// Whether a parked publish got room last. Channels are then next if both wait.
     private var isChannelsTurn = false
-    /// Nothing is granted to channels, because memory is short.
+    /// Whether nothing is granted to channels, because memory is short.
     private var awaitsMemory = false
     /// Why the remaining publishers are refused; they are notified in slices.
     var refusal: Refusal?
@@ -134,7 +134,7 @@ final class TopicPublishers {
         topic.noteUse(now)
     }
 
-    /// Appends parked publishes in order of arrival, as far as there is room.
+    /// Appends parked publishes in order of arrival, while there is room.
     private func serveParked(now: Instant) {
         guard refusal == nil, topic.state.isLive else { return }
         while let waiting = parked.first, let charge = waiting.message.firstCharge {
@@ -317,7 +317,7 @@ final class TopicPublishers {
             topic.markDirty()
         }
         visited += giveUpParked(most: most - visited, now: now)
-        // Memory may have been released meanwhile.
+        // Memory may have been released in the meantime.
         if awaitsMemory { topic.markDirty() }
         return visited
     }

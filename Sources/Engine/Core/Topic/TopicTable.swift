@@ -48,7 +48,7 @@ final class TopicTable {
 
     // Creating and removing
 
-    /// Creates a topic, counted for the user that is the first to use it.
+    /// Creates a topic, which counts against the limits of the first user to use it.
     func make(_ name: String, for account: Account?, by ownership: TopicOwnership) throws(Refusal) -> Topic {
         assert(named[name] == nil)
         let account = TopicName.isSystem(name) ? nil : account

@@ -2,7 +2,7 @@
 //
 // Each call of `next` requests one value and waits for it. There is no buffer: a publisher that sends values without
 // demand loses them or keeps them itself. If a publisher recommends prefetching, as a broker's topic does, the first
-// call requests that many values, and more are requested whenever half of them have been taken.
+// call requests the recommended number of values, and more are requested whenever half of them have been taken.
 
 extension Publisher where Failure == Never {
     /// The values as an asynchronous sequence. Each iterator is a subscriber from its creation until it is released or
@@ -97,7 +97,7 @@ private enum AsyncEvent<Output, Failure: Error> {
     case completion(Subscribers.Completion<Failure>)
 }
 
-/// A value on its way from the publisher to the waiting task. Nothing else uses it meanwhile.
+/// A value on its way from the publisher to the waiting task. Nothing else uses it in the meantime.
 struct Passed<Value>: @unchecked Sendable {
     let value: Value
 }
@@ -126,7 +126,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
     /// One for each call of `next` that has not returned; `isAwaited` says whether there are any.
     private var waiters = Queue<Waiter>()
     private var isAwaited = false
-    /// Waiters are woken at the end of a turn.
+    /// Whether waiters are woken at the end of a turn.
     private var expectsTurns = false
     /// How many values to request in advance; 1 means one for each waiter.
     private let window: Int
@@ -182,7 +182,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
 
     private func wait(_ waiter: Waiter) {
         lock.lock()
-        // A value may have arrived meanwhile.
+        // A value may have arrived in the meantime.
         if !arrived.isEmpty, let value = takeArrivedAndUnlock() {
             return waiter.resume(returning: Passed(value: .value(value)))
         }

@@ -8,7 +8,7 @@
 struct Flattening<Output, Failure: Error> {
     private var upstreams: [Upstream] = []
     private var waiting = Queue<(value: Output, source: Upstream)>()
-    /// The subscriber's demand is unlimited, and unlimited values have been requested from each upstream.
+    /// Whether the subscriber's demand is unlimited and unlimited values have been requested from each upstream.
     private var isUnlimited = false
 
     /// Whether there are no upstreams, and therefore no waiting values.
@@ -30,7 +30,7 @@ struct Flattening<Output, Failure: Error> {
     }
 
     /// Called when an upstream has finished.
-    /// - Returns: whether that makes room for another upstream.
+    /// - Returns: true if that makes room for another upstream.
     mutating func finish(_ source: Upstream) -> Bool {
         source.hasEnded = true
         if source.held == 0 { remove(source) }
@@ -38,7 +38,7 @@ struct Flattening<Output, Failure: Error> {
     }
 
     /// Called when the subscriber has requested more.
-    /// - Returns: how many upstreams were removed; there is room for as many new ones.
+    /// - Returns: the number of upstreams removed; there is room for the same number of new ones.
     mutating func request(_ outlet: Outlet<Output, Failure>) -> Int {
         var removed = 0
         while outlet.demand > .none, !outlet.isOver, let (value, source) = waiting.popFirst() {

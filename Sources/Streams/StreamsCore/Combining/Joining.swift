@@ -74,7 +74,7 @@ private struct CombineLatestMachine<Output, Failure: Error>: StreamMachine {
     private let build: Build
     private var latest: (() -> Output)?
     private var sides: [Upstream] = []
-    /// There is a combination for which the subscriber has no demand yet.
+    /// Whether there is a combination for which the subscriber has no demand yet.
     private var isWaiting = false
 
     init(_ build: @escaping Build) { self.build = build }

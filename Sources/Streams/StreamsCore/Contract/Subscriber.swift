@@ -12,7 +12,7 @@ public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible, 
     /// The publisher has accepted the subscriber, which can now request values.
     func receive(subscription: any Subscription)
     /// A value arrived.
-    /// - Returns: how many more values the subscriber wants, in addition to its earlier requests.
+    /// - Returns: the number of further values that the subscriber wants, in addition to its earlier requests.
     func receive(_ input: Input) -> Subscribers.Demand
     /// The stream ended. Nothing follows.
     func receive(completion: Subscribers.Completion<Failure>)

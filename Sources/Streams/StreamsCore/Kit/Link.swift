@@ -114,7 +114,7 @@ final class LinkSubscription: Subscription, CustomStringConvertible, @unchecked 
 
     // Called without the lock.
 
-    /// - Returns: the demand requested before, or nil if a subscription is not wanted any more.
+    /// - Returns: the demand requested before, or nil if a subscription is no longer wanted.
     fileprivate func begin(with subscription: any Subscription) -> Subscribers.Demand? {
         lock.with {
             guard case .waiting(let demand) = state else { return nil }

@@ -27,8 +27,8 @@
 /// The author's responsibilities:
 /// - Send no more values than `outlet.demand` allows.
 /// - Request no more from upstream than can be sent or kept, because all of it may arrive.
-/// - Do not block within a call. Events that arrive meanwhile are left to the thread that is in the call. For the same
-///   reason, a value may be delivered by another thread than the one that sent it.
+/// - Do not block within a call. Events that arrive in the meantime are left to the thread that is in the call. For the
+///   same reason, a value may be delivered by another thread than the one that sent it.
 public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure>: SendableMetatype {
     /// The type of the values from upstream.
     associatedtype Input

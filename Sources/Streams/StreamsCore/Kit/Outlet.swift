@@ -12,7 +12,7 @@ public class Outlet<Output, Failure: Error> {
     final var wanted = Subscribers.Demand.none
     /// Work to do after the current events have been handled.
     final var postponed: [() -> Void] = []
-    /// Upstreams, of several, that have demand to be sent at the same time.
+    /// The upstreams with demand to be sent at the same time, if there are several.
     final var owing: [Upstream] = []
     /// Ended or cancelled; set under the lock, read from any thread.
     final let over = Atomic<Bool>(false)

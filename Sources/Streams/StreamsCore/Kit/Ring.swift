@@ -53,7 +53,7 @@ final class Ring<Element> {
     }
 
     /// Called when the ring is full.
-    /// - Returns: the value that is not in the ring any more: the replaced one, or `element` if it is refused.
+    /// - Returns: the value that is no longer in the ring: the replaced one, or `element` if it is refused.
     func exchange(_ element: Element) -> Element {
         guard limit > 0 else { return element }
         let place: Int

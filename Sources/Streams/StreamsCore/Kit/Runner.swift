@@ -66,7 +66,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     private final var inbox = Queue<Event>()
     /// The subscriber's demand at the start of the current event, and what has been requested since.
     private final var known = (before: Subscribers.Demand.none, since: Subscribers.Demand.none)
-    /// True from the beginning until `begin` has returned.
+    /// Whether a thread is delivering. True from the beginning until `begin` has returned.
     private final var isAtWork = true
     /// The upstream of a machine that has only one. Cleared when the stream ends.
     final var upstream: (any Subscription)?
@@ -109,7 +109,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     final func cancel() {
         lock.lock()
         guard !isOver else {
-            // A thread that is about to deliver the completion must not do so any more.
+            // A thread that is about to deliver the completion must no longer do so.
             let unwanted = completion.take()
             lock.unlock()
             _ = unwanted

@@ -9,7 +9,7 @@ class Upstream: @unchecked Sendable {
     private var subscription: (any Subscription)?
     /// Demand that has not been sent yet.
     private var wanted = Subscribers.Demand.none
-    /// Whether it is delivering a value. Demand requested meanwhile is returned from that call.
+    /// Whether it is delivering a value. Demand requested in the meantime is returned from that call.
     private var isReceiving = false
     private var isOver = false
 
@@ -21,13 +21,13 @@ class Upstream: @unchecked Sendable {
     final var held = 0
     /// Demand requested from it and not yet delivered.
     final var asked = Subscribers.Demand.none
-    /// The machine has received its completion.
+    /// Whether the machine has received its completion.
     final var hasEnded = false
 
     /// Makes the first waiting value the latest, in a subclass that queues values.
     func advance() {}
 
-    /// - Returns: whether `flush` must be called.
+    /// - Returns: true if `flush` must be called.
     fileprivate final func want(_ demand: Subscribers.Demand) -> Bool {
         lock.with {
             guard !isOver else { return false }
@@ -61,7 +61,7 @@ class Upstream: @unchecked Sendable {
         if isFirst { flush() } else { subscription.cancel() }
     }
 
-    /// - Returns: whether another value is wanted.
+    /// - Returns: true if another value is wanted.
     fileprivate final func beginReceiving() -> Bool {
         lock.with {
             guard !isOver else { return false }
@@ -81,7 +81,7 @@ class Upstream: @unchecked Sendable {
 
     fileprivate final func isOpen() -> Bool { lock.with { !isOver } }
 
-    /// Called when it ended or is not wanted any more. The caller releases the subscription.
+    /// Called when it has ended or is no longer wanted. The caller releases the subscription.
     @discardableResult fileprivate final func close() -> (any Subscription)? {
         lock.with {
             isOver = true
@@ -147,7 +147,7 @@ final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscribe
     private let inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>
     private let lock = Lock()
     private var queue = Queue<Input>()
-    /// Used by the machine: the value taken last.
+    /// The value taken last; used only by the machine.
     private(set) var latest: Input?
 
     fileprivate init(_ inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>) { self.inlet = inlet }

@@ -71,7 +71,7 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
     private let limit: Int?
     private var group: [Input] = []
     private var intervalEnd: Time
-    /// The group's interval has ended, but there is no demand for it.
+    /// Whether the group's interval has ended without demand for the group.
     private var isDue = false
     /// Demand that upstream has not satisfied yet; used if there is a limit.
     private var outstanding = Subscribers.Demand.none

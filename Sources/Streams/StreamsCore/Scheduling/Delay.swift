@@ -59,7 +59,7 @@ private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBeh
     }
 
     private let interval: Time.Stride
-    /// As many as arrive during an interval.
+    /// The events that arrive during an interval.
     private var waiting = Queue<(due: Time, event: Event)>()
 
     init(interval: Time.Stride) { self.interval = interval }

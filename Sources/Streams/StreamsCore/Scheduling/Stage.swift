@@ -58,10 +58,10 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
     var demand = Subscribers.Demand.none
     /// Demand for upstream.
     var wanted = Subscribers.Demand.none
-    /// Upstream has sent everything that was requested, and there is more demand for it, but the subscriber must take
-    /// some values first.
+    /// Whether upstream has sent everything that was requested, and there is more demand for it, but the subscriber
+    /// must take some values first.
     var isHeldBack = false
-    /// A value that is not needed any more, to be released without the lock.
+    /// A value that is no longer needed, to be released without the lock.
     var discarded: Output?
 
     /// Events that were sent and await delivery on the scheduler.
@@ -98,7 +98,7 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
 
     mutating func nextDelivery() -> Delivery? { outbox.popFirst() }
 
-    /// - Returns: how many events were sent since the last call.
+    /// - Returns: the number of events sent since the last call.
     mutating func takeUnscheduled() -> Int {
         defer { unscheduled = 0 }
         return unscheduled

@@ -4,7 +4,7 @@
 //     alarm, on the scheduler ───────────────────────┘       └──→ if already on the scheduler: immediately
 //
 // In the kit's `Runner`, the thread that is busy also handles events from other threads. Here, only closures on the
-// scheduler call the subscriber, because that is the purpose of these operators. One of them delivers at a time,
+// scheduler call the subscriber, because that is the purpose of these operators. One closure delivers at a time,
 // without holding the lock. Each closure delivers only what it was scheduled for, so that deliveries take their turn
 // among other scheduled work.
 //

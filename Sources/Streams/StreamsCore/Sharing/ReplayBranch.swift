@@ -26,7 +26,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     // Called with the lock held.
 
     /// A value has arrived that the lane did not let pass.
-    /// - Returns: whether to deliver it now.
+    /// - Returns: true if the caller must deliver it now.
     final func resolve(_ value: Output) -> Bool {
         let passes = buffer.resolve(value, &state.pointee.lane, lost: &lost)
         state.pointee.hasLost = !lost.isEmpty
@@ -207,7 +207,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     func cancel() {
         shared.lock.lock()
         guard !isOver, let replayer else {
-            // A thread that is about to deliver the completion must not do so any more.
+            // A thread that is about to deliver the completion must no longer do so.
             due = nil
             return shared.lock.unlock()
         }

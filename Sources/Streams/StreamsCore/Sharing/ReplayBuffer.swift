@@ -20,7 +20,7 @@ struct ReplayLane {
     fileprivate var granted = 0
     /// The credit that the cursor knew at the last report.
     fileprivate var known = 0
-    /// Nothing waits, so demand concerns only values still to arrive.
+    /// Whether nothing waits, so that demand concerns only values still to arrive.
     fileprivate var isClear = false
 
     /// The subscriber has requested more.
@@ -36,7 +36,7 @@ struct ReplayLane {
     }
 
     /// A value has arrived.
-    /// - Returns: whether to deliver it now. If false, the buffer must handle it with `resolve`.
+    /// - Returns: true if the caller must deliver it now. If false, the buffer must handle it with `resolve`.
     @inline(__always) mutating func pass() -> Bool {
         guard passing > 0 else { return false }
         passing -= 1
@@ -76,7 +76,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     }
 
     /// A value has arrived that the lane did not let pass.
-    /// - Returns: whether to deliver it now.
+    /// - Returns: true if the caller must deliver it now.
     mutating func resolve(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
         notify(&lane)
         if further > .none { grant(&lane) }
@@ -171,9 +171,9 @@ struct ReplayBuffer<Value>: ~Copyable {
     // Output
 
     var hasReady: Bool { !ready.isEmpty }
-    /// Under `fail`: a value was refused, and no further values are accepted.
+    /// Under `fail`: whether a value was refused. No further values are then accepted.
     var hasOverflowed: Bool { cursor.overflow == .fail && wasRefused }
-    /// All values were taken, and the completion is due.
+    /// Whether all values were taken and the completion is due.
     var isEndDue: Bool { ready.isEmpty && cursor.end != nil }
     mutating func popReady() -> Value? { ready.popFirst() }
 

@@ -3,8 +3,8 @@
 //
 // Each value is distributed to all branches under one shared lock, so that all see the same order. If a subscriber can
 // receive it immediately and no other thread is delivering to it, the current thread starts delivering, without the
-// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready meanwhile.
-// So each value takes the lock twice, however many subscribers there are.
+// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready in the
+// meantime. So each value takes the lock twice, however many subscribers there are.
 
 import Replay
 import Synchronization
@@ -19,18 +19,18 @@ final class ReplayLock: Sendable {
 struct ReplayState: ~Copyable {
     // Protected by the lock.
     var lane = ReplayLane()
-    /// A thread is delivering. True from the beginning.
+    /// Whether a thread is delivering. True from the beginning.
     var isAtWork = true
-    /// Values may be ready, or the completion may be due.
+    /// Whether values may be ready, or the completion may be due.
     var hasMore = true
-    /// There are lost values to release.
+    /// Whether there are lost values to release.
     var hasLost = false
 
     /// Ended or cancelled; set under the lock, read from any thread.
     let over = Atomic<Bool>(false)
 
     /// A value has arrived. Called with the lock held.
-    /// - Returns: whether the caller must deliver it now; the caller is then the delivering thread. If false, nothing
+    /// - Returns: true if the caller must deliver it now; the caller is then the delivering thread. If false, nothing
     ///   has changed.
     @inline(__always) mutating func beginsWork() -> Bool {
         guard !isAtWork, lane.pass() else { return false }
@@ -40,7 +40,7 @@ struct ReplayState: ~Copyable {
 
     /// The delivering thread has delivered a value. Called with the lock held.
     /// - Parameter returned: the demand that the subscriber returned.
-    /// - Returns: whether there is nothing more to do, in which case no thread is delivering any more.
+    /// - Returns: true if there is nothing more to do, in which case no thread is delivering.
     @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
         guard !hasMore, !over.load(ordering: .relaxed) else { return false }
         if returned > .none {
@@ -182,7 +182,7 @@ class ReplayHub: @unchecked Sendable {
         return true
     }
 
-    /// Under `block`: requests as much from upstream as the slowest subscriber has room for.
+    /// Under `block`: requests as many values from upstream as the slowest subscriber has room for.
     final func pull() {
         guard blocks else { return }
         shared.lock.lock()

@@ -50,7 +50,7 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
     /// Called with the lock held; releases it.
     private func distribute(_ value: Output) {
         next = next.advanced(by: 1)
-        // Retained during distribution, even if they are cancelled meanwhile.
+        // Retained during distribution, even if they are cancelled in the meantime.
         let held = places
         var mine = seats
         var losers: [ReplayPlace] = []

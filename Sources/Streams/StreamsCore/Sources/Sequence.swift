@@ -64,7 +64,7 @@ private final class SequenceRunner<Elements: Sequence, Downstream: Subscriber>:
 where Downstream.Input == Elements.Element {
     private let elements: Elements
 
-    /// As long as the sequence, so it is computed only when it is read.
+    /// The description is as long as the sequence, so it is computed only when it is read.
     override var description: String { "\(elements)" }
 
     init(

@@ -97,7 +97,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
 final class SubjectUpstreams: @unchecked Sendable {
     private let lock = Lock()
     private var upstreams: [any Subscription] = []
-    /// A subscriber has requested something, so unlimited demand is requested from all upstreams.
+    /// Whether a subscriber has requested something. Unlimited demand is then requested from all upstreams.
     private var isWanted = false
     private var isCancelled = false
 

@@ -1,6 +1,6 @@
 // PausableSink: receives one value at a time, until its closure pauses it.
 
-/// Pauses by itself, and continues when it is resumed.
+/// Pauses on its own, and continues when it is resumed.
 public protocol Pausable: Sendable {
     /// Whether it is waiting to be resumed.
     var paused: Bool { get }
@@ -15,7 +15,7 @@ extension Subscribers {
     {
         private enum State {
             case going
-            /// The closure is being called, and `resume()` has not been called meanwhile.
+            /// The closure is being called, and `resume()` has not been called in the meantime.
             case calling
             /// `resume()` was called during the closure's call: the next pause is skipped.
             case resumed

@@ -22,7 +22,8 @@ struct Case {
         case retained(messages: Int, subscribers: Int, window: Int, payload: Int)
         /// A topic full of retained messages, all read by the library in the way that the contender specifies.
         case iteration(messages: Int, payload: Int)
-        /// One topic at full speed, and its idle broker, next to the contender's other topics.
+        /// One topic at full speed next to the contender's other topics, compared with the same broker when those are
+        /// idle.
         case topics(payload: Int)
         /// Acknowledged publishes one at a time, next to the contender's connections that subscribe and cancel.
         case churn

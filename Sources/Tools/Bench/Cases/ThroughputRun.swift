@@ -51,7 +51,7 @@ extension Bench {
         return try Load(receivers, lanes)
     }
 
-    /// Runs the loop for `time`; throws if nothing arrives any more.
+    /// Runs the loop for `time`; throws if nothing more arrives.
     private func keepGoing(_ load: Load, for time: UInt64) throws(BenchError) {
         let end = Clock.monotonic() + time
         var bytes = load.receivers.bytes
@@ -84,8 +84,8 @@ extension Bench {
         return figure
     }
 
-    /// Stops publishing and waits for messages in flight; returns how many deliveries are missing once nothing arrives
-    /// any more, or nil if the broker is still busy after some seconds.
+    /// Stops publishing and waits for messages in flight; returns how many deliveries are missing once nothing more
+    /// arrives, or nil if the broker is still busy after some seconds.
     func drain(_ load: Load) throws(BenchError) -> Int? {
         load.pace = .silent
         let deadline = Clock.monotonic() + Bench.standstill

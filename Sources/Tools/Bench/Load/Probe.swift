@@ -1,6 +1,6 @@
 // Probe: before measuring, single messages are published until every subscriber has received one and nothing is in
-// flight any more. Whether or not a protocol confirms subscriptions, all of them are then in effect on every thread of
-// the broker, and what arrived is what the generator expects of a message.
+// flight. Whether or not a protocol confirms subscriptions, all of them are then in effect on every thread of the
+// broker, and what arrived is what the generator expects of a message.
 
 import EventLoop
 

@@ -8,7 +8,7 @@ import Glibc
 final class Publisher {
     let fd: Int32
     let frame: MessageFrame
-    /// The socket accepts nothing until it is writable.
+    /// Whether the socket accepts nothing until it is writable.
     private(set) var isBlocked = false
     /// Bytes written since the last `reset`.
     private var written = 0
@@ -51,7 +51,7 @@ final class Publisher {
     /// Messages sent, or composed for sending, since the last `reset`.
     var published: Int { composedCount > 0 ? composedCount : written / frame.size }
 
-    /// `messages` have been published, and none of their bytes are still queued here.
+    /// Whether `messages` have been published and none of their bytes are still queued here.
     func isIdle(after messages: Int) -> Bool { published >= messages && composed.isEmpty }
 
     var isComplete: Bool { credits.isComplete }
@@ -81,7 +81,7 @@ final class Publisher {
         composedCount += 1
     }
 
-    /// Writes composed messages as far as the socket accepts them.
+    /// Writes composed messages until the socket accepts no more.
     func flush() throws(BenchError) {
         while !isBlocked, !composed.isEmpty {
             let count = try write(composed.readable)

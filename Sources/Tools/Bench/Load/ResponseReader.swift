@@ -27,7 +27,7 @@ struct ResponseReader {
 
     // HTTP/2
     private var place = Place.head
-    /// The head of a frame, and of a control frame also its payload, as far as received.
+    /// The part received of a frame's header, and of the payload if it is a control frame.
     private var kept: [UInt8] = []
     /// Remaining bytes of the frame's payload.
     private var frameLeft = 0
@@ -40,7 +40,7 @@ struct ResponseReader {
     /// Remaining bytes of the response, and of the field's content.
     private var left = 0
     private var content = 0
-    /// A message to compare, as far as received.
+    /// The part received of a message to compare.
     private var message: [UInt8] = []
 
     private static let headSize = 9

@@ -17,7 +17,7 @@ enum System: String, CaseIterable {
 
     var servesFiles: Bool { self == .nghttpd || self == .h2o }
 
-    /// Subscribers use a separate port.
+    /// Whether subscribers use a separate port.
     var hasTwoPorts: Bool { self == .forebayHTTP || self == .grpcio }
 
     var wire: any Wire {
@@ -60,7 +60,7 @@ struct Contender {
     var taking: Taking?
     /// Additional arguments for Forebay.
     var arguments: [String] = []
-    /// NATS with JetStream.
+    /// Whether publishes are acknowledged: NATS with JetStream.
     var acknowledges = false
     /// The number of connections that must be possible.
     var connections = 1024

@@ -43,7 +43,7 @@ struct AcknowledgementReader {
         return (end, type == FrameType.payload.rawValue)
     }
 
-    /// `MSG subject sid size`, followed by that many bytes; everything else is a single line.
+    /// `MSG subject sid size`, followed by `size` bytes; everything else is a single line.
     private func line(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
         var end = offset
         while end < rest.count, rest[end] != 10 { end += 1 }

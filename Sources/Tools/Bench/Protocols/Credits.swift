@@ -3,11 +3,11 @@
 import Bytes
 import RSocket
 
-/// Parses RSocket frames as far as a publisher needs.
+/// Parses the parts of RSocket frames that a publisher needs.
 struct CreditReader {
     /// Messages granted so far.
     private(set) var granted = 0
-    /// The broker's half is complete: everything is acknowledged.
+    /// Whether the broker's half is complete, which acknowledges everything.
     private(set) var isComplete = false
     private var rest: [UInt8] = []
 

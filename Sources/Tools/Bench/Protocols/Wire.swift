@@ -61,9 +61,9 @@ struct Subscription: Equatable {
 /// A protocol of a pub/sub system.
 protocol Wire {
     var noise: Noise? { get }
-    /// The broker grants each message of a publisher, starting with the second.
+    /// Whether the broker grants each message of a publisher, starting with the second.
     var grantsPublishers: Bool { get }
-    /// A `ResponseReader` reads what a subscriber receives, because its bytes are not proportional to messages.
+    /// Whether a `ResponseReader` reads what a subscriber receives, because its bytes are not proportional to messages.
     var answersWithResponses: Bool { get }
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting

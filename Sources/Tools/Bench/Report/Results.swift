@@ -1,4 +1,4 @@
-// Results: all measurements, as one table for people.
+// Results: all measurements, as one readable table.
 
 struct Results {
     let cases: [Case]

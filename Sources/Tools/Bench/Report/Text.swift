@@ -1,4 +1,4 @@
-// Text: numbers formatted for people.
+// Text: numbers formatted for human readers.
 
 import Glibc
 

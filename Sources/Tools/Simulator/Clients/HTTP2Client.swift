@@ -28,7 +28,7 @@ final class HTTP2Client: VirtualClient {
         /// The status, once the head of the response has arrived.
         var status: String?
         var isOver = false
-        /// The client ignores what arrives.
+        /// Whether the client ignores what arrives.
         var isForsaken = false
         /// For a subscription: the topic's epoch and the total credit, as last reported by the broker.
         var epoch: UInt64 = 0
@@ -61,7 +61,7 @@ final class HTTP2Client: VirtualClient {
     /// Single messages whose requests have not ended.
     private var unended: [AcknowledgedLedger] = []
     private var nextStream: UInt32 = 1
-    /// Time limits may be reached during the run.
+    /// Whether time limits may be reached during the run.
     let isHurried: Bool
 
     init(

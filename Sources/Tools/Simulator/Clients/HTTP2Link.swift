@@ -13,7 +13,7 @@ final class HTTP2Link {
         /// Bytes to send, and how many of them have been sent.
         fileprivate var queue: [UInt8] = []
         fileprivate var gone = 0
-        /// Nothing follows; and this has been sent to the broker.
+        /// Whether nothing follows and this has been sent to the broker.
         fileprivate var isEnding = false
         fileprivate var isEnded = false
         /// Notifications for when the broker has read up to an offset of the stream.
@@ -23,7 +23,7 @@ final class HTTP2Link {
         fileprivate var mayGive = 0
         /// Bytes received for which the window has not been reopened.
         fileprivate var owed = 0
-        /// The broker sends no more; or nothing more is wanted.
+        /// Whether the broker sends no more, or nothing more is wanted.
         fileprivate var isClosed = false
         fileprivate var isReset = false
 
@@ -60,7 +60,7 @@ final class HTTP2Link {
     private var isLazy: Bool
     /// The window size that it uses once it no longer delays.
     private let calmWindow: Int
-    /// Its windows are always large enough for a few small messages.
+    /// Whether its windows are always large enough for a few small messages.
     let isWide: Bool
 
     init(_ wire: Wire, _ plan: Plan, _ chance: Chance, _ referee: Referee) {
@@ -111,7 +111,7 @@ final class HTTP2Link {
         pump()
     }
 
-    /// The whole request has been sent to the broker.
+    /// Whether the whole request has been sent to the broker.
     func hasEnded(_ id: UInt32) -> Bool { streams[id]?.isEnded ?? true }
 
     func reset(_ id: UInt32) {

@@ -14,7 +14,7 @@ final class RSocketClient: VirtualClient {
     private(set) var isOver = false
     let session: SessionLedger?
     private(set) var isAway = false
-    /// RESUME has been sent and not answered yet; or it was refused.
+    /// Whether RESUME has been sent and not answered yet, or was refused.
     private var awaitsResume = false
     private var isRefused = false
     private var isLeaving = false
@@ -24,13 +24,13 @@ final class RSocketClient: VirtualClient {
     private let referee: Referee
     private let trace: Trace
     private let learn: (Published) -> Void
-    /// Requests use composite metadata; otherwise the route is plain text.
+    /// Whether requests use composite metadata; otherwise the route is plain text.
     private let isComposite: Bool
     /// The size of the longest frame that it sends, in bytes.
     private let fragment: Int
     private var ledgers: [UInt32: StreamLedger] = [:]
     private var nextStream: UInt32 = 1
-    /// Time limits may be reached during the run.
+    /// Whether time limits may be reached during the run.
     private let isHurried: Bool
     private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
     private var inbox = ByteBuffer()

@@ -6,11 +6,11 @@ import Core
 /// A client with one connection. Its requests go to its wire at once; the broker reads them in its own time.
 protocol VirtualClient: AnyObject {
     var wire: Wire { get }
-    /// The connection has been ended by either side.
+    /// Whether either side has ended the connection.
     var isOver: Bool { get }
     /// The session that it can resume on another wire; nil if it cannot.
     var session: SessionLedger? { get }
-    /// Its wire is gone, and it has not resumed on another one.
+    /// Whether its wire is gone and it has not resumed on another one.
     var isAway: Bool { get }
     /// How many messages the broker retains, and how many bytes it hands over to a connection at a time.
     var retain: Int { get }
@@ -43,13 +43,13 @@ protocol VirtualClient: AnyObject {
 
     // Abilities that depend on the protocol
 
-    /// The protocol's windows may delay what is handed over to it.
+    /// Whether the protocol's windows may delay what is handed over to it.
     var isPaced: Bool { get }
-    /// When it cancels a stream, anything not yet sent to it on that stream is discarded.
+    /// Whether anything not yet sent to it on a stream is discarded when it cancels that stream.
     var givesUp: Bool { get }
     /// Bytes that it cannot send because of the broker's windows.
     var unsent: Int { get }
-    /// Supports fire-and-forget publishes.
+    /// Whether it supports fire-and-forget publishes.
     var canFire: Bool { get }
     /// Removes options that the protocol does not support for subscriptions.
     func adapt(_ request: inout SubscribeRequest)

@@ -5,7 +5,7 @@
 import Core
 import Replay
 
-/// Messages handed over between two inspections: one of these rows, as far as is known.
+/// Messages handed over between two inspections, known to be one of these rows.
 struct Lot: CustomStringConvertible {
     /// Empty if only their number is known.
     private var rows: [[Handed]]

@@ -31,19 +31,19 @@ final class TopicLedger {
     /// All its states so far: "live", "completed", "failed". Clients that were not notified of one end may be notified
     /// of the next.
     var states: Set<String> = ["live"]
-    /// No shard has it any more; what arrived at its last moment was not observed.
+    /// Whether it is gone from every shard. What arrived at its last moment was not observed.
     var isGone = false
     /// The sequence of the next message.
     var end: UInt64 = 1
     /// Messages before this are committed; all messages are, if the topic is not stored.
     var committed: UInt64 = 1
-    /// Messages by sequence, as far as known.
+    /// The known messages by sequence.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
-    /// A shard that is a MiB behind receives later messages with a delay, even acknowledged ones: a subscription that
-    /// joins there in the meantime receives them as new ones.
+    /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a
+    /// subscription that joins there in the meantime receives them as new ones.
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
-    /// As last observed.
+    /// The log's head as last observed.
     var head: UInt64 = 1
     /// Like `head`, but including messages in the store.
     var kept: UInt64 = 1

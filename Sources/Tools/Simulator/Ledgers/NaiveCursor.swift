@@ -17,9 +17,9 @@ struct NaiveCursor: Equatable {
     var unsent: [UInt64] = []
     /// Missing at its start, and not reported yet.
     var missed: Int
-    /// The policy `fail` has ended it: nothing more is accepted.
+    /// Whether the policy `fail` has ended it. Nothing more is then accepted.
     var hasFailed = false
-    /// It may have; the next observation decides.
+    /// Whether the policy `fail` may have ended it; the next observation decides.
     var mayHaveFailed = false
 
     /// - Parameters:
@@ -37,7 +37,8 @@ struct NaiveCursor: Equatable {
         if waiting.count > self.buffer { limit = self.buffer + waiting.count }
     }
 
-    /// With `latest`, only the newest message waits, including those retained when it joined.
+    /// Under `latest`: keeps only the newest waiting message. The others, including those retained when it joined, are
+    /// dropped.
     mutating func keepNewest(isReported: Bool) {
         while waiting.count > 1 {
             let oldest = waiting.removeFirst()
@@ -71,7 +72,7 @@ struct NaiveCursor: Equatable {
         return handed
     }
 
-    /// Makes messages that arrive up to `end` wait, as far as the policy allows.
+    /// Makes messages that arrive up to `end` wait, within what the policy allows.
     mutating func arrive(upTo end: UInt64) {
         while next < end {
             if !hasFailed { place(next) }

@@ -52,16 +52,16 @@ final class ChannelLedger: StreamLedger {
     private(set) var credit = 0
     private(set) var wasGranted = false
     var acknowledgementsAsked = 0
-    /// It requested all acknowledgements from the start.
+    /// Whether it requested all acknowledgements from the start.
     var asksForAll = false
     private(set) var acknowledgements = 0
     private(set) var accepted = 0
     private(set) var last: UInt64 = 0
-    /// It was opened before its first message, and may have credit before that.
+    /// Whether it was opened before its first message, and so may have credit before that.
     var isOpenedAlone = false
-    /// The broker has accepted its end, which is also the end of its topic.
+    /// Whether the broker has accepted its end, which is also the end of its topic.
     var hasEndedTopic = false
-    /// The client's half has ended.
+    /// Whether the client's half has ended.
     var isComplete = false
 
     init(

@@ -9,7 +9,7 @@ import Core
 /// What a client claims when it resumes.
 struct ResumeClaim {
     let session: SessionLedger
-    /// It has the session's correct token.
+    /// Whether it has the session's correct token.
     let isNamed: Bool
     /// The position up to which the client has received everything, and the first position that it can still send.
     let last: UInt64
@@ -102,7 +102,7 @@ final class SessionLedger {
 
     private var name: String { "session \(home.shard)-\(home.id.index)" }
 
-    /// Its state, for people.
+    /// Its state, as text.
     var standing: String {
         "\(name) is \(state): kept \(seen?.kept.map { "\($0)" } ?? "nothing"), received \(received), "
             + "next \(next), sent \(first)...\(end), processed \(dealt)"
@@ -166,7 +166,7 @@ final class SessionLedger {
 
     // The client receives
 
-    /// A frame of a stream has arrived. False if it is a repetition, which must be identical.
+    /// Called when a frame of a stream has arrived. Returns false if it is a repetition, which must be identical.
     func accepts(_ frame: UnsafeRawBufferPointer) -> Bool {
         var digest: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in frame { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01B3 }
@@ -343,7 +343,7 @@ final class SessionLedger {
         for feed in reported { feed.deliver() }
     }
 
-    /// Everything that the client may lack is kept, and not more than allowed.
+    /// Checks that everything the client may lack is kept, and no more than is allowed.
     private func checkKept(_ kept: Inspection.Kept, _ seen: Inspection.Connection, _ now: UInt64) {
         let most = plan.limits.resumeBuffer + plan.limits.controlOutput
         referee.expect(

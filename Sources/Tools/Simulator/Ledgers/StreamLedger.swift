@@ -6,15 +6,15 @@ class StreamLedger {
     unowned let client: any VirtualClient
     let stream: UInt32
     let referee: Referee
-    /// What the stream is for, for people.
+    /// The purpose of the stream, as text.
     let title: String
     /// The text of the error that ended it, or "" for a completion.
     private(set) var end: String?
-    /// The client has cancelled it.
+    /// Whether the client has cancelled it.
     var isCancelled = false
-    /// The broker has read the cancellation.
+    /// Whether the broker has read the cancellation.
     var isCancelFed = false
-    /// The client has made a request for 0 messages, or another mistake that ends a stream.
+    /// Whether the client has made a request for 0 messages, or another mistake that ends a stream.
     var isMistaken = false
 
     init(_ client: any VirtualClient, _ title: String, _ referee: Referee) {
@@ -26,9 +26,9 @@ class StreamLedger {
     }
 
     var name: String { "stream \(stream) of connection \(client.wire.name) (\(title))" }
-    /// Its end is still expected.
+    /// Whether its end is still expected.
     var isAwaited: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
-    /// It can still be used.
+    /// Whether it can still be used.
     var isOpen: Bool { isAwaited }
 
     func item(_ metadata: [UInt8]?, _ data: [UInt8]) {}

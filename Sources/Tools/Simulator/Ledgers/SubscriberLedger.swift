@@ -50,7 +50,7 @@ final class SubscriberLedger: StreamLedger {
     private(set) var asked = 0
     var askedFed: UInt64 = 0
     private(set) var isUnbounded = false
-    /// The client has ended its requests.
+    /// Whether the client has ended its requests.
     var isHalfClosed = false
     var isUnboundedFed = false
     var isFed = false

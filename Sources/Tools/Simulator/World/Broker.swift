@@ -64,7 +64,7 @@ final class Broker {
 
     deinit { pieces.deallocate() }
 
-    /// Nothing more happens unless a client does something or time passes.
+    /// Whether nothing more happens unless a client does something or time passes.
     var isAtRest: Bool {
         shards.indices.allSatisfy {
             inboxes[$0].isEmpty && store.isAtRest($0) && shards[$0].effects.store.isEmpty

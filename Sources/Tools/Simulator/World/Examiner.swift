@@ -32,7 +32,7 @@ final class Examiner {
     /// How many sessions the broker has.
     var sessionCount: Int { inspections.reduce(0) { $0 + $1.connections.count { $0.kept != nil } } }
 
-    /// Some sessions have no socket.
+    /// Whether some sessions have no socket.
     var hasDetached: Bool { inspections.contains { $0.connections.contains(where: \.isDetached) } }
 
     func add(_ ledger: SubscriberLedger) {

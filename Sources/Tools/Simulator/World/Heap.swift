@@ -4,7 +4,7 @@
 import CAllocations
 
 enum Heap {
-    /// False under a sanitizer, which has its own allocator: nothing is counted then.
+    /// Whether allocations are counted: not under a sanitizer, which has its own allocator.
     static var isCounted: Bool { allocation_counted() }
 
     /// For the run on this thread.

@@ -54,7 +54,8 @@ struct Plan {
     private(set) var steps: Int
     let topics: [String]
     let policies: [String]
-    /// Shard messages are examined one by one, so that only one thing happens between two inspections of a shard.
+    /// Whether shard messages are examined one by one, so that only one thing happens between two inspections of a
+    /// shard.
     let splitsBatches: Bool
     private(set) var buffers: [Int]
     /// The most concurrent subscriptions, and the most connections that clients open.

@@ -52,6 +52,6 @@ extension Workload {
         for client in resumers where client.isAway { comeBack(client, isRight: true) }
     }
 
-    /// Some client that can resume has not.
+    /// Whether some client that can resume has not done so.
     var isAnyoneAway: Bool { resumers.contains { $0.isAway } }
 }

@@ -6,7 +6,7 @@ import Core
 /// The result of a run.
 public struct Outcome: Sendable {
     public let seed: UInt64
-    /// The drawn features, for people.
+    /// The drawn features, for human readers.
     public let plan: String
     /// The rule that was broken, as a sentence; nil if none was.
     public let fault: String?
@@ -235,7 +235,7 @@ public final class Simulation {
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
 
-    /// It requests nothing more, and should get what it requested.
+    /// Whether the subscriber requests nothing more and should get what it requested.
     private func isOwed(_ ledger: SubscriberLedger) -> Bool {
         ledger.isHalfClosed && ledger.isAwaited && !ledger.client.wire.isHalfClosed
     }

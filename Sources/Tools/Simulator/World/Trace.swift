@@ -1,5 +1,5 @@
 // Trace: everything that happened in a run (what was drawn, the engine's inputs, and every byte in both directions), as
-// a hash that is the same for all runs of a seed, and optionally as lines for people.
+// a hash that is the same for all runs of a seed, and optionally as readable lines.
 
 /// Must not be shared between threads, and neither must the run that fills it.
 final class Trace {

@@ -22,23 +22,23 @@ final class Wire {
     private var down = ByteBuffer()
     /// How many bytes may be in transit to a client that does not read.
     var capacity = Int.max
-    /// The client does not read.
+    /// Whether the client does not read.
     var isStalled = false
-    /// The client sends nothing more; the broker has been notified of that.
+    /// Whether the client sends nothing more and the broker has been notified of that.
     var isHalfClosed = false
     var isEndTold = false
-    /// The broker's view of the socket: it accepts no more output; it must not be read.
+    /// The broker's view of the socket: whether it accepts no more output, and whether it must not be read.
     var isBlocked = false
     var isPaused = false
-    /// The broker has closed it, or knows that it is lost.
+    /// Whether the broker has closed it, or knows that it is lost.
     var isClosed = false
-    /// It was lost, with everything in transit.
+    /// Whether it was lost, with everything in transit.
     private(set) var isReset = false
-    /// The client's end is gone: what it had sent may still arrive, and what is written is discarded. The broker
-    /// notices when it has read everything, or never.
+    /// Whether the client's end is gone. What it had sent may still arrive, and what is written is discarded. The
+    /// broker notices when it has read everything, or never.
     private(set) var isCut = false
     var isMute = false
-    /// It is moving from one shard to another, and neither has it.
+    /// Whether it is moving from one shard to another, and neither has it.
     var isUnderWay = false
     /// What the client wants to resume on it.
     var claim: ResumeClaim?
@@ -79,10 +79,10 @@ final class Wire {
 
     var unread: Int { up.count }
     var room: Int { capacity == .max ? .max : Swift.max(0, capacity - down.count) }
-    /// There is something for the broker to do.
+    /// Whether there is something for the broker to do.
     var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable || isBroken) }
     var isReadable: Bool { !isClosed && !isPaused && (up.count > 0 || isHalfClosed && !isEndTold) }
-    /// The broker should be notified that the client's end is gone.
+    /// Whether the broker should be notified that the client's end is gone.
     var isBroken: Bool { isCut && !isMute && (isPaused || up.count == 0) }
 
     func withUnread(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Void) {

@@ -16,7 +16,7 @@ final class Workload {
     var singles: [StreamLedger] = []
     /// Bytes.
     static let largestMessage = 140_000
-    /// The latest acknowledged message of each topic, as far as clients know.
+    /// The latest message of each topic that clients know to be acknowledged.
     private var known: [String: Place] = [:]
 
     init(

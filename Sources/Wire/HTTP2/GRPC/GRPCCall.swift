@@ -29,7 +29,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
         String(rawValue.dropFirst().prefix { $0 != "/" })
     }
 
-    /// The client sends only one message. Other methods accept messages until the client half-closes.
+    /// Whether the client sends only one message. Other methods accept messages until the client half-closes.
     public var takesOneMessage: Bool {
         switch self {
         case .subscribe, .publish, .reflection, .reflectionAlpha: false
@@ -136,7 +136,7 @@ public struct GRPCCall: Equatable, Sendable {
         }
     }
 
-    /// `application/grpc` or `application/grpc+proto`, with any parameters.
+    /// Whether the content type is `application/grpc` or `application/grpc+proto`, with any parameters.
     private static func isContentType(_ value: String) -> Bool {
         var type = value.prefix { $0 != ";" }
         while type.last == " " || type.last == "\t" { type.removeLast() }

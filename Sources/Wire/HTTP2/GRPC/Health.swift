@@ -1,7 +1,7 @@
 // Health: grpc.health.v1.Health, which reports whether the broker, or one of its services, accepts calls.
 //
 // Check answers once, with NOT_FOUND for an unknown service. Watch answers at once and again whenever the status
-// changes, and never ends by itself; for an unknown service it answers SERVICE_UNKNOWN and waits. List returns all.
+// changes, and never ends on its own; for an unknown service it answers SERVICE_UNKNOWN and waits. List returns all.
 
 import Bytes
 

@@ -37,7 +37,7 @@ public struct MessageEntry {
 
     /// Writes what precedes the payload.
     ///
-    /// - Returns: where to write the payload.
+    /// - Returns: the place to write the payload to.
     @discardableResult
     public func writeHead(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         var writer = RawWriter(target)
@@ -100,7 +100,7 @@ public struct SubscribeTail: Equatable, Sendable {
     public var epoch: UInt64
     /// Messages lost since the previous response.
     public var dropped: UInt64
-    /// Where the subscription begins, in a first response that was asked for it; 0 in all others.
+    /// Where the subscription begins, in a first response if the call requested it; 0 in all others.
     public var nextSequence: UInt64
 
     public init(outstandingCredit: UInt64, epoch: UInt64, dropped: UInt64, nextSequence: UInt64 = 0) {

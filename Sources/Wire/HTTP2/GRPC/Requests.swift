@@ -20,7 +20,7 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var buffer: UInt32?
     public var overflow = Overflow.dropOldest
     public var gapFails = false
-    /// The first response gives the position.
+    /// Whether the first response gives the position.
     public var opening = false
 }
 

@@ -66,7 +66,7 @@ public struct ClientSession: ~Copyable {
     /// The next event; nil once all input has been handled.
     public mutating func next() -> HTTPEvent? { connection.next() }
 
-    /// Events caused by `produce` or by the owner's calls are waiting.
+    /// Whether events caused by `produce` or by the owner's calls are waiting.
     public var hasEvents: Bool { !connection.events.isEmpty }
 
     /// Acknowledges `count` bytes of a response's body, which reopens the peer's windows (RFC 9113, 6.9). Bytes not
@@ -81,10 +81,10 @@ public struct ClientSession: ~Copyable {
 
     // MARK: State
 
-    /// `produce` may have something to write.
+    /// Whether `produce` may have something to write.
     public var wantsOutput: Bool { connection.wantsOutput }
 
-    /// The peer's SETTINGS have arrived, so it does speak HTTP/2.
+    /// Whether the peer's SETTINGS have arrived, which shows that it does speak HTTP/2.
     public var isOpened: Bool { connection.isOpened }
 
     /// At most `HTTP2Limits.maxStreams`.
@@ -93,7 +93,7 @@ public struct ClientSession: ~Copyable {
     /// Concurrent streams that the peer allows, by its SETTINGS_MAX_CONCURRENT_STREAMS. Further requests wait.
     public var peerStreamLimit: Int { connection.peerStreamLimit }
 
-    /// No stream ids are left: replace the connection (RFC 9113, 5.1.1).
+    /// Whether no stream ids are left. If so, replace the connection (RFC 9113, 5.1.1).
     public var isExhausted: Bool { connection.isExhausted }
 
     /// Frames other than DATA waiting for `produce`.

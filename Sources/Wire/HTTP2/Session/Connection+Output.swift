@@ -210,7 +210,7 @@ extension Connection {
             var bytes: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &bytes)
             if count < 0 {
-                // Out of memory, or a bug: nothing sensible can be written any more.
+                // Out of memory, or a bug: nothing sensible can be written after that.
                 finish(
                     .fatal(HTTP2Error(.internalError, String(cString: nghttp2_strerror(Int32(clamping: count))))))
                 phase = .finished

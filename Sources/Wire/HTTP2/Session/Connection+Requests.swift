@@ -8,7 +8,7 @@ extension Connection {
         Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
 
-    /// The last stream id has been used.
+    /// Whether the last stream id has been used.
     var isExhausted: Bool { nghttp2_session_get_next_stream_id(session) > UInt32(Int32.max) }
 
     /// Sends a request and returns its stream; nil if the peer accepts no more, or no id is left.

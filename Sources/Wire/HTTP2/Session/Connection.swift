@@ -34,13 +34,13 @@ final class Connection {
     var events = EventQueue()
     /// An error found by a callback that ends the connection; handled when nghttp2 has returned.
     var trip: HTTP2Error?
-    /// The peer's first SETTINGS have arrived.
+    /// Whether the peer's first SETTINGS have arrived.
     var isOpened = false
-    /// The peer has acknowledged our SETTINGS, so it uses our window sizes.
+    /// Whether the peer has acknowledged our SETTINGS and uses our window sizes.
     var isAcknowledged = false
-    /// GOAWAY without an error was sent: new streams are ignored.
+    /// Whether GOAWAY without an error was sent. New streams are then ignored.
     private(set) var isDraining = false
-    /// The server has said that it accepts no more requests.
+    /// Whether the server has said that it accepts no more requests.
     var isClosing = false
     /// Streams whose `blocked` is true.
     var blocked = 0
@@ -48,7 +48,7 @@ final class Connection {
     var held = 0
     /// Reading work not yet reported to the owner.
     var work = ReadingWork()
-    /// The connection's window has grown, and the streams waiting for that have not been notified yet.
+    /// Whether the connection's window has grown and the streams waiting for that have not been notified yet.
     var hasRoomToTell = false
 
     // Output state; see Connection+Output.swift.
@@ -65,7 +65,7 @@ final class Connection {
     }
     /// The same session, for calls that only inspect it. Nil only during `init`.
     private(set) var shown: OpaquePointer!
-    /// The session had nothing more to write and has not been used since.
+    /// Whether the session had nothing more to write and has not been used since.
     var isWritten = false
 
     /// The part of the caller's bytes that has not been read yet.
@@ -88,7 +88,7 @@ final class Connection {
 
     var bufferedBytes: Int { aside.capacity + section.capacity + streams.capacity + events.capacity }
 
-    /// A frame or a header section has begun but not ended, or bytes were put aside.
+    /// Whether a frame or a header section has begun but not ended, or bytes were put aside.
     var hasPartialFrame: Bool { walker.isInside || !aside.isEmpty }
 
     // MARK: Input
@@ -138,10 +138,10 @@ final class Connection {
     /// The bytes to read next.
     private var front: UnsafeRawBufferPointer { aside.isEmpty ? input : aside.readable }
 
-    /// The next frame is another WINDOW_UPDATE, so notifying streams about room can wait until after it.
+    /// Whether the next frame is another WINDOW_UPDATE. Notifying streams about room can then wait until after it.
     private var isWindowUpdateNext: Bool { walker.isNext(FrameHead.Kind.windowUpdate, front) }
 
-    /// Passes bytes up to the end of a frame to nghttp2; false if there are none.
+    /// Passes bytes up to the end of a frame to nghttp2. Returns false if there are none.
     private func readFrame() -> Bool {
         let front = front
         guard !front.isEmpty else { return false }

@@ -31,7 +31,7 @@ struct FrameHead {
     static let endHeaders: UInt8 = 4
     static let size = 9
 
-    /// Its sender will send nothing after it on the stream, except CONTINUATION.
+    /// Whether its sender will send nothing after it on the stream, except CONTINUATION.
     var endsStream: Bool { (type == Kind.data || type == Kind.headers) && flags & Self.endStream != 0 }
 }
 
@@ -48,10 +48,10 @@ struct FrameWalker {
     /// - Parameter role: this side's role; only clients send a preface.
     init(_ role: Connection.Role) { state = role == .server ? .preface(left: 24) : .header(have: 0) }
 
-    /// A header section has begun and needs CONTINUATION to complete it.
+    /// Whether a header section has begun and needs CONTINUATION to complete it.
     private var isInSection = false
 
-    /// A frame or a header section has begun but not ended.
+    /// Whether a frame or a header section has begun but not ended.
     var isInside: Bool {
         if isInSection { return true }
         return switch state {
@@ -69,7 +69,7 @@ struct FrameWalker {
 
     /// Takes bytes up to the end of a frame, of the preface, or of `bytes`.
     ///
-    /// - Returns: how many were taken, and the frame header that they completed, if any.
+    /// - Returns: the number of bytes taken, and the frame header that they completed, if any.
     mutating func take(_ bytes: UnsafeRawBufferPointer) -> (count: Int, head: FrameHead?) {
         switch state {
         case .preface(let left):

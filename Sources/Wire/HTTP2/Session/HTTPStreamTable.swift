@@ -17,23 +17,24 @@ struct HTTPStream {
     /// Bytes delivered to the owner and not consumed yet.
     var unconsumed = 0
     var body = Body.idle
-    /// The owner knows the request: it received it or made it.
+    /// Whether the owner knows the request, having received it or made it.
     var announced = false
-    /// The owner has responded, or is a client.
+    /// Whether the owner has responded or is a client.
     var responded = false
-    /// The head of the response has been written; set only by a server.
+    /// Whether the head of the response has been written; set only by a server.
     var headSent = false
-    /// The end of the owner's half is known. A server then discards the rest of the request's body.
+    /// Whether the end of the owner's half is known. A server then discards the rest of the request's body.
     var finishing = false
-    /// The end of the owner's half has been written.
+    /// Whether the end of the owner's half has been written.
     var localDone = false
-    /// The header of the frame that ends the peer's half has arrived: the peer may send nothing after that frame.
+    /// Whether the header of the frame that ends the peer's half has arrived. The peer may send nothing after that
+    /// frame.
     var remoteEnding = false
-    /// The peer's half has ended.
+    /// Whether the peer's half has ended.
     var remoteDone = false
-    /// The peer's error that ends the stream has been counted.
+    /// Whether the peer's error that ends the stream has been counted.
     var failed = false
-    /// The owner wants to be notified when there is room.
+    /// Whether the owner wants to be notified when there is room.
     var blocked = false
     var trailers: HTTPFields?
 

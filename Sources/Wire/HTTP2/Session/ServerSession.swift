@@ -33,7 +33,7 @@ public struct ServerSession: ~Copyable {
     /// accessed. Do not call `feed` until `next` has returned nil again, or the copy grows without bound.
     public mutating func hold() { connection.hold() }
 
-    /// Events caused by `produce` or by the owner's calls are waiting.
+    /// Whether events caused by `produce` or by the owner's calls are waiting.
     public var hasEvents: Bool { !connection.events.isEmpty }
 
     /// When to call `expire`, in nanoseconds; nil if it is not needed.
@@ -57,7 +57,8 @@ public struct ServerSession: ~Copyable {
         return handle == HTTPStream.noHandle ? nil : handle
     }
 
-    /// The peer's half of a stream has ended: its `complete` has been returned, or follows the latest `data` next.
+    /// Whether the peer's half of a stream has ended: its `complete` has been returned, or follows the latest `data`
+    /// next.
     public func hasEnded(_ stream: UInt32) -> Bool {
         guard let index = connection.streams.find(stream) else { return true }
         return connection.streams[index].remoteDone
@@ -116,7 +117,7 @@ public struct ServerSession: ~Copyable {
     /// Writes to `sink` until about `limit` bytes are written – the last frame may exceed it, DATA by at most
     /// `HTTP2Limits.minDataFrame` – or there is nothing to write for now. Streams take turns frame by frame.
     ///
-    /// - Returns: bytes written, including headers and contents of DATA frames.
+    /// - Returns: the number of bytes written, including headers and contents of DATA frames.
     @inlinable
     @discardableResult
     public mutating func produce<Sink: HTTPSink & ~Copyable>(into sink: inout Sink, atMost limit: Int) -> Int {
@@ -127,17 +128,17 @@ public struct ServerSession: ~Copyable {
 
     // MARK: State
 
-    /// `produce` may have something to write.
+    /// Whether `produce` may have something to write.
     public var wantsOutput: Bool { connection.wantsOutput }
 
-    /// No more events or output will come: close once the output has been sent.
+    /// Whether no more events or output will come. If so, close once the output has been sent.
     public var isFinished: Bool { connection.isFinished }
 
-    /// The peer's preface and SETTINGS have arrived.
+    /// Whether the peer's preface and SETTINGS have arrived.
     public var isOpened: Bool { connection.isOpened }
 
-    /// A frame or a header section has begun but not ended, or `hold` kept something. If this lasts long, it may be a
-    /// slow attack; the owner has the clock to detect that.
+    /// Whether a frame or a header section has begun but not ended, or `hold` kept something. If this lasts long, it
+    /// may be a slow attack; the owner has the clock to detect that.
     public var hasPartialFrame: Bool { connection.hasPartialFrame }
 
     public var openStreams: Int { connection.streams.count }

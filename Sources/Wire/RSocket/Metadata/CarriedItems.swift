@@ -83,7 +83,7 @@ private struct HeaderRows {
         return row
     }
 
-    /// It consists of rows, and their names are UTF-8.
+    /// Whether it consists of rows whose names are UTF-8.
     var isWellFormed: Bool {
         var copy = self
         while let row = copy.next() { if !row.name.isUTF8 { return false } }
@@ -96,7 +96,7 @@ public struct CarriedHeader {
     /// UTF-8; empty if `bareID` is the name.
     private let name: UnsafeRawBufferPointer
     public let value: UnsafeRawBufferPointer
-    /// The value is not UTF-8 and is sent in base64.
+    /// Whether the value is not UTF-8 and is sent in base64.
     public let isBinary: Bool
     /// An id without a name, which is sent as its number, such as `0x3b`.
     private let bareID: UInt8?

@@ -50,7 +50,7 @@ public struct RouteTags {
     public let route: UnsafeRawBufferPointer
     /// The additional tags in their encoded form, each with its length; already validated.
     public let extra: UnsafeRawBufferPointer
-    /// The metadata contains only the route, so there is nothing to carry.
+    /// Whether the metadata contains only the route, which leaves nothing to carry.
     public let isAlone: Bool
     private var offset = 0
 

@@ -6,7 +6,7 @@
 struct History {
     /// The number of messages that the topic retains: a loss among them is a fault.
     private let retained: UInt64
-    /// The subscription began with the oldest message.
+    /// Whether the subscription began with the oldest message.
     private let isWhole: Bool
     private(set) var faults: [String] = []
     /// Epochs in the order in which they were seen, with the number that each sequence carried.

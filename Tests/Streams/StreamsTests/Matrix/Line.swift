@@ -17,14 +17,14 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
 
     /// How many values may be requested from upstream without having arrived.
     enum Reach {
-        /// As many as the subscriber has requested, this many times, and that many more.
+        /// This multiple of the subscriber's demand, plus a constant.
         case demand(times: Int = 1, plus: Int = 0)
         /// Everything: the operator needs all values for its result, and keeps a constant amount of state.
         case everything
     }
 
     enum Trait {
-        /// Has no subscription of its own: the subscriber sees upstream's errors.
+        /// Creates no subscription: the subscriber sees upstream's errors.
         case transparent
         /// Several subscribers share one upstream subscription.
         case shared
@@ -90,7 +90,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         let isEager: Bool
         let attach: (Probe) -> Void
 
-        /// Attaches a probe, which requests nothing by itself.
+        /// Attaches a probe, which requests nothing on its own.
         func subscribe() -> Probe {
             let probe = Probe()
             attach(probe)

@@ -8,14 +8,14 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
     let name: String
     /// Which subscribers receive all values.
     enum Reach {
-        /// Those that request that many, even one by one.
+        /// Those that request every value, even one by one.
         case all
         /// Those with unlimited demand: for others, values sent without demand are lost on the subject.
         case unlimited
         case none
     }
     let reach: Reach
-    /// The values of one sender keep their order.
+    /// Whether the values of one sender keep their order.
     let isOrdered: Bool
     let make: () -> Source
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// A small generator that is the same in every run.
+/// A small generator that produces the same numbers in every run.
 struct PlainRandom: RandomNumberGenerator {
     private var state: UInt64
 

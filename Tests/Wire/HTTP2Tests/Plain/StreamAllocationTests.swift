@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
+/// Whether allocations are counted. Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false

@@ -1,4 +1,4 @@
-// ClientRequests: what a client sends to the broker, each as a whole message after gRPC's prefix. Requests.swift is the
+// ClientRequests: a client's messages to the broker, each complete and after gRPC's prefix. Requests.swift is the
 // counterpart: it parses these in the broker.
 
 import Bytes

@@ -11,7 +11,7 @@ public struct ReceivedMessage {
     public internal(set) var payload = UnsafeRawBufferPointer.nothing
     /// ns since 1970 UTC.
     public internal(set) var timestamp: Int64 = 0
-    /// It has a content type or headers.
+    /// Whether it has a content type or headers.
     public internal(set) var isCarrying = false
     /// The whole encoded message.
     private let bytes: UnsafeRawBufferPointer
@@ -49,13 +49,13 @@ public struct ReceivedMessage {
 
 /// A SubscribeResponse: its counters, and its messages one by one.
 public struct ReceivedMessages {
-    /// As in the .proto; 2³¹−1 is unbounded.
+    /// The value as in the .proto; 2³¹−1 is unbounded.
     public private(set) var outstandingCredit: UInt64 = 0
     /// The epoch of the topic and of all messages in the response.
     public private(set) var epoch: UInt64 = 0
     /// Messages lost since the previous response, before the first message of this one.
     public private(set) var dropped: UInt64 = 0
-    /// Where the subscription begins, in a first response that was asked for it; 0 in all others.
+    /// Where the subscription begins, in a first response if the call requested it; 0 in all others.
     public private(set) var nextSequence: UInt64 = 0
     private var reader: ProtobufReader
 

@@ -23,7 +23,7 @@ public struct PlainAnswer: Equatable, Sendable {
     public var headers: [PlainHeader]
     /// Empty for a stream, whose body follows later.
     public var body: [UInt8]
-    /// The request was HEAD: the body is not sent, although its length may be.
+    /// Whether the request was HEAD, for which the body is not sent, although its length may be.
     public var omitsBody: Bool
 }
 

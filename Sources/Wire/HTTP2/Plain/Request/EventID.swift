@@ -9,7 +9,7 @@ public struct EventID: Equatable, Sendable {
     public var epoch: UInt64
     /// The message's sequence; 0 before the first message.
     public var sequence: UInt64
-    /// The end of the stream has been sent.
+    /// Whether the end of the stream has been sent.
     public var isEnd: Bool
 
     public init(epoch: UInt64, sequence: UInt64, isEnd: Bool = false) {

@@ -17,7 +17,7 @@ public struct SubscribeCall: Equatable, Sendable {
     /// The initial demand, 1 to 2³¹−1, which means unbounded.
     public var demand: UInt32
     public var format: StreamFormat
-    /// HEAD: check the options and return the head of a stream, but open nothing.
+    /// Whether to open nothing: for HEAD, check the options and return only the head of a stream.
     public var isHead: Bool
 }
 

@@ -19,8 +19,8 @@ public struct PlainRequest: Sendable {
     /// Access-Control-Request-Method and -Headers, of a preflight.
     public private(set) var preflightMethod: String?
     public private(set) var preflightHeaders: String?
-    /// The client waits for `100 Continue` before it sends the body. Send that once `PlainProtocol.call` has accepted
-    /// the head; otherwise send the refusal.
+    /// Whether the client waits for `100 Continue` before it sends the body. Send that once `PlainProtocol.call` has
+    /// accepted the head; otherwise send the refusal.
     public private(set) var expectsContinue = false
     /// Headers sent as `forebay-header-NAME: value`, without the prefix.
     public private(set) var messageHeaders: [PlainHeader] = []

@@ -7,7 +7,8 @@ import ForebayWire
 public struct StreamLoss: Sendable {
     /// How many messages the subscription lost after the last one written.
     public var dropped: UInt64
-    /// No message was written, and the stream did not resume where the client asked: see `StreamedMessage.restarts`.
+    /// Whether no message was written and the stream did not resume where the client asked: see
+    /// `StreamedMessage.restarts`.
     public var restarts: Bool
 
     public init(dropped: UInt64 = 0, restarts: Bool = false) {
@@ -54,7 +55,7 @@ extension StreamFormat {
 
     /// Where in a message's record to insert a loss; the record must have been written without one.
     ///
-    /// - Returns: bytes from the record's beginning.
+    /// - Returns: the number of bytes from the record's beginning.
     public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
         switch self {
         case .eventStream: 0

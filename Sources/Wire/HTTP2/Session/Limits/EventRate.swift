@@ -15,7 +15,8 @@ struct EventRate {
         slotLength = max(1, window / UInt64(Self.slots - 1))
     }
 
-    /// Counts one more; false if that exceeds the limit. A clock that steps back is treated as if it had stopped.
+    /// Counts one more event. Returns false if that exceeds the limit. A clock that steps back is treated as if it had
+    /// stopped.
     mutating func count(now: UInt64) -> Bool {
         let slot = now / slotLength
         if slot > newest {

@@ -17,7 +17,7 @@ struct ReadingWork {
 
     private var count = 0
 
-    /// The work must be reported to the owner.
+    /// Whether the work must be reported to the owner.
     var isDue: Bool { count >= Self.due }
 
     mutating func add(_ bytes: Int) { count += bytes }

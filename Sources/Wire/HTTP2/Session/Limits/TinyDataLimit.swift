@@ -18,7 +18,7 @@ struct TinyDataLimit {
     /// When the next token is available, if none is left.
     var next: UInt64? { tokens > 0 ? nil : refilled &+ interval }
 
-    /// Takes a token; false if there is none.
+    /// Takes a token. Returns false if there is none.
     mutating func take(now: UInt64) -> Bool {
         if now > refilled {
             let grown = (now - refilled) / interval
