@@ -128,9 +128,13 @@ import Testing
             client.subscribe("t?opening=on", n: 1, stream: stream)
             client.cancel(stream: stream)
         }
-        let output = broker.shards[0].connections.find(client.id)?.output
+        guard let connection = broker.shards[0].connections.find(client.id) else {
+            Issue.record("the connection is closed")
+            return
+        }
         let limit = broker.shards[0].limits.controlOutput
-        #expect((output?.count ?? 0) < 2 * limit && (output?.controlCount ?? 0) > limit / 2)
+        let (count, answers) = (connection.output.count, connection.output.unreadAnswers)
+        #expect(count < 2 * limit && answers > limit / 2, "\(count) bytes, \(answers) of answers")
     }
 
     // Options in a control request's data

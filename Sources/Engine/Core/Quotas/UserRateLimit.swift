@@ -1,5 +1,5 @@
-// UserRateLimit: one user's publishing on one shard. It takes tokens from the user's buckets for each batch that arrives,
-// and queues what waits for tokens: parked publishes, and channels with credit that has not been sent.
+// UserRateLimit: one user's publishing on one shard. It takes tokens from the user's buckets for each batch that
+// arrives, and queues what waits for tokens: parked publishes, and channels with credit that has not been sent.
 
 import Replay
 
