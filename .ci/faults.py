@@ -120,7 +120,7 @@ def build(product: str = "forebayPackageTests") -> str | None:
 
 def swift_tests(names: list[str], limit: float) -> list[str]:
     """Runs Swift tests and returns those that failed."""
-    # Started like `swift test` does, but without planning a build each time.
+    # Starts them as `swift test` does, but without planning a build each time.
     code, text = run(
         [str(BUILD / "debug/forebayPackageTests.xctest"), "--testing-library", "swift-testing", "--filter",
          f"(^|[./])({'|'.join(names)})([./(]|$)"],

@@ -317,7 +317,7 @@ class Client:
     def _is_final(self, error: ConnectionFailed) -> bool:
         if error.word == "unauthenticated":
             return not callable(self.credentials)
-        return error.code in (INVALID_SETUP, UNSUPPORTED_SETUP)
+        return error.code in (INVALID_SETUP, UNSUPPORTED_SETUP) and error.word != "timeout"
 
     def _accepted(self, connection: Connection):
         self.connection, self.failures = connection, 0

@@ -313,7 +313,7 @@ def test_the_command_shows_the_opening(forebay, root, topic):
     epoch = epoch_of(root, topic)
     done = forebay.run("sub", topic, "--opening", "--replay", "2", "--count", "1")
     assert (done.returncode, done.stdout) == (0, b"2\n")
-    assert f"It begins with #2 of epoch {epoch}." in done.stderr.decode()
+    assert f"The subscription begins with #2 of epoch {epoch}." in done.stderr.decode()
     lines = forebay.ok("sub", topic, "--opening", "--replay", "2", "--count", "2", "--json").splitlines()
     assert json.loads(lines[0]) == {"epoch": str(epoch), "next": 2} and len(lines) == 3
     assert b"next" not in forebay.ok("sub", topic, "--replay", "2", "--count", "2", "--json")
@@ -323,7 +323,7 @@ def test_the_command_shows_the_opening(forebay, root, topic):
 
 def test_the_command_cut_off_before_its_first_message_misses_nothing(network, forebay, root, topic):
     reader = forebay.start("sub", topic, "--count", "2", "--opening")
-    assert b"It begins with #1 of epoch" in reader.stderr.readline()
+    assert b"The subscription begins with #1 of epoch" in reader.stderr.readline()
     reader.send_signal(signal.SIGSTOP)
     network.cut()
     root.joined(topic, 0)

@@ -12,10 +12,7 @@ struct Control {
     private let call: ControlCall
     private let json: Bool
 
-    /// - Parameter transport: RSocket's routes are shorter than what a gRPC call can hold.
-    init(
-        _ command: Command, _ arguments: Arguments, over transport: BrokerAddress.Transport
-    ) throws(UsageError) {
+    init(_ command: Command, _ arguments: Arguments) throws(UsageError) {
         self.command = command
         name = arguments.operands[0]
         json = arguments.has("json")
@@ -36,10 +33,6 @@ struct Control {
             }
         case .closeSubscription: break
         default: try SubscribeSettings.check(topic: name)
-        }
-        if transport == .rsocket, call.route.tags == nil {
-            throw UsageError(
-                "The name and the message may each have at most \(Route.tagLimit) bytes when percent-encoded.")
         }
     }
 

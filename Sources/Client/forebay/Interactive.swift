@@ -173,7 +173,7 @@ struct Interactive: ~Copyable {
         case .message(listStream, let message): readRow(message.data)
         case .opened(stream, let opening):
             position.opened(opening)
-            state.note = "It begins with #\(opening.next) of epoch \(opening.epoch)."
+            state.note = "The subscription begins with #\(opening.next) of epoch \(opening.epoch)."
         case .message(stream, let message):
             reconnection.works()
             taken += 1

@@ -197,7 +197,7 @@ enum Program {
             var top = try Top(arguments, addresses, Reconnection(arguments, addresses, hasPicture: true))
             return try top.run()
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
-            return try Control(command, arguments, over: addresses[0].transport).run(addresses)
+            return try Control(command, arguments).run(addresses)
         case .completion, .manual, .contextAdd, .contextUse, .contextRemove, .contextList:
             preconditionFailure("These commands need no broker.")
         }

@@ -180,7 +180,9 @@ struct Subscriber: ~Copyable {
 
     /// Shows where the subscription begins: among the messages as JSON, else as a note.
     private mutating func show(_ opening: OpeningPosition) {
-        guard format.kind == .json else { return note("It begins with #\(opening.next) of epoch \(opening.epoch).") }
+        guard format.kind == .json else {
+            return note("The subscription begins with #\(opening.next) of epoch \(opening.epoch).")
+        }
         output.buffer.append("{\"epoch\":\"\(opening.epoch)\",\"next\":\(opening.next)}\n")
     }
 

@@ -302,7 +302,7 @@ public final class TLSStream {
         return .bytes(bytes.count)
     }
 
-    /// Makes OpenSSL allocate space for the records to be written. Must not be called while it has begun one.
+    /// Makes OpenSSL allocate space for the records to be written. Must not be called while a record is partly written.
     private func fit() {
         let wanted = gauge?.isFull() == true ? TLSStream.smallRecord : TLSStream.record
         guard wanted != room else { return }

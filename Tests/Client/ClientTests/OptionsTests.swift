@@ -17,7 +17,7 @@ import Testing
             case .sub: _ = try SubscribeSettings(arguments)
             case .pub: _ = try PublishSettings(arguments)
             case .bench: _ = try BenchSettings(arguments)
-            case .topicFail: _ = try Control(.topicFail, arguments, over: .rsocket)
+            case .topicFail: _ = try Control(.topicFail, arguments)
             default: break
             }
             return "taken"
@@ -150,7 +150,6 @@ import Testing
         )
         #expect(refusal("bench", "--rate", "3", "--size", "15").hasPrefix("--rate needs a --size of 16 or more"))
         #expect(refusal("bench", "$SYS.stats").contains("the broker's own"))
-        #expect(refusal("topic", "fail", "t", "--message", String(repeating: "ü", count: 60)).contains("255 bytes"))
     }
 
     @Test func commonOptionsMayStandFirst() throws {

@@ -182,6 +182,7 @@ def test_one_message_can_complete(forebay, topic):
 
 
 @pytest.mark.parametrize("how, text", [(["fail", "--message", "sensor & gone"], "topic failed: sensor & gone"),
+                                       (["fail", "--message", "ä" * 500], "topic failed: " + "ä" * 500),
                                        (["delete"], "topic failed: deleted")])
 def test_failure_ends_with_one(forebay, topic, how, text):
     reader = forebay.subscriber(topic)

@@ -303,7 +303,7 @@ import Testing
         }
         #expect(refused > 300)
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)
-        // Others are within their share.
+        // Other topics are within their share.
         client.publish("small", "x", stream: 2001)
         #expect(client.received() == ["2001:1|"])
         stalled.requestN(1000)

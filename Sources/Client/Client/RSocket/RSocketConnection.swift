@@ -38,7 +38,12 @@ public final class RSocketConnection: ClientConnection {
     }
 
     public func call(_ call: ControlCall) throws(ClientError) -> StreamID {
-        try requester.request(call.route, data: Frames.nothing)
+        let route = call.route
+        if route.tags != nil { return try requester.request(route, data: Frames.nothing) }
+        // Options that no tag can hold go into the data.
+        var data = ByteBuffer()
+        data.append(route.query)
+        return try requester.request(Route(route.name), data: data.readable)
     }
 
     public func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID {

@@ -42,6 +42,9 @@ public struct Route: Equatable, Sendable {
         return [first] + further
     }
 
+    /// The options as `option=value&…`, percent-encoded.
+    var query: String { options.map { $0.name + "=" + Self.encode($0.value) }.joined(separator: "&") }
+
     /// Percent-encodes everything except letters, digits, `-`, `_`, `.`, `~` and the characters of `keeping`.
     public static func encode(_ text: String, keeping: String = "") -> String {
         let hex = Array("0123456789ABCDEF".utf8)

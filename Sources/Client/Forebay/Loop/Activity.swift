@@ -50,7 +50,7 @@ class Activity: @unchecked Sendable {
     func attend(_ loop: ClientLoop) {}
     /// There is a connection, and it has no stream on it.
     func connected(_ loop: ClientLoop) {}
-    /// The end of the turn in which it was marked.
+    /// Called at the end of the turn in which the activity was marked.
     func flush(_ loop: ClientLoop) {}
     /// A subscription has begun at this position.
     func opened(_ position: OpeningPosition, _ loop: ClientLoop) {}

@@ -9,7 +9,7 @@ public final class MemoryBudget: Sendable {
 
     public init(limit: Int) { most = Atomic(limit) }
 
-    /// The bytes that all of these may use. The operator may change it at any time.
+    /// How many bytes may be used in total. The operator may change this limit at any time.
     public var limit: Int {
         get { most.load(ordering: .relaxed) }
         set { most.store(newValue, ordering: .relaxed) }

@@ -89,7 +89,7 @@ enum StreamsRun {
     private static func rounded(_ figure: Double) -> String { "\((figure * 10).rounded() / 10)" }
 }
 
-/// The upstream: does as little as possible, and is the same for both.
+/// The upstream: does as little as possible, and is the same for both implementations.
 private final class Hose: Streams.Publisher {
     typealias Output = Int
     typealias Failure = Never

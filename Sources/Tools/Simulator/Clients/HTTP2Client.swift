@@ -156,7 +156,7 @@ final class HTTP2Client: VirtualClient {
 
     func cancel(_ ledger: StreamLedger) {
         ledger.isCancelled = true
-        // It is not in the topic, and never will be.
+        // If an unanswered publish is not in the topic by now, it never will be.
         if let ledger = ledger as? AcknowledgedLedger, !link.hasEnded(ledger.stream) {
             journal.withdrawn(ledger.number)
         }

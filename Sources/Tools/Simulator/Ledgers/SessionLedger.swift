@@ -239,7 +239,7 @@ final class SessionLedger {
         referee.expect(
             wire.refusal != nil || !claim.isNamed || !claim.wasLive || state == .ended,
             "\(name) was refused as unknown, but is alive")
-        // The text continues with the reason after the position.
+        // After the position, the text continues with the reason.
         referee.expect(
             text.hasPrefix(wire.refusal ?? "not-found: ") && text.hasSuffix("; reconnect with SETUP."),
             "\(name) was refused with '\(text)'")
