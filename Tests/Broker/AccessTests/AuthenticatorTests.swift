@@ -111,7 +111,7 @@ import Testing
         #expect(attempt(bad, "a", 1.4) == "slowed 1")
         #expect(attempt(bad, "a", 1.5) == "wrong")
         #expect(attempt(bad, "a", 1.6) == "slowed 2")
-        // Others at that address are not slowed when one user repeats a wrong password.
+        // Other users at that address are not slowed when one user repeats a wrong password.
         #expect(attempt(AuthenticatorTests.password("carol", "x"), "a", 1.6) == "wrong")
         #expect(attempt(.token(Array("token".utf8)), "a", 1.6) == "bob")
     }
@@ -140,7 +140,7 @@ import Testing
         #expect(attempt.authenticator.newlySlowed?.address == "b")
         #expect(attempt(AuthenticatorTests.password("another", "guess"), "b", 0.1) == "slowed 1")
         #expect(attempt(own, "b", 0.1) == "slowed 1")
-        // And every token is a new guess.
+        // Every token counts as a new guess, too.
         for number in 0...LoginThrottle.freeOfAddress { #expect(attempt(.token([UInt8(number)]), "c", 0) == "wrong") }
         #expect(attempt(.token([200]), "c", 0.1) == "slowed 1")
     }
@@ -163,7 +163,7 @@ import Testing
         var cases: [(Credential, String)] = [
             (.token(JWTTests.token(late)), "expired"),
             (.token(JWTTests.token(#"{"sub":"carol","exp":2000,"nbf":1500}"#)), "not yet"),
-            // The same, with something else wrong as well.
+            // Tokens in which something other than the time is wrong, too.
             (.token(forged), "wrong"),
             (.token(JWTTests.token(#"{"sub":"carol","exp":999,"aud":"others"}"#)), "wrong"),
             (.token(JWTTests.token(#"{"sub":"","exp":999}"#)), "wrong"),
@@ -219,7 +219,7 @@ import Testing
         for number in 0..<22 { slowed.append(throttle.failed("a", "u\(number)", now: 0)) }
         #expect(slowed.firstIndex(of: true) == 20 && slowed.count { $0 } == 1)
         #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000 && throttle.delay("b", "new", now: 0) == 0)
-        // A success clears only its own user's failures.
+        // A success clears only the failures of the user who logged in.
         for _ in 0..<9 { throttle.succeeded("a", "new") }
         #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000)
         throttle.succeeded("a", "u7")
@@ -231,7 +231,7 @@ import Testing
     @Test func aSuccessForgivesNoMoreThanTheAddressWasCharged() {
         var throttle = LoginThrottle()
         for number in 0..<16 { _ = throttle.failed("a", "u\(number)", now: 0) }
-        // Five of these count for the address.
+        // Five of these failures count for the address.
         for _ in 0..<12 { _ = throttle.failed("a", "v", now: 0) }
         #expect(throttle.delay("a", "new", now: 0) == 500_000_000)
         throttle.succeeded("a", "v")
@@ -247,7 +247,7 @@ import Testing
             for _ in 0..<7 { _ = throttle.failed("a\(index)", "u", now: UInt64(index)) }
             #expect(throttle.count <= 16)
         }
-        // The most recent are kept.
+        // The most recent addresses are kept.
         #expect(throttle.delay("a999", "u", now: 999) > 0 && throttle.delay("a0", "u", now: 999) == 0)
     }
 }
@@ -264,7 +264,7 @@ import Testing
 
     @Test func theyAreBounded() {
         var recent = RecentLogins(secret: [1])
-        // If there are too many, older ones are dropped and recent ones are kept.
+        // If there are too many logins, older ones are dropped and recent ones are kept.
         for index in 0..<RecentLogins.capacity + 1 { recent.insert("v\(index)", [1], "hash", now: 0) }
         let left = (0...RecentLogins.capacity).filter { recent.contains("v\($0)", [1], "hash", now: 1) }
         #expect(left.count >= RecentLogins.capacity / 2 && left.last == RecentLogins.capacity)

@@ -11,13 +11,13 @@ import Testing
         let size: Int
     }
 
-    /// The simplest model: all jobs in order of arrival, and when each user was last served.
+    /// The simplest model: all jobs in order of arrival, and the time at which each user was last served.
     @Test(arguments: 0..<40)
     func equalsAList(_ seed: UInt64) {
         var random = Drawn(seed: seed)
         var queue = FairQueue<Job>(limit: 20, byteLimit: 2000, perUser: 6)
         var model: [Job] = []
-        /// When a user joined the queue, or was last served since.
+        /// When each user joined the queue or, if later, was last served.
         var since: [String: Int] = [:]
         for step in 0..<2000 {
             if random.below(3) > 0 {

@@ -66,14 +66,14 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #expect(claims.user == "alice" && claims.expires == wall(4_102_444_800))
         #expect(claims.permissions?.allow(.publish, "orders.eu") == true)
         #expect(claims.permissions?.allow(.subscribe, "orders.eu") == false)
-        // Any bit of it: the middle of each part, and the signature's last byte except unused bits.
+        // No byte of the token may be changed: this tries the middle of each part and the end of the signature.
         let dots = token.indices.filter { token[$0] == UInt8(ascii: ".") }
         for place in [dots[0] / 2, (dots[0] + dots[1]) / 2, (dots[1] + token.count) / 2, token.count - 3] {
             var bad = token
             bad[place] = bad[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
             #expect(JWTTests.outcome(verifier, bad) == "wrong", "\(place)")
         }
-        // With other keys.
+        // The token is refused with the keys of other algorithms.
         for other in JWTAlgorithm.allCases where other != algorithm {
             #expect(JWTTests.outcome(try JWTTests.verifier(other), token) == "wrong")
         }
@@ -84,7 +84,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
     @Test func theKeyHasItsAlgorithm() throws {
         let rsa = try JWTTests.verifier(.rs256)
         let both = try JWTTests.verifier(.rs256, .hs256)
-        // Signed by HMAC with the public key as the secret.
+        // Tokens signed by HMAC with the public key as the secret.
         let pem = Array(Tokens.keys["RS256"]!.utf8)
         for secret in [pem, pem + [10]] {
             for header in [#"{"alg":"HS256"}"#, #"{"alg":"RS256"}"#, #"{"alg":"HS256","kid":"RS256"}"#] {
@@ -105,7 +105,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
     ]) func headersThatAreRefused(_ header: String) throws {
         let verifier = try JWTTests.verifier(.hs256)
         #expect(JWTTests.outcome(verifier, JWTTests.token(JWTTests.good, header: header)) == "wrong")
-        // And without a signature.
+        // The same header, without a signature.
         let bare = Array("\(base64url(header.utf8)).\(base64url(JWTTests.good.utf8)).".utf8)
         #expect(JWTTests.outcome(verifier, bare) == "wrong")
     }
@@ -129,7 +129,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
             keys: [try JWTTests.key(.hs256, id: "a"), second], audience: nil, issuer: nil)
         for (header, secret, expected) in [
             (#"{"alg":"HS256","kid":"a"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256","kid":"b"}"#, other, "alice"),
-            // A token that names one key and is signed with another is refused, although that is known.
+            // A token that names one key and is signed with another is refused, although that key is known.
             (#"{"alg":"HS256","kid":"b"}"#, JWTTests.secret, "wrong"), (#"{"alg":"HS256","kid":"a"}"#, other, "wrong"),
             (#"{"alg":"HS256","kid":"c"}"#, JWTTests.secret, "wrong"),
             (#"{"alg":"HS256"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256"}"#, other, "alice"),

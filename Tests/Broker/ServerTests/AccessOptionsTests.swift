@@ -120,7 +120,7 @@ import Testing
                 "/etc/b.yaml:3: jwt.keys.file: /dev/null is empty"))
     }
 
-    /// Each with everything that a user can have, and a few patterns.
+    /// A file of `count` users, each with every setting that a user can have, and a few patterns.
     private func file(users count: Int) -> String {
         var text = "users:\n"
         for number in 0..<count {

@@ -1,4 +1,4 @@
-// The default memory: from texts of /proc and of control groups to a number.
+// The default memory: derived from the texts of /proc and of control groups.
 
 import Testing
 

@@ -14,7 +14,7 @@ private final class TurnedLoop {
     let loop: ShardLoop<Shard>
     private let listener: Int32
     private let port: UInt16
-    /// Kept, because they would close when their test no longer holds them.
+    /// The clients are kept here because they would close when their test no longer holds them.
     private var clients: [TestClient] = []
 
     init() throws {
@@ -63,8 +63,8 @@ struct HTTP1StreamsTests {
     private static let host = "HTTP/1.1\r\nHost: localhost\r\n"
     private static let stream = "GET /v1/topics/t/messages \(host)\r\n"
 
-    /// The library visits all its waiting connections whenever one of them makes progress: none that may wait forever
-    /// must be among them.
+    /// The library visits all its waiting connections whenever one of them makes progress, so no connection that may
+    /// wait forever may be among them.
     @Test func streamsAreNotTheLibrarys() throws {
         let turned = try TurnedLoop()
         let readers = try (0..<50).map { _ in try turned.connect() }
@@ -119,7 +119,7 @@ struct HTTP1StreamsTests {
         #expect(turned.loop.http1.drivers.map(\.count) == [most, 10])
         for client in clients.prefix(5) { client.disconnect() }
         try turned.turn { turned.loop.http1.count == most + 5 }
-        // The first has room again, and the second is used until it is full.
+        // The first instance has room again, but the second is used until it is full.
         let more = try turned.connect()
         try more.send("GET /nothing \(HTTP1StreamsTests.host)\r\n")
         try turned.turn { turned.loop.http1.count == most + 6 }

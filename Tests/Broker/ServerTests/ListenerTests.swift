@@ -10,15 +10,15 @@ import Testing
 struct ListenerTests {
     private static let somewhere = Endpoint(host: "127.0.0.1", port: 0)
 
-    /// An endpoint where nobody listens: an address for each caller, because other tests use ports of 127.0.0.1 in the
-    /// meantime.
+    /// An endpoint at which nobody listens. Each caller passes an address that no other test uses, because other tests
+    /// use ports of 127.0.0.1 in the meantime.
     private func free(_ host: String) throws -> Endpoint {
         let listener = try Socket.listen(on: Endpoint(host: host, port: 0).resolve()[0])
         defer { close(listener) }
         return Endpoint(host: host, port: try #require(Socket.localAddress(listener)).port)
     }
 
-    /// A broker with listeners for `faces`.
+    /// A broker with a listener for each protocol in `faces`.
     private func start(_ faces: [WireProtocol], _ log: Log) throws -> Server {
         try Server(
             Server.Configuration(
@@ -145,7 +145,7 @@ struct ListenerTests {
         return loaded
     }
 
-    /// A value from the file is quoted as in the file, and so is the suggested change.
+    /// A value from the file is quoted as it is written there, and the suggested change has the same form.
     @Test func whatIsWrongWithAnAddressOfTheFileNamesItsLine() {
         var loaded = Loaded()
         loaded.options.listen = Endpoint(host: "a", port: 70)
@@ -160,7 +160,7 @@ struct ListenerTests {
         #expect(Broker.isUsage(error, loaded.options))
         loaded.origins["listen"] = .variable("FOREBAY_LISTEN")
         #expect(Broker.explain(error, loaded).hasSuffix("or set FOREBAY_ALLOW_ANONYMOUS=true"))
-        // Another listener's default is quoted as in the file.
+        // Another listener's default is quoted as it would be written in the file.
         loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
         error = StartError(isAdmin: true, cause: SystemError("cannot listen", code: EADDRINUSE))
         #expect(
@@ -188,7 +188,7 @@ struct ListenerTests {
     @Test func aNameThatDoesNotResolveIsToldWithItsOption() throws {
         var options = Options()
         options.listen = ListenerTests.somewhere
-        // Longer than any name may be, so that no name server is asked.
+        // Longer than any valid name, so no name server is asked.
         let host = String(repeating: "x", count: 300)
         options.http = Endpoint(host: host, port: 1)
         #expect(try refusal(of: options).hasPrefix("--http \(host):1: cannot resolve \(host): "))

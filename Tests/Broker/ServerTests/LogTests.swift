@@ -31,11 +31,11 @@ struct LogTests {
         }
         refuse(1, 10 * second)
         for number in 2..<200 { refuse(number % 100, 10 * second + UInt64(number)) }
-        // A thread whose clock was read earlier.
+        // A report by a thread that read its clock earlier.
         frequent.report(now: 9 * second, log: log)
         frequent.report(now: 11 * second - 1, log: log)
         frequent.report(now: 11 * second, log: log)
-        // Those already reported are not reported again.
+        // Records already reported are not reported again.
         frequent.report(now: 20 * second, log: log)
         refuse(7, 30 * second)
         log.close()
@@ -60,7 +60,7 @@ struct LogTests {
                 frequent.write(.loginRefused("it", claim, over: "http", "10.0.0.\(number):99"), now: now, log: log)
             }
         }
-        /// The line for the records since the last one.
+        /// The line for the records since the last line.
         func wait() {
             now += 1_000_000_000
             frequent.report(now: now, log: log)

@@ -1,4 +1,5 @@
-// The threads that check credentials: results reach their shard, a full queue refuses, and shutdown does not wait.
+// The threads that check credentials: results reach their shard, a full queue refuses requests, and shutdown does not
+// wait.
 
 import Access
 import Core
@@ -63,7 +64,7 @@ import Testing
         let inbox = try Inbox<InboxItem>()
         let service = try LoginService(try LoginServiceTests.rules(), inboxes: [inbox], log: try silentLog())
         let now = Clock.monotonic()
-        // Each takes the time of a hash, so all of them would take many seconds.
+        // Each request takes the time of a hash, so all of them would take many seconds.
         for number in 0..<4096 {
             let request = LoginServiceTests.request(
                 UInt64(number), "wrong", from: "10.0.\(number >> 8).\(number & 255)")
@@ -99,7 +100,7 @@ import Testing
         service.stop()
     }
 
-    /// Recently accepted passwords, and tokens, do not wait for others that need a hash each.
+    /// Recently accepted passwords, and tokens, do not wait for passwords that each need a hash.
     @Test func whoIsKnownPassesThoseWhoWait() throws {
         let inboxes = [try Inbox<InboxItem>(), try Inbox<InboxItem>()]
         let service = try LoginService(try LoginServiceTests.rules(), inboxes: inboxes, log: try silentLog())

@@ -9,7 +9,7 @@ import Testing
 @Suite struct MemoryReturnTests {
     private static let mib = 1 << 20
 
-    /// A process that holds that much memory, `free` of which can be returned.
+    /// A process that holds `resident` bytes of memory, `free` of which can be returned.
     private final class Process {
         var resident: Int
         var free: Int
@@ -24,7 +24,7 @@ import Testing
 
     @Test func whatIsMostOfTheProcessGoesBack() {
         let second = MemoryReturn.interval
-        // In MiB: resident, free, used by messages, and the amount returned.
+        // In MiB: the memory that is resident, free and used by messages, and the amount returned.
         let cases: [(resident: Int, free: Int, used: Int, returned: Int?)] = [
             (236, 216, 0, 216), (64, 50, 0, 50), (63, 50, 0, nil), (400, 180, 200, 180), (400, 180, 201, nil),
             (63, 0, 100, nil), (2000, 900, 1100, nil),

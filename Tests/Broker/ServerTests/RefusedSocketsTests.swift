@@ -1,4 +1,4 @@
-// The responses to refused connections, by listener and first bytes; and that they use a bounded number of sockets.
+// The responses to refused connections, by listener and first bytes, and the limit on the number of their sockets.
 
 import Core
 import EventLoop
@@ -86,7 +86,7 @@ import Testing
         }
         #expect(refused.count == 4)
         #expect(clients.map(received) == Array(repeating: "", count: 6) + Array(repeating: nil, count: 4))
-        // One in the middle sends something and closes.
+        // A client in the middle closes.
         close(clients[7])
         refused.advance(7, limits, now: 0, poller)
         #expect(refused.count == 3 && refused.deadline == limits.setupTime)

@@ -6,7 +6,7 @@ import EventLoop
 @testable import Core
 @testable import Server
 
-/// What an engine saw; read by the test once the loop's thread has ended.
+/// What an engine saw. The test reads it once the loop's thread has ended.
 final class EngineRecord: @unchecked Sendable {
     var received: [(index: UInt32, count: Int)] = []
     var receivedWhilePaused = 0

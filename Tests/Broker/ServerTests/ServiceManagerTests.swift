@@ -1,5 +1,5 @@
-// Notifications to the service manager, and their times, over a socket of the test. Tests/EndToEnd/test_service.py has
-// the rest.
+// Notifications to the service manager, and their times, over a socket that the test provides.
+// Tests/EndToEnd/test_service.py has the rest.
 
 import EventLoop
 import Glibc

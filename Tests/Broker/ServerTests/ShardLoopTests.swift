@@ -69,7 +69,7 @@ struct ShardLoopTests {
         let faces: [WireProtocol] = [.http, .rsocket, .http]
         for wireProtocol in faces {
             let client = try harness.connect(wireProtocol: wireProtocol)
-            // For HTTP, the first bytes must be HTTP/2's to be passed on unchanged.
+            // For HTTP, the input is passed on unchanged only if it begins like HTTP/2.
             try client.send(wireProtocol == .http ? "PRI close\n" : "close\n")
             #expect(try client.receiveAll() == Array("bye".utf8))
             client.disconnect()
@@ -90,7 +90,7 @@ struct ShardLoopTests {
         client.disconnect()
         harness.stop()
         #expect(harness.record.blocked > 0)
-        // Each blocked write is followed by one call when the socket accepts bytes again.
+        // Each blocked write is followed by one call to the engine when the socket accepts bytes again.
         #expect(harness.record.writable == harness.record.blocked)
         #expect(harness.context.connections.value == 0)
     }
@@ -151,7 +151,7 @@ struct ShardLoopTests {
         let received = harness.record.received
         #expect(received.allSatisfy { $0.count <= Limits.readQuantum })
         #expect(received.map(\.count).reduce(0, +) == sent.reduce(0, +))
-        // Both are ready in every turn until one is empty.
+        // Both sockets are ready in every turn until one is empty.
         #expect(received[0].index != received[1].index)
         #expect(received[2].index != received[3].index)
     }
@@ -163,7 +163,7 @@ struct ShardLoopTests {
             let client = try harness.connect()
             try client.send("pause ")
             #expect(try client.receiveText(6) == "paused")
-            // Paused or not, the loop must notice.
+            // Whether or not reading is paused, the loop must notice the reset.
             client.reset()
         }
         harness.context.inboxes[0].push(.drain)
@@ -200,7 +200,7 @@ struct ShardLoopTests {
         #expect(try client.receive(1) == [0])
         harness.stop()
         #expect(harness.context.connections.value == 0)
-        // An end or a reset, but no waiting.
+        // The client sees an end or a reset, and does not have to wait for it.
         let rest = (try? client.receiveAll()) ?? []
         #expect(rest.count < 64 << 20)
     }

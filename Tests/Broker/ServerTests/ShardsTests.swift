@@ -6,7 +6,7 @@ import Testing
 
 @testable import Server
 
-/// The frames that these tests need, by hand: Core's tests cover the protocol, these cover the threads.
+/// The frames that these tests need, encoded by hand: Core's tests cover the protocol, these cover the threads.
 private enum Wire {
     static func frame(_ stream: UInt32, _ type: UInt8, flags: UInt8 = 0, _ body: [UInt8]) -> [UInt8] {
         let length = body.count + 6
@@ -66,7 +66,7 @@ struct ShardsTests {
         for subscriber in subscribers {
             try subscriber.send(Wire.setup)
             for (place, topic) in topics.enumerated() {
-                // Everything retained: the order of the subscription and the messages does not matter.
+                // All retained messages are requested: the order of the subscription and the messages does not matter.
                 try subscriber.send(Wire.requestStream(UInt32(2 * place + 1), topic + "?replay=all"))
             }
         }

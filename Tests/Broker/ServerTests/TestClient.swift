@@ -23,7 +23,7 @@ final class TestClient {
         fd = -1
     }
 
-    /// Closes so that the kernel sends a reset.
+    /// Closes the socket in such a way that the kernel sends a reset.
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))

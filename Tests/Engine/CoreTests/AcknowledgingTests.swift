@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct AcknowledgingTests {
-    /// The peer answers the request, and acknowledges nothing that is still kept.
+    /// The peer answers the request, but acknowledges nothing that is still kept.
     @Test func anAnswerAboutWhatWasGivenUpIsOne() {
         var limits = Limits()
         limits.resumeBuffer = 300
@@ -21,7 +21,7 @@ import Testing
         other.publish("a", String(repeating: "x", count: 200), stream: 1)
         client.take()
         let received = client.received
-        // Refusals, which push that message out.
+        // Refusals push that message out of the buffer.
         for n in 0..<6 { client.publish("not a name", "", stream: UInt32(11 + 2 * n)) }
         client.answers = true
         client.socket.send {
@@ -34,7 +34,7 @@ import Testing
         #expect(client.lines.last == "1:2")
     }
 
-    /// Memory is not short when the last message is sent, but is when the next one arrives.
+    /// Memory is not short when the last message is sent, but it is when the next one arrives.
     @Test func whoKeepsMessagesWhileMemoryIsShortIsAsked() {
         let broker = TestBroker()
         let client = ResumingClient(broker)
@@ -42,7 +42,7 @@ import Testing
         client.subscribe("a", n: 1, stream: 1)
         for n in 1...2 { other.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
         client.take()
-        // Something else uses all of it, but it is not so short that nothing more is kept.
+        // Something else uses all of the memory, but memory is not so short that nothing more is kept.
         broker.memory.limit = 1 << 20
         broker.memory.add(1 << 20)
         client.send { FrameWriter.requestN(stream: 1, n: 1, into: &$0) }
@@ -69,7 +69,7 @@ import Testing
         #expect(client.lines(of: 3).last == "3:|")
     }
 
-    /// Clients that acknowledge nothing must not keep others from publishing: their copies are dropped.
+    /// Clients that acknowledge nothing must not keep others from publishing: the copies kept for them are dropped.
     @Test(arguments: [false, true]) func whoAcknowledgesNothingKeepsNobodyFromPublishing(isGone: Bool) {
         var limits = Limits()
         limits.retain = 1
@@ -99,7 +99,7 @@ import Testing
         #expect(broker.memory.used <= broker.memory.limit)
         other.publish("b", "1", stream: 43)
         #expect(other.received() == ["43:1|"])
-        // The sessions still exist, but lack what their clients did not acknowledge.
+        // The sessions still exist, but no longer hold what their clients did not acknowledge.
         #expect(broker.shards[0].subscriptions.count == 4)
         silent[0].lose()
         silent[0].resume(has: 0)

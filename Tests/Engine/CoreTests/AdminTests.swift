@@ -94,7 +94,7 @@ import Testing
         #expect(client.answer(open).status == "0")
     }
 
-    /// The stream does not keep its message forever.
+    /// A stream does not wait forever for the end of its call.
     @Test func aMessageWaitsForItsEndOnlySoLong() {
         let broker = TestBroker()
         let client = GRPCClient(broker)
@@ -273,7 +273,7 @@ import Testing
         broker.run()
         broker.advance(seconds: 1)
         #expect(client.client.isClosed)
-        // Its status follows rows that the window does not let through.
+        // The call's status follows rows that the window does not let through.
         #expect(client.answer(stream).message == nil)
     }
 }

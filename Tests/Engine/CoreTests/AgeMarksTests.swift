@@ -71,7 +71,7 @@ import Testing
         broker.advance(seconds: 0.5)
         client.subscribe("t?replay=all", stream: 1001)
         let left = client.received()
-        // Exact except for one of the intervals into which the marks divide the time.
+        // The number is exact to within one of the intervals into which the marks divide the time.
         #expect(left.count >= 150 && left.count <= 155 && left.last == "1001:299")
         broker.advance(seconds: 5)
         client.subscribe("t?replay=all", stream: 1003)

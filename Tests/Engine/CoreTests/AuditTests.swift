@@ -65,7 +65,7 @@ import Testing
             #expect(line.hasPrefix("topic \(words) by=alice by-peer=127.0.0.1:1000 topic="), "\(line)")
         }
         #expect(lines[1].contains("topic=b ") && lines[1].hasSuffix(" reason=gone"))
-        // The second time there is nothing to end.
+        // The second time, there is nothing to end.
         alice.publish("$SYS.topic.complete?name=a", "", stream: 99)
         #expect(reported(broker).count == 3)
     }
@@ -86,7 +86,7 @@ import Testing
 
     // Reasons
 
-    /// The reasons in the `$SYS.events` of an event caused by `act`.
+    /// The reasons given in `$SYS.events` by the events called `name` that `act` causes.
     private func reasons(_ name: String, _ act: (TestBroker, TestClient) throws -> Void) rethrows -> [String] {
         let broker = TestBroker(access: table)
         let watcher = broker.logIn("alice", of: table)

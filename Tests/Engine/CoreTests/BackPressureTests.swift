@@ -27,7 +27,7 @@ import Testing
         client.send { requests(4000, "bad*", into: &$0) }
         #expect(connection(client).output.controlCount <= Limits().controlOutput + 1000)
         #expect(!client.isRead)
-        // Reading in small steps delivers all of them, in order, and then the next request is handled.
+        // Reading in small steps delivers all responses, in order, and then the next request is handled.
         var lines: [String] = []
         var rounds = 0
         while lines.count < 4000, rounds < 1000 {
@@ -59,7 +59,7 @@ import Testing
         #expect(client.received().count == 20_000)
     }
 
-    /// What it waited for ends without further input from it.
+    /// What a held peer waited for ends without further input from that peer.
     @Test func aHeldPeerIsReadAgainWhenOthersHaveGivenMemoryBack() {
         let broker = TestBroker()
         let client = broker.connect()
@@ -170,7 +170,7 @@ import Testing
         let composite = broker.connect(metadata: "message/x.rsocket.composite-metadata.v0")
         let client = broker.connect()
         client.subscribe("t")
-        // A routing entry, and one of the publisher's own, which becomes a metadata entry of the message.
+        // A routing entry, and an entry added by the publisher, which becomes a metadata entry of the message.
         let metadata: [UInt8] = [0xFE, 0, 0, 2, 1, 0x74, 0xFA, 0, 0, 1, 0x85]
         composite.send { buffer in
             metadata.withUnsafeBytes { metadata in
@@ -207,7 +207,7 @@ import Testing
         #expect(client.received().last == "9:|")
     }
 
-    /// Opening and cancelling a list costs its sender nothing, and the engine a page: only one at a time.
+    /// Opening and cancelling a list costs the client nothing, but the engine a page: it works on one list at a time.
     @Test(arguments: [1, 2])
     func listsThatAreGivenUpAtOnceAreHardlyWork(shards: Int) {
         let broker = TestBroker(shards: shards)
@@ -271,7 +271,7 @@ import Testing
             #expect(gone!.outputWaiterCount == 1 && gone!.waiters.listCount == 1)
             client.disconnect()
         }
-        // It would have been checked at the next tick.
+        // The connection would have been checked at the next tick.
         broker.advance(seconds: 0.25)
         #expect(gone == nil)
     }

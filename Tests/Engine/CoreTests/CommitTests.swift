@@ -59,7 +59,7 @@ import Testing
         #expect(publisher.received().count == 1)
         #expect(subscriber.received() == ["1:a", "1:b"])
         broker.commit()
-        // The end of the channel, and with it the topic's, follows its last message.
+        // The end of the channel, which is also the end of the topic, follows the last message.
         #expect(publisher.received().last?.hasSuffix("|") == true)
         #expect(subscriber.received() == ["1:c", "1:|"])
     }

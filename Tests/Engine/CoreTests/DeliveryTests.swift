@@ -79,7 +79,7 @@ import Testing
         #expect(subscriber.received() == ["3:b", "3:|"])
     }
 
-    /// A publisher whose loss fails the topic is refused if another client has completed it: that is no second end.
+    /// A publisher whose loss fails the topic is refused if another client has completed it: no topic ends twice.
     @Test(arguments: placements)
     func theFirstEndWins(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -93,7 +93,7 @@ import Testing
         #expect(other.received() == ["1:a", "1:|"])
     }
 
-    /// Messages published after the subscription, in the same read, are limited by its room.
+    /// Messages published after the subscription, in the same read, are limited by the subscription's room.
     @Test func aBlockSubscriptionHoldsFromTheNextFrameOn() {
         let broker = TestBroker()
         let client = broker.connect()
@@ -112,7 +112,7 @@ import Testing
             }
         }
         let topic = broker.shards[0].topics["t"]!
-        // One acknowledged, one requested, two waiting.
+        // One message was acknowledged, one requested, and two are waiting.
         #expect(topic.published == 4 && topic.losses.dropped == 2 && topic.publishers.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
     }
@@ -135,7 +135,7 @@ import Testing
         #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
     }
 
-    /// Whether or not others still block.
+    /// Whether or not other subscriptions still block.
     @Test(arguments: placements)
     func whoLeavesBlocksNoMore(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -152,7 +152,7 @@ import Testing
         #expect(publisher.received() == ["7:4|", "9:5|"])
     }
 
-    /// Room is reserved for a channel's grant, but not for one that does not use it.
+    /// Room is reserved for a channel's grant, but not if the channel does not use it.
     @Test(arguments: placements)
     func anIdleGrantHoldsNoRoom(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -205,7 +205,8 @@ import Testing
         }
     }
 
-    /// The bytes that one `block` subscription frees are granted at once, although another one limits the messages.
+    /// The bytes that one `block` subscription frees are granted at once, although another one limits the message
+    /// count.
     @Test(arguments: placements)
     func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
@@ -261,7 +262,7 @@ import Testing
         #expect(publisher.received().first?.hasPrefix("9:! 202 blocked: The topic 't' had no room") == true)
     }
 
-    /// There is room for the small one, and none for the large one that arrived before it.
+    /// There is room for the small message, but none for the large one that arrived before it.
     @Test(arguments: placements)
     func aSmallPublishDoesNotOvertakeALargeOne(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
@@ -325,7 +326,7 @@ import Testing
         #expect(stalled.received() == [])
         stalled.read(.max)
         let lines = stalled.received().map { $0.prefix { $0 != "x" } }
-        // As many as the output held, then the newest five.
+        // The client receives as many messages as the output held, then the newest five.
         #expect(
             lines == ["3:[1]", "3:[2]", "3:[3]", "3:[4]", "3:[5]", "3:[46-40]", "3:[47]", "3:[48]", "3:[49]", "3:[50]"])
     }
@@ -340,7 +341,7 @@ import Testing
         for subscriber in subscribers { subscriber.subscribe("t?meta=on", n: 1) }
         let publisher = broker.connect(from)
         for _ in 1...20 { publisher.fireAndForget("t", String(repeating: "x", count: 4032)) }
-        // Also for subscriptions without credit, which could not find out otherwise.
+        // This includes subscriptions without credit, which could not find out otherwise.
         let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(topic.views.dropped.total == 2 * 18)
         for subscriber in subscribers {
@@ -393,7 +394,7 @@ import Testing
         publisher.channel("t", "first")
         #expect(count * size > 2 * Scratch.size)
         publisher.items(texts)
-        // Long ones are fragmented.
+        // Long messages are fragmented.
         let received = subscriber.received().map { $0.dropFirst(2) }.joined()
         #expect((received == "first" + texts.joined()) == true)
     }

@@ -10,12 +10,12 @@ import Testing
 @testable import Core
 
 @Suite struct ErrorWordTests {
-    /// A row of the table: the code that an error of a stream has on each protocol.
+    /// A row of the table: the code that a stream error has in each protocol.
     struct Row: CustomStringConvertible {
         var word: String
         var rsocket: String
         var grpc: String
-        /// The first status; nil if the word occurs only in a stream.
+        /// The first HTTP status in the row; nil if the word occurs only in a stream.
         var http: Int?
 
         var description: String { word }
@@ -83,7 +83,7 @@ import Testing
         let isResumed = word == .draining || word == .unavailable
         let expected = isResumed ? "" : "{\"end\":\"failed\",\"message\":\"\(text)\",\"dropped\":0}\n"
         #expect(listener[stream].text == expected)
-        // Before it has begun, it is answered with a problem.
+        // A stream that has not begun is answered with a problem.
         var out = ByteBuffer()
         Refusal(word, "Because.").problem.append(into: &out)
         #expect(String(decoding: out.readable, as: UTF8.self).contains("\"detail\":\"\(text)\""))

@@ -19,7 +19,7 @@ final class GRPCClient {
     private var inflater: OpaquePointer?
     private var nextStream: UInt32 = 1
 
-    /// - Parameter window: the initial window of its streams, in bytes.
+    /// - Parameter window: the initial window of the client's streams, in bytes.
     init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 1 << 20) {
         nghttp2_hd_inflate_new(&inflater)
         client = TestClient(broker, shard, wireProtocol: .http)
@@ -142,7 +142,7 @@ final class GRPCClient {
     }
 }
 
-/// A protobuf field of text, at most 2¹⁴−1 bytes.
+/// A protobuf text field, of at most 2¹⁴−1 bytes.
 func field(_ number: UInt8, _ text: String) -> [UInt8] {
     let count = text.utf8.count
     let length = count < 128 ? [UInt8(count)] : [UInt8(count & 127 | 128), UInt8(count >> 7)]

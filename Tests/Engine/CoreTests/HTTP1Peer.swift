@@ -13,7 +13,7 @@ final class HTTP1Broker {
     private(set) var closed: Set<ConnectionID> = []
     /// Connections whose sockets accept nothing.
     var stalled: Set<ConnectionID> = []
-    /// What the sockets of streams have accepted and nobody has read.
+    /// What the sockets of streams have accepted and nobody has read yet.
     fileprivate var written: [ConnectionID: [UInt8]] = [:]
 
     /// Credentials to be checked, oldest first.

@@ -96,7 +96,7 @@ import Testing
         #expect(reader.takeWritten().starts(with: Array("before HTTP/1.1 200 OK\r\n".utf8)))
     }
 
-    /// The memory for it is no longer held by the library.
+    /// The library no longer holds the memory for the head.
     @Test func aStreamHoldsNothingForTheHeadOfARequest() {
         let before = broker.shard.memory.used
         let peer = HTTP1Peer(broker)

@@ -168,11 +168,11 @@ import Testing
         for _ in 0..<100 { #expect(asks(HTTP1Peer(broker))) }
         #expect(asks(kept[0]))
         broker.advance(3)
-        // Slots are free again, also those of clients that left before they asked.
+        // Slots are free again, including those of clients that left before they sent a request.
         HTTP1Peer(broker).lose()
         #expect(!asks(HTTP1Peer(broker)))
         #expect(broker.shard.memory.used <= limits.memory / 8 + (64 << 10), "\(broker.shard.memory.used)")
-        // One that waits for its response, which comes too late.
+        // A connection that waits for its response, which comes too late.
         kept[1].send("POST", "/v1/topics/t/messages", [("Content-Length", "1")])
         for peer in kept { peer.lose() }
         broker.advance(1)
@@ -192,7 +192,7 @@ import Testing
         writer.body([1])
         writer.endRequest()
         #expect(writer.answer()?.status == 200)
-        // A stream that begins after the end has ended, too.
+        // A stream that begins after the client's end is ended, too.
         writer.over()
         writer.send("GET", messages)
         #expect(writer.answer() == nil)
@@ -244,7 +244,7 @@ import Testing
         #expect(peer.answer()?.status == 200)
     }
 
-    /// Inputs in any order: no trap, and nothing is left.
+    /// Inputs in any order: nothing traps, and nothing is left behind.
     @Test(arguments: 0..<50 as Range<UInt64>) func anyOrderOfInputs(seed: UInt64) {
         var random = LedgerRandom(state: seed)
         let broker = HTTP1Broker()

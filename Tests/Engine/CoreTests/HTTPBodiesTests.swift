@@ -1,5 +1,5 @@
 // What the bodies of one HTTP/2 connection's streams may hold together, whatever the peer does with its windows: the
-// sum is bounded, waiting streams are served in turn, and no others wait.
+// sum is bounded, streams that wait are served in turn, and only these are delayed.
 
 import HTTP2
 import HTTP2Frames
@@ -36,8 +36,8 @@ import Testing
     /// The bytes of DATA that each stream receives from now on.
     private func received(_ peer: TestGRPC, _ streams: [UInt32]) -> [Int] { streams.map { peer[$0].received } }
 
-    /// No message is sent in part, so a message larger than its window waits in the stream. With a thousand streams
-    /// these would be a thousand messages.
+    /// No message is sent in part, so a message larger than its window waits in the stream. With a thousand streams, a
+    /// thousand messages would wait.
     @Test(arguments: WireProtocol.allCases) func messagesBeyondTheWindowsAreBounded(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
@@ -61,7 +61,7 @@ import Testing
         #expect(held(peer) == 0 && peer.http!.bodies.beyond == 0 && peer.http!.bodies.bytes == 0)
     }
 
-    /// What the windows of streams allow, but the connection's does not.
+    /// The windows of the streams allow the data, but the connection's window does not.
     @Test(arguments: WireProtocol.allCases) func theConnectionsWindowIsSharedByAll(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1 << 24)
@@ -76,7 +76,7 @@ import Testing
         #expect(held(peer) == 0)
     }
 
-    /// Stalled streams hold as much as is allowed; others, whose windows fit their messages, are not affected.
+    /// Stalled streams hold as much as is allowed; other streams, whose windows fit their messages, are not affected.
     @Test(arguments: WireProtocol.allCases) func whoseWindowHoldsItsMessagesDoesNotWait(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)

@@ -22,7 +22,7 @@ import Testing
         }
 
         deinit {
-            // Overwritten, so that a remaining reference would be noticed.
+            // The bytes are overwritten, so that a remaining reference would be noticed.
             for index in all.indices { all[index] = 0xEE }
             gone()
         }

@@ -1,4 +1,4 @@
-// EntryCache, compared with entries made one by one, over logs that grow and lose their head.
+// EntryCache, compared with entries made one by one, over logs that grow at the end and shrink at the beginning.
 
 import Bytes
 import Glibc
@@ -94,7 +94,7 @@ import Testing
                 var expected: [UInt8] = []
                 for index in 0..<count { expected += source.entry(start.advanced(by: index)) }
                 #expect(isEqual(bytes, expected), "seed \(seed): \(count) messages from \(start)")
-                // As many as there was room for.
+                // There are as many messages as there was room for.
                 if count < most, start.advanced(by: count) < run.end {
                     #expect(bytes.count + source.entry(start.advanced(by: count)).count > room)
                 }

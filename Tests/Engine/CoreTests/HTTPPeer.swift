@@ -131,7 +131,7 @@ final class TestGRPC {
     /// The space in the broker's windows, by stream; 0 is the connection.
     private var room: [UInt32: Int] = [0: 65_535]
     private var initialRoom = 65_535
-    /// DATA for which there is no space yet, and whether the half ends after it.
+    /// DATA for which there is no space yet, and whether the client's half of the stream ends after it.
     private var unsent: [UInt32: (bytes: [UInt8], size: Int, end: Bool)] = [:]
 
     /// - Parameters:
@@ -218,7 +218,7 @@ final class TestGRPC {
         }
     }
 
-    /// Every stream has a window of the usual size from now on.
+    /// Gives every stream a window of the usual size from now on.
     func widen() {
         guard isNarrow, !client.isClosed else { return }
         isNarrow = false

@@ -37,7 +37,7 @@ import Testing
         #expect(peer.http!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
-    /// The first message uses no credit granted before it arrived, but its room is kept.
+    /// The first message uses none of the credit granted before it arrived; room for it is reserved.
     @Test(arguments: [2, 3, 10], [0, 1]) func theFirstMessageHasRoomBesideWhatIsGranted(_ buffer: Int, _ shard: Int) {
         let broker = TestBroker(shards: 2)
         let subscriber = broker.connect()
@@ -73,7 +73,8 @@ import Testing
         #expect(sent == 1000 && peer[stream].resetCode == nil && peer[stream].status == nil)
     }
 
-    /// In any number of pieces. A call that always has one message in flight, each completed in time, continues.
+    /// However many pieces the message comes in. A call that always has one message in flight, each completed in time,
+    /// continues.
     @Test(arguments: [false, true]) func aMessageThatDribblesIsRefused(isFirst: Bool) {
         let broker = TestBroker()
         let reader = TestGRPC(broker)
@@ -101,7 +102,7 @@ import Testing
         reader.read()
         #expect(reader[subscription].texts().count == sent)
         if isFirst { return }
-        // Nothing is left of either.
+        // Nothing is left of either call.
         peer.cancel(steady)
         peer.send(data(dribbling, Array(long[...3])))
         #expect(peer.http!.exchanges.count <= 1 && broker.shards[0].streams.count == 1)
@@ -185,7 +186,7 @@ import Testing
         #expect(answers.contains { $0.accepted == 1 } && answers.contains { $0.granted > 0 })
         #expect(peer.connection!.input.parkedCount == 0 && peer.connection!.input.parkedBytes == 0)
 
-        // One that is cancelled, and one that is dropped.
+        // One publish is cancelled, and one is dropped.
         _ = peer.publishOne("t", "fill")
         reader.request(1, subscription)
         let full = reader.subscribe("u", n: 1, buffer: 1, overflow: .block)
@@ -281,7 +282,7 @@ import Testing
         #expect(broker.memory.used - before >= 80_000 && broker.memory.used - before < 200_000)
         let cancelled = streams[0]
         peer.cancel(cancelled)
-        // For a peer that does not read its responses no message is kept either.
+        // No message is kept for a peer that does not read its responses, either.
         peer.client.window = 0
         broker.advance(seconds: 3)
         #expect(peer.http!.held.bytes == 0)

@@ -103,7 +103,7 @@ import Testing
         expectNothingLeft(broker)
     }
 
-    /// A stream with a closed window holds what its window allowed, and a message; others continue.
+    /// A stream with a closed window holds what its window allowed, and one more message; other streams continue.
     @Test(arguments: Overflow.allCases) func aClosedWindowStopsItsStreamAlone(_ policy: Overflow) {
         let broker = TestBroker()
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 20)
@@ -126,7 +126,7 @@ import Testing
         }
         #expect(peer[stalled].received == opening + 1000)
         let accepted = policy == .block ? peer[other].messages.count - 1 : 200
-        // Three fit the window, in part; five wait.
+        // Three messages fit the window, one of them in part; five wait.
         #expect(policy != .block || (accepted >= 8 && accepted <= 9), "\(accepted)")
         #expect(peer[other].texts().count == accepted && elsewhere[third].texts().count == accepted)
         // The window opens.
@@ -159,7 +159,7 @@ import Testing
         expectNothingLeft(broker)
     }
 
-    /// A loss after the last message is reported with the next one.
+    /// The number of messages lost after the last delivery; they are reported with the next one.
     private func behind(_ policy: Overflow, _ sequences: [UInt64]) -> UInt64 {
         policy == .dropNewest ? 200 - (sequences.last ?? 0) : 0
     }
@@ -194,7 +194,7 @@ import Testing
         #expect(texts == [large, "small"])
     }
 
-    /// Each socket splits the entries that several subscribers share at any point.
+    /// Sockets may split the entries that several subscribers share at any point.
     @Test(arguments: 0..<30) func everyPartOfAWriteGoesOn(_ seed: Int) {
         var random = LedgerRandom(state: UInt64(seed))
         var limits = Limits()

@@ -13,11 +13,11 @@ final class TestBroker {
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
-    /// Messages sent to each shard and not yet read, oldest first.
+    /// Messages that were sent to each shard and have not been read, oldest first.
     private var inboxes: [[[ShardMessage]]]
     /// Credentials to be checked, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
-    /// By shard: messages given to its store and not committed.
+    /// By shard: messages that were given to its store and have not been committed.
     private(set) var appended: [[AppendedMessages]]
     /// By epoch and sequence: what the stores have committed.
     private var history: [UInt64: [UInt64: StoredMessage]] = [:]
@@ -113,7 +113,7 @@ final class TestBroker {
 
     func advance(seconds: Double) {
         var rest = UInt64(seconds * 1e9)
-        // In steps of a tick, like the deadline of a real loop.
+        // Time passes in steps of one tick, as with the deadline of a real loop.
         while rest > 0 {
             let step = min(rest, 250_000_000)
             now.monotonic += step
@@ -239,7 +239,7 @@ final class TestClient {
         id = broker.open(self)!
     }
 
-    /// Takes as much as its socket has room for, and returns how much that is.
+    /// Takes as many bytes as the socket has room for, and returns their number.
     fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var taken = 0
         for piece in pieces {
@@ -251,7 +251,7 @@ final class TestClient {
         return taken
     }
 
-    /// From now on its socket belongs to another connection.
+    /// Notes that the client's socket now belongs to another connection.
     func moved(to id: ConnectionID, on shard: Int) { (self.id, self.shard) = (id, shard) }
 
     func send(_ write: (inout ByteBuffer) -> Void) {

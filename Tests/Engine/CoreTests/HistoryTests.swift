@@ -1,5 +1,5 @@
-// Messages that are in a store and no longer in memory: they are delivered when the store returns them, and others do
-// not wait.
+// Messages that are in a store and no longer in memory: they are delivered when the store returns them, and other
+// messages do not wait.
 
 import ForebayWire
 import Testing
@@ -27,7 +27,7 @@ import Testing
         joiner.subscribe("t?replay=all&meta=off")
         #expect(joiner.received() == [])
         #expect(broker.reads.count == 1)
-        // A subscription that is not behind does not wait.
+        // A subscription that is not behind does not wait for the read.
         publisher.fireAndForget("t", "7")
         broker.commit()
         #expect(live.received() == ["1:7"])

@@ -84,9 +84,9 @@ final class SubscriberAccount: Account {
     private(set) var delivered = 0
     private(set) var epoch: UInt64 = 0
     private(set) var last: UInt64?
-    /// Lost between deliveries.
+    /// Messages lost between deliveries.
     private(set) var lost: UInt64 = 0
-    /// Lost after the last delivery, as reported by the end.
+    /// Messages lost after the last delivery, as reported by the end.
     private(set) var tail: UInt64 = 0
 
     override func item(_ metadata: [UInt8]?, _ text: String) {
@@ -199,7 +199,7 @@ class LedgerPeer {
     func items(_ texts: [String], _ account: Account) { client.items(texts, stream: account.stream) }
     func complete(_ account: Account) { client.complete(stream: account.stream) }
 
-    /// From now on it reads little, or everything again.
+    /// Makes the client read little from now on, or everything again.
     func stall(_ random: inout LedgerRandom) {
         if random.next(2) == 0 { client.window = random.next(300) } else { readAll() }
     }

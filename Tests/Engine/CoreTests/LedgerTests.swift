@@ -21,11 +21,12 @@ import Testing
     @Test(arguments: seeds)
     func ledgersBalance(_ seed: Int) { Scenario(seed: seed).play() }
 
-    /// The same with shards that take their turns at random, so that messages between them cross in every possible way.
+    /// As above, with shards that take their turns at random, so that messages between them cross in every possible
+    /// way.
     @Test(arguments: seeds)
     func ledgersBalanceHoweverMailCrosses(_ seed: Int) { Scenario(seed: seed, crossing: true).play() }
 
-    /// The same with limits that change at run time; if messages cross, not on all shards at once.
+    /// As above, with limits that change at run time; if messages cross, not on all shards at once.
     @Test(arguments: seeds)
     func ledgersBalanceAcrossReloads(_ seed: Int) {
         Scenario(seed: seed, crossing: seed % 2 == 1, reloading: true).play()
@@ -311,7 +312,7 @@ private final class Scenario {
             guard let topic = broker.shards.lazy.compactMap({ $0.topics[epoch: account.epoch] }).first,
                 isBlock || account.route.contains("=fail")
             else { continue }
-            // Only the byte limit evicts these, and for `block` only messages it joined with.
+            // Only the byte limit evicts these messages, and with `block` only messages older than the subscription.
             let mayBeEvicted = !isBlock || account.route.contains("replay=") || account.route.contains("from=")
             #expect(mayBeEvicted && topic.window.lost > SequenceNumber(1), "\(account.name) lost \(account.lost)")
         }

@@ -7,7 +7,7 @@ import Testing
 @testable import Core
 
 @Suite struct ListingsTests {
-    /// The figure of that name in each row of a list; nil if a row has none.
+    /// The figure `key` in each row of the list `name`; nil for a row without one.
     private func list(_ name: String, _ key: String, _ client: TestClient, stream: UInt32) -> [Int?] {
         _ = client.received()
         client.subscribe(name, stream: stream)
@@ -21,7 +21,7 @@ import Testing
         let broker = TestBroker(shards: shards)
         let (reader, subscriber) = (broker.connect(), broker.connect(shards - 1))
         for n in 0..<7 { reader.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
-        // They are sent in one piece.
+        // The messages are sent in one piece.
         subscriber.subscribe("a?replay=all", n: 5)
         broker.advance(seconds: 0.5)
         #expect(list("$SYS.topics", "delivered", reader, stream: 101).contains(5))

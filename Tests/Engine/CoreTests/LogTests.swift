@@ -51,7 +51,8 @@ import Testing
         }
     }
 
-    /// A run is stored as its messages would be one by one, on any stream and across the ends of chunks.
+    /// A run is stored just as its messages would be if they were appended one by one, on any stream and across the
+    /// ends of chunks.
     @Test(arguments: [1, 5] as [UInt32]) func aRunStandsAsItsMessagesSingly(stream: UInt32) throws {
         let budget = MemoryBudget(limit: .max)
         var random = LedgerRandom(state: UInt64(stream))
@@ -112,7 +113,7 @@ import Testing
         let log = Log()
         for _ in 0..<1000 { fill(log, [1000, 1000, 1000], metadata: [0, 20], budget: budget) }
         #expect(budget.used < log.bytes + log.bytes / 4)
-        // And when only those without metadata are left, messages are contiguous again.
+        // When only messages without metadata are left, messages are contiguous again.
         fill(log, Array(repeating: 1000, count: 2000), budget: budget)
         #expect(log.allPieces.last!.chunk.hasMetadata == false)
     }
@@ -137,7 +138,7 @@ import Testing
         #expect(log.bytes == 74)
     }
 
-    /// And not only with the first one after it.
+    /// A chunk is freed with its last message, not only when the first message of the next chunk goes.
     @Test func aChunkGoesWithItsLastMessage() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

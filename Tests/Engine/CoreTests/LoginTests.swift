@@ -34,7 +34,7 @@ import Testing
                 stream: 1, metadata: route.readable, data: UnsafeRawBufferPointer(start: nil, count: 0),
                 fragment: 1 << 20, into: &$0)
         }
-        // However long it takes.
+        // The check may take any length of time.
         broker.advance(seconds: 8)
         #expect(client.received().isEmpty && !client.isClosed)
         broker.answerLogin(.user("alice", of: table))
@@ -113,7 +113,7 @@ import Testing
             (PeerCertificate(user: "alice", subject: "CN=alice,O=x"), true),
             (PeerCertificate(user: "alice", subject: "CN=alice,O=other"), false),
             (PeerCertificate(user: "bob", subject: "CN=bob,O=x"), true),
-            // A name that looks like another certificate's whole subject.
+            // A name that looks like the whole subject of another certificate.
             (PeerCertificate(user: "CN=alice,O=x", subject: "CN=CN\\=alice\\,O\\=x,O=other"), false),
             (PeerCertificate(user: "eve", subject: "CN=eve"), false), (PeerCertificate(user: nil, subject: ""), false),
         ] {
@@ -139,7 +139,7 @@ import Testing
         // The same credentials are cached for this connection.
         let again = client.call(.publishOne, open, authorization: basic)
         #expect(client.answer(again).status == "0" && broker.logins.isEmpty)
-        // Others are not.
+        // Other credentials are not.
         let other = client.call(.publishOne, open, authorization: "Bearer x")
         #expect(client.answer(other).status == "none" && broker.logins.count == 1)
         broker.answerLogin(.wrong)
@@ -274,7 +274,7 @@ import Testing
         #expect(counters.loginsMissing == 2)
     }
 
-    /// They are authenticated, and the refusal names the limit.
+    /// Clients that reach a limit have been authenticated, and the refusal names the limit.
     @Test func whoReachesALimitIsNoLoginRefused() {
         var limits = Limits()
         limits.connectionsPerUser = 1

@@ -27,7 +27,7 @@ import Testing
         #expect(topic.views.delivered == UInt64(many))
         #expect(topic.views.links[0].progress.seen == topic.log.end)
         #expect(client.received().isEmpty)
-        // No subscription still needs the first message, and all need the second, until the last has it.
+        // No subscription needs the first message any more; the second is needed until the last subscription has it.
         for index in 0..<many {
             #expect(topic.views.links[0].progress.needed == SequenceNumber(2))
             client.requestN(1, stream: UInt32(2 * index + 1))
@@ -41,7 +41,7 @@ import Testing
         let client = crowd("t?overflow=block&buffer=1", broker)
         let publisher = broker.connect()
         for index in 0..<3 { publisher.publish("t", "\(index)", stream: UInt32(2 * index + 1)) }
-        // One was delivered to each, one waits, and the third has no room.
+        // One message was delivered to each, one waits, and there is no room for the third.
         #expect(publisher.received().count == 2)
         for index in 0..<many - 1 { client.requestN(1, stream: UInt32(2 * index + 1)) }
         #expect(publisher.received().isEmpty)

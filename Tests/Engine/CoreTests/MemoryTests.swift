@@ -9,7 +9,7 @@ import Testing
 @testable import Core
 
 @Suite struct MemoryTests {
-    /// A topic's name that `shard` owns.
+    /// The name of a topic that `shard` owns.
     private func name(_ broker: TestBroker, ownedBy shard: Int, _ prefix: String = "t") -> String {
         (0...).lazy.map { "\(prefix)\($0)" }.first { broker.shards[0].owner(of: $0) == shard }!
     }
@@ -70,8 +70,8 @@ import Testing
         #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
     }
 
-    /// If a `block` subscription holds the memory, a topic below its share is given some beyond the limit, by a quarter
-    /// of it at most.
+    /// If a `block` subscription holds the memory, a topic below its share is given memory beyond the limit, but at
+    /// most a quarter of the limit.
     @Test(arguments: [(111, true), (150, false)])
     func sharesAreGivenUpToAFourthBeyondTheLimit(percent: Int, isTaken: Bool) {
         let broker = TestBroker()
@@ -121,7 +121,7 @@ import Testing
             Array("t?replay=all&meta=on".utf8).withUnsafeBytes {
                 FrameWriter.requestStream(stream: 1, initialN: 1, metadata: $0, data: none, fragment: 0, into: &buffer)
             }
-            // For lack of memory, used by the first, history is dropped at once.
+            // The first of these publishes uses up the memory, so history is dropped at once.
             for stream: UInt32 in [3, 5] {
                 Array("other".utf8).withUnsafeBytes {
                     FrameWriter.requestFNF(stream: stream, metadata: $0, data: none, fragment: 0, into: &buffer)
@@ -174,7 +174,7 @@ import Testing
             fill(client, "t", 300)
             client.publish("$SYS.topic.delete?name=t", "")
         }
-        // What may be given beyond the limit, the chunk that exceeds it, and a few spare blocks.
+        // The limit, what may be given beyond it, the chunk that exceeds that, and a few spare blocks.
         let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 4 * Block.size
         #expect(broker.memory.used < most, "\(broker.memory.used)")
         stalled.disconnect()

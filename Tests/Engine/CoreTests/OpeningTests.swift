@@ -118,7 +118,7 @@ import Testing
         #expect(peer[without].text == "")
     }
 
-    /// Openings that a client does not read count like other answers: it is not read any more.
+    /// Openings that a client does not read count like other answers: the broker stops reading from that client.
     @Test func openingsThatAreNotReadAreBounded() {
         let broker = TestBroker()
         let client = broker.connect()

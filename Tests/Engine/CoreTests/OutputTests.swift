@@ -124,7 +124,7 @@ private final class Receiver {
         #expect(output.count == 0 && output.isEmpty, comment)
     }
 
-    /// Frame by frame, as simply as possible.
+    /// Sets the stream of each frame, as simply as possible.
     private static func with(stream: UInt32, _ frames: UnsafeRawBufferPointer) -> [UInt8] {
         var bytes = Array(frames)
         var offset = 0
@@ -178,7 +178,7 @@ private final class Receiver {
     @Test(arguments: 0..<300)
     func anyWritesGiveTheSameStream(_ seed: Int) {
         var random = Random(state: UInt64(seed))
-        // Some have no memory for copies.
+        // With some seeds there is no memory for copies.
         let budget = MemoryBudget(limit: random.pick([0, 40_000, .max]))
         let pool = BlockPool(budget: budget, scratch: random.pick([150, 700, Scratch.size]))
         let region = SharedBytes()
@@ -235,7 +235,7 @@ private final class Receiver {
             receiver.control(11)
             receiver.write(pieces: 16, mayBlock: mayBlock) { min(cut, $0) }
             receiver.control(13)
-            // The next ones of the same stream, which may go into the same segment.
+            // The next messages of the same stream, which may go into the same segment.
             receiver.append(5..<8, of: chunk, stream: 7)
             receiver.drain(mayBlock: mayBlock) {
                 min(1, $0)
@@ -259,7 +259,7 @@ private final class Receiver {
         #expect(receiver.output.copied == 137_000 && budget.used == before)
     }
 
-    /// Data beyond the scratch's size is offered once that was accepted, at the next frame boundary.
+    /// Data beyond the scratch's size is offered once the scratch has been accepted, from the next frame boundary on.
     @Test func moreThanTheScratchGoesBitByBit() {
         let chunk = chunk([Int](repeating: 91, count: 100))
         let receiver = Receiver(BlockPool(budget: budget, scratch: 1050))
@@ -274,8 +274,8 @@ private final class Receiver {
         #expect(receiver.output.copied == 10_000)
     }
 
-    /// A connection copies the last few bytes that its socket has not accepted, at their size; if memory is short it
-    /// keeps a reference to the chunk instead.
+    /// A connection copies the last few bytes that its socket has not accepted, into memory of their size; if memory is
+    /// short, it keeps a reference to the chunk instead.
     @Test(arguments: [(1, false), (3, false), (1, true), (3, true)])
     func aBlockedSocketKeepsNoChunkForAFewBytes(_ stream: UInt32, _ isShort: Bool) {
         let budget = MemoryBudget(limit: isShort ? 0 : .max)
@@ -343,7 +343,7 @@ private final class Receiver {
         #expect(budget.used == before)
     }
 
-    /// However much waits after it.
+    /// A chunk is released once it has been sent, however much waits after it.
     @Test func whatIsSentKeepsNoChunk() {
         let receiver = Receiver(BlockPool(budget: budget))
         weak var gone: Chunk?

@@ -17,7 +17,7 @@ import Testing
         var testDescription: String { name }
     }
 
-    /// All except `missing`, which is for another topic.
+    /// All permissions on the topic except `missing`, which is granted for another topic.
     private static func permissions(without missing: Permission?, on topic: String) -> Permissions {
         func set(_ permission: Permission) -> TopicSet {
             permission == missing ? topics("other") : topics("other", topic)
@@ -91,7 +91,7 @@ import Testing
             let broker = TestBroker(access: table)
             let client = broker.logIn("alice", of: table)
             client.publish("$SYS.topic.info?name=t", "")
-            // Something that must not be seen must not be known to exist either.
+            // A user who may not see a topic must not learn whether it exists, either.
             let expected =
                 isAllowed
                 ? "3:! 202 not-found: There is no topic"
@@ -164,7 +164,7 @@ import Testing
             }
             #expect(list("$SYS.topics", "name", clients[0]) == ["a", "b", "c"])
             #expect(list("$SYS.topics", "name", clients[1]) == ["$SYS.events", "a", "b", "c", "d"])
-            // Her own, and all those that she controls.
+            // Her own subscriptions, and all those that she controls.
             #expect(list("$SYS.subscriptions", "topic", clients[0]) == ["b", "c"])
             #expect(list("$SYS.subscriptions", "topic", clients[1]) == ["a", "b", "b", "c", "d"])
             #expect(list("$SYS.connections", "user", clients[0]) == ["alice"])

@@ -1,4 +1,4 @@
-// Failed publishes: each is counted by its reason, and losses for a shortage of the broker's are reported.
+// Failed publishes: each is counted by its reason, and losses due to a shortage in the broker are reported.
 
 import Bytes
 import HTTP2
@@ -29,7 +29,7 @@ import Testing
         for _ in 0..<8 { broker.advance(seconds: 0.25) }
         #expect(reported(broker).isEmpty)
         _ = watcher.received()
-        // Something else uses all of it.
+        // Something else uses all of the memory.
         let taken = 2 * broker.memory.limit
         broker.memory.add(taken)
         for _ in 0..<5 { client.fireAndForget("t", "x") }
@@ -78,7 +78,7 @@ import Testing
         #expect(topics() == nil, "not another second's")
     }
 
-    /// Whatever the reason for the loss, and on whichever shard.
+    /// Losses are counted whatever their reason, and on whichever shard they occur.
     @Test(arguments: [1, 3])
     func theTopicCountsAllThatWasLostOnItsWay(_ shards: Int) throws {
         var limits = Limits()
@@ -138,7 +138,7 @@ import Testing
         #expect(old.losses.refused == UInt64(count))
     }
 
-    /// The limit on what one connection may have begun is its own: the loss is no shortage of the broker's.
+    /// The limit on what one connection may have begun is its own: the loss is not due to a shortage in the broker.
     @Test(arguments: [true, false])
     func whatExceedsAConnectionsOwnLimitIsNoShortage(isAnswered: Bool) {
         var limits = Limits()

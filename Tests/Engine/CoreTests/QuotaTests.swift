@@ -1,4 +1,5 @@
-// What is counted over all shards of a broker, and by user: limits are reached, counted apart, and freed again.
+// What is counted over all shards of a broker, and per user: limits are reached, are counted separately, and become
+// free again.
 
 import Bytes
 import RSocket
@@ -27,7 +28,7 @@ import Testing
 
     @Test func connectionsAreCountedOverAllShards() throws {
         let broker = broker(access: .open) { $0.connections = 3 }
-        // All on one shard, where a share of the limit would be two.
+        // All connections are on one shard, whose share of the limit would be two.
         let ids = (0..<3).map { open(broker, 0, "10.0.0.\($0):1") }
         #expect(ids.allSatisfy { $0 != nil })
         #expect(open(broker, 1, "10.0.0.9:1") == nil)
@@ -98,7 +99,7 @@ import Testing
         #expect(lines.count == 1 && lines[0].hasPrefix("0:! 3 limit: User 'alice' has 2 connections"), "\(lines)")
         #expect(third.isClosed && !first.isClosed && !second.isClosed)
         #expect(reached(.connectionsPerUser, broker) == 1)
-        // Others are not affected, and closed connections free their slots.
+        // Other users are not affected, and closed connections free their slots.
         #expect(!broker.logIn("bob", of: table, shard: 1).isClosed)
         first.disconnect()
         #expect(!broker.logIn("alice", of: table, shard: 1).isClosed)
@@ -148,7 +149,7 @@ import Testing
         #expect(client.answer(other).status == "0" && count(broker, "alice") == 1 && count(broker, "bob") == 1)
         #expect(broker.logIn("alice", of: table).isClosed)
         #expect(reached(.connectionsPerUser, broker) == 1)
-        // It is free once hers has ended: the connection is only bob's then.
+        // The slot is free once her request has ended: the connection is then only bob's.
         client.reset(stream)
         #expect(count(broker, "alice") == 0 && count(broker, "bob") == 1)
         #expect(!broker.logIn("alice", of: table).isClosed && broker.logIn("bob", of: table).isClosed)
@@ -184,7 +185,7 @@ import Testing
         client.cancel(stream: 1)
         other.subscribe("c", stream: 3)
         #expect(other.received() == [])
-        // The existing ones are unaffected.
+        // Existing subscriptions are unaffected.
         other.fireAndForget("b", "x")
         #expect(client.received() == ["3:x"])
     }
@@ -246,7 +247,7 @@ import Testing
             alice[1].received().contains { $0.hasPrefix("3:! 202 limit: User 'alice' has created 3 topics") })
         alice[0].fireAndForget("e", "x", stream: 5)
         #expect(reached(.topicsPerUser, broker) == 2)
-        // Bob may, and Alice may use his.
+        // Bob may create topics, and Alice may use them.
         let bob = broker.logIn("bob", of: table)
         bob.publish("d", "x", stream: 1)
         #expect(bob.received() == ["1:1|"])

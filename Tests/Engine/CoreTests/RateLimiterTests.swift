@@ -53,7 +53,7 @@ import Testing
         #expect(published(broker) == 25)
     }
 
-    /// Once a minute, however often it happens.
+    /// A user who is held back is named once a minute, however often that happens.
     @Test func theLogNamesWhoIsHeldBack() {
         let broker = broker { $0.publishRate = 10 }
         let (alice, bob) = (broker.logIn("alice", of: table), broker.logIn("bob", of: table))
@@ -93,7 +93,7 @@ import Testing
         #expect(counters(broker).limits[.publishBytes] == 2 && counters(broker).limits[.publishRate] == 0)
         for _ in 0..<100 { alice.fireAndForget("t", "") }
         #expect(published(broker) == 103, "the tenth part is still there, byte by byte")
-        // A message larger than the maximum allowance waits until that is saved up.
+        // A message larger than the maximum allowance waits until that allowance is saved up.
         broker.advance(seconds: 1)
         alice.fireAndForget("t", String(repeating: "x", count: 5000))
         #expect(published(broker) == 104)
@@ -187,7 +187,7 @@ import Testing
             sent += credit
             broker.advance(seconds: 0.25)
         }
-        // A second's allowance was saved up; after that a quarter of it accrues each time.
+        // One second's allowance had been saved up; after that, a quarter of it accrues in each step.
         #expect(quarters[0] >= 49 && quarters[0] <= 99, "\(quarters)")
         #expect(sent >= 345 && sent <= 100 + 300, "\(quarters)")
         #expect(published(broker) == UInt64(sent))
@@ -231,7 +231,7 @@ import Testing
             sent += credit
             broker.advance(seconds: 0.25)
         }
-        // Ten seconds: the initial credit, given when nothing was known of the messages, is paid for later.
+        // Over ten seconds, the initial credit, given when nothing was known of the messages, is paid for later.
         #expect(sent >= 190 && sent <= 320, "\(sent)")
         #expect(published(broker) == UInt64(sent))
     }

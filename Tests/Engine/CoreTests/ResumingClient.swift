@@ -152,7 +152,7 @@ final class ResumingClient {
         }
     }
 
-    /// Takes the complete frames received. Returns true if that caused more output, which has been taken.
+    /// Takes the complete frames received. Returns true if they caused more output, which has been taken, too.
     private func read() -> Bool {
         while rest.count >= 3, rest.count >= 3 + rest.readable.u24(at: 0) {
             let length = rest.readable.u24(at: 0)

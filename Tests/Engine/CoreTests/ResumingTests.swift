@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    /// Several times, and during resumption as well.
+    /// Sockets break several times, and during resumption as well.
     @Test(arguments: 0..<100) func socketsMayBreakAgainAndAgain(_ seed: UInt64) {
         var random = LedgerRandom(state: seed &+ 1)
         let shards = 1 + random.next(3)

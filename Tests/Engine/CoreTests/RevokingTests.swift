@@ -74,7 +74,7 @@ import Testing
         #expect(shard.effects.reviewed?.streams == 300)
     }
 
-    /// So does one that ends in the same turn, before the previous one was reported.
+    /// A review that ends in the same turn as the previous one, before that was reported, reports for both.
     @Test func whatTwoReviewsOfOneTurnEndedIsCounted() {
         let broker = TestBroker(access: before)
         let clients = ["alice", "bob"].map { broker.logIn($0, of: before) }
@@ -167,7 +167,7 @@ import Testing
             client.answer(short).status == "16"
                 && client.answer(short).text.hasPrefix("unauthenticated: The token has expired"))
         #expect(client.answer(long).status == "none")
-        // What was cached for it is gone.
+        // What was cached for the token is gone.
         let again = client.call(.subscribe, open, end: false, authorization: "Bearer x")
         #expect(client.answer(again).status == "none" && broker.logins.count == 1)
     }

@@ -51,14 +51,14 @@ import Testing
             all.append((rank, number))
             rows.add(number, rank)
             guard number % 100 == 0 else { continue }
-            // The last of those kept is the bound for the others.
+            // The last row kept is the bound for further rows.
             let known = all.sorted { $0.rank < $1.rank }.prefix(most)
             #expect(rows.last == (most > 0 && known.count == most ? known.last?.rank : nil))
         }
         #expect(rows.all() == all.sorted { $0.rank < $1.rank }.prefix(most).map(\.row))
     }
 
-    /// A shard returns no more of its busiest topics than requested.
+    /// A shard returns no more of its busiest topics than were requested.
     @Test func asManyOfTheBusiestAreToldAsAreWanted() throws {
         let broker = TestBroker()
         let client = broker.connect()
@@ -103,7 +103,7 @@ import Testing
         #expect(try names(.busy) == ["busy", "lossy", "blocked", "large"])
         #expect(try names(.bytes).first == "large" && names(.dropped).first == "lossy")
         #expect(try names(.behind).first == "blocked" && names(.name) == ["blocked", "busy", "large", "lossy"])
-        // One that loses publishes is next.
+        // A topic that loses publishes is next.
         broker.memory.add(2 * broker.memory.limit)
         fireAndForget("large", 1)
         broker.memory.add(-2 * broker.memory.limit)
@@ -139,7 +139,7 @@ import Testing
         #expect(try found(broker, .subscriptions).subscriptionSums.slow == 2)
     }
 
-    /// A client that requests, even too little, is not one that has never requested.
+    /// A client that has requested too little is distinguished from one that has never requested anything.
     @Test func whenItAskedLastIsTold() throws {
         let broker = TestBroker()
         let client = broker.connect()

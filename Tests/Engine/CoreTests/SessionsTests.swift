@@ -262,7 +262,7 @@ import Testing
         #expect(broker.shards[0].counters.limits[.resumeBuffer] == 1)
         client.acknowledge()
         #expect(client.lines.count == 20 && broker.shards[0].counters.limits[.resumeBuffer] == 2)
-        // One that acknowledges is never held up.
+        // A client that acknowledges is never held up.
         client.answers = true
         client.acknowledge()
         #expect(client.lines.count == 50)

@@ -14,13 +14,13 @@ import Testing
         return client.received().map { String($0.drop { $0 != ":" }.dropFirst()) }
     }
 
-    /// The topic's name, on shard 0 or on the last.
+    /// The name of a topic that the last shard owns.
     private func name(_ broker: TestBroker) -> String {
         (0...).lazy.map { "t\($0)" }.first { broker.shards[0].owner(of: $0) == broker.shards.count - 1 }!
     }
 
-    /// The same number of messages find room as if each had arrived separately: messages covered by credit do not stay
-    /// in the buffers.
+    /// As many messages find room as if each had arrived separately: messages covered by credit do not stay in the
+    /// buffers.
     @Test func fireAndForgetOfOneReadFindsTheRoomThatOthersLeave() {
         for (asked, buffer) in [(1, 1), (3, 3), (3, 1)] {
             let broker = TestBroker()
@@ -84,7 +84,7 @@ import Testing
 
     @Test func theTopicLimitCountsForWhatIsRemembered() {
         var limits = Limits()
-        // One of them is the broker's own topic of events.
+        // One of the two is the broker's own topic of events.
         limits.topics = 2
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
@@ -187,7 +187,7 @@ import Testing
         let ids: [UInt8?] = [nil, 1, nil, 2, 2, 3]
         for (index, id) in ids.enumerated() {
             var metadata = ByteBuffer()
-            // Before or after the route.
+            // The entry comes before or after the route.
             if let id, index.isMultiple(of: 2) { metadata.append([0xFA, 0, 0, 1, id]) }
             try CompositeMetadata.appendRoute([topic], into: &metadata)
             if let id, !index.isMultiple(of: 2) { metadata.append([0xFA, 0, 0, 1, id]) }
@@ -216,7 +216,7 @@ import Testing
 
     // Order
 
-    /// Room for two; publishes that arrive while others wait queue after them, by whichever way they arrive.
+    /// There is room for two. Publishes that arrive while others wait are queued after them, whichever way they arrive.
     @Test(arguments: [(1, 0), (2, 0), (2, 1)])
     func noneOvertakesAParkedOne(_ shards: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -256,7 +256,8 @@ import Testing
         }
     }
 
-    /// A connection whose parked publishes reach the limit is refused, although another topic has room.
+    /// A connection whose parked publishes reach the limit is refused, even if its next publish is to another topic,
+    /// which has room.
     @Test func theLimitOfParkedPublishesHoldsWhereThereIsRoom() {
         var limits = Limits()
         limits.parkedCount = 2

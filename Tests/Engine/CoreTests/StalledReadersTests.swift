@@ -37,8 +37,9 @@ import Testing
         }
     }
 
-    /// Many of one topic, and messages of every size: memory stays within a quarter above its limit, all publishes are
-    /// accepted, clients that read receive what others have no room for, and nobody is disconnected.
+    /// There are many such clients of one topic, and messages of every size: memory stays within a quarter above its
+    /// limit, all publishes are accepted, clients that read receive what others have no room for, and nobody is
+    /// disconnected.
     @Test(arguments: Form.allCases, [1000, 64 << 10, (1 << 20) - 100])
     func thoseOfOneTopicTakeAConstant(_ form: Form, _ size: Int) {
         let broker = broker()
@@ -61,8 +62,8 @@ import Testing
         #expect(clients.allSatisfy { !$0.isClosed })
     }
 
-    /// If each is stuck in a different message, those that keep the most are disconnected once that takes a quarter of
-    /// the memory: publishes are still accepted, and many clients stuck in the same message stay.
+    /// If each client is stuck in a different message, those that keep the most are disconnected once such messages
+    /// take a quarter of the memory: publishes are still accepted, and many clients stuck in the same message stay.
     @Test(arguments: Form.allCases)
     func thoseStuckAtOtherTimesAreCutOff(_ form: Form) {
         let broker = broker(retain: 1)
@@ -85,7 +86,7 @@ import Testing
         #expect(broker.shards[0].currentCounters().limits[.memory] > 0)
     }
 
-    /// The same number is stuck in each message: as many as necessary are disconnected at once.
+    /// The same number of clients is stuck in each message: as many as necessary are disconnected at once.
     @Test func groupsOfEqualSizeGiveWayAtOnce() {
         let broker = broker(retain: 1)
         let publisher = broker.connect()
@@ -100,7 +101,7 @@ import Testing
         #expect(refused <= 6, "\(refused)")
     }
 
-    /// If a client needs only a small part of what it keeps, that is copied, and it stays.
+    /// If a client needs only a small part of what it keeps, that part is copied, and the client stays connected.
     @Test(arguments: ["t", "t?meta=on"]) func aLittleOfMuchIsCopied(_ route: String) {
         let broker = broker(retain: 1)
         let publisher = broker.connect()
@@ -145,7 +146,7 @@ import Testing
         let broker = broker(retain: 10)
         let shard = broker.shards[0]
         let publisher = broker.connect()
-        // JSON takes six bytes for each.
+        // JSON takes six bytes for each of these characters.
         let text = String(repeating: "\u{1}", count: 80_000)
         for number in 0..<10 { publisher.publish("t", text, stream: UInt32(2 * number + 1)) }
         let peers = (0..<20).map { number in
@@ -195,7 +196,7 @@ import Testing
         broker.runAll()
     }
 
-    /// There is no separate copy of a message for each client that could resume if memory is short. A client that reads
+    /// If memory is short, no separate copy of a message is kept for each client that could resume. A client that reads
     /// continues, and is sent again what was kept, but not the rest.
     @Test func thoseWhoCanResumeTakeAConstant() {
         let broker = broker(retain: 1)
@@ -221,16 +222,16 @@ import Testing
             broker.advance(seconds: 1)
             reader.acknowledge()
         }
-        // The first one, and the newest.
+        // It has received the first message and the newest.
         #expect(reader.lines.contains { $0.hasPrefix("1:0x") } && reader.lines.contains { $0.hasPrefix("1:19x") })
         reader.lose()
         reader.resume()
         #expect(reader.resumed == 1 && reader.refusal == nil)
-        // It lacks a part of a message that was not kept.
+        // This client lacks a part of a message that was not kept.
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("gap: The session cannot continue from position 0") == true)
-        // So does one that lacks all of it.
+        // This one lacks the whole message.
         clients[2].lose()
         clients[2].resume()
         #expect(clients[2].refusal?.contains("gap: The session cannot continue from position") == true)

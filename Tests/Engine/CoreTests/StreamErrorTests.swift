@@ -10,7 +10,7 @@ import Testing
 @Suite struct StreamErrorTests {
     enum Cause: CaseIterable { case noDemand, idInUse, userGone }
 
-    /// More of `$SYS.topics` than is requested here.
+    /// With `$SYS.topics`, more rows wait than are requested here.
     @Test(arguments: ["t", "$SYS.topics"], Cause.allCases)
     func nothingComesBehindIt(_ route: String, _ cause: Cause) {
         let table = AccessTable.users(["alice": .all, "bob": .all])

@@ -115,7 +115,8 @@ import Testing
         #expect(touched() == 0)
     }
 
-    /// Views that hold messages in other forms are swept in slices when memory is short; no other views are.
+    /// Views that hold messages in a form other than the log's are swept in slices when memory is short; no other views
+    /// are.
     @Test func otherFormsAreGivenUpInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -147,7 +148,7 @@ import Testing
         broker.advance(seconds: 0.5)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
         #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)
-        // The time is still counted.
+        // The time spent blocked is still counted.
         #expect(shard.currentCounters().blocked >= 500_000_000)
         reader.requestN(9)
         #expect(reader.received().filter { $0 == "1:x" }.count == 3)
@@ -174,7 +175,7 @@ import Testing
         broker.advance(seconds: 2)
         clients[0].requestN(1)
         broker.advance(seconds: 1.25)
-        // Consecutive turns; each has time for some.
+        // Each of these consecutive turns has time for some of the ends.
         for _ in 0..<6000 / (Work.turn / 2 / Work.ending) + 9 {
             shard.beginTurn()
             shard.fire(now: broker.now)

@@ -36,9 +36,9 @@ import Testing
                 Step(at: 0.5, take: 4, isTaken: true, left: 0), Step(at: 9, take: 1, isTaken: true, left: 9),
             ]
         ),
-        // It holds no more than its burst.
+        // The bucket holds no more than its burst.
         (100, 0.5, [Step(at: 7, take: 1, isTaken: true, left: 49), Step(at: 7, take: 50, isTaken: false, left: 49)]),
-        // A request above its capacity is granted when it is full, and paid for afterwards.
+        // A request above the capacity is granted when the bucket is full, and paid for afterwards.
         (
             10, 1.0,
             [

@@ -22,7 +22,7 @@ import Testing
         broker.run()
     }
 
-    /// A topic's name that `shard` owns.
+    /// The name of a topic that `shard` owns.
     private func name(_ broker: TestBroker, ownedBy shard: Int) -> String {
         (0...).lazy.map { "t.\($0)" }.first { broker.shards[0].owner(of: $0) == shard }!
     }
@@ -84,7 +84,7 @@ import Testing
         client.subscribe("\(topic)?replay=all", stream: 5)
         #expect(client.received() == ["5:8", "5:9"])
         for i in 10...14 { client.fireAndForget(topic, "\(i)") }
-        // The subscription that was there before all this has lost nothing.
+        // The subscription that existed before these changes has lost nothing.
         #expect(client.received().filter { $0.hasPrefix("1:") } == (10...14).map { "1:\($0)" })
         client.subscribe("\(topic)?replay=all", stream: 7)
         #expect(client.received() == (10...14).map { "7:\($0)" })

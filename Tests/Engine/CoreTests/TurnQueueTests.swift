@@ -17,7 +17,7 @@ import Testing
         var queue = TurnQueue<Element>()
         var model: [Element] = []
         var gone: [Element] = []
-        // Phases in which it grows, shrinks, and keeps its size.
+        // Phases in which the queue grows, shrinks, and keeps its size.
         var joining = 9
         for step in 0..<3000 {
             if step % 200 == 0 { joining = [4, 9, 14][random.next(3)] }

@@ -1,5 +1,5 @@
-// What clients begin and do not finish counts as the broker's memory, and is refused if that is full; and metadata sent
-// with a message is limited by number as well as by bytes.
+// What clients begin and do not finish counts towards the broker's memory, and is refused if the memory is full. The
+// metadata entries sent with a message are limited in number as well as in bytes.
 
 import Bytes
 import HTTP2
@@ -90,7 +90,7 @@ import Testing
         expectWorking(broker)
     }
 
-    /// A large number of connections with a little each.
+    /// A large number of connections, each with a little data.
     @Test func littleOfManyIsRefusedWhereMemoryIsFull() {
         let broker = broker()
         for _ in 0..<500 {

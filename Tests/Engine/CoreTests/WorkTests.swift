@@ -50,7 +50,7 @@ import Testing
             #expect(shard.isBehind(flood.id) && shard.hasWork)
         }
         #expect(shard.counters.subscriptionsOpened < 100 && !shard.isTurnOver)
-        // Others are served, however much waits.
+        // Other clients are served, however much waits.
         bystander.publish("t", "hello")
         #expect(bystander.received().count == 1)
         broker.runAll()
@@ -204,7 +204,7 @@ import Testing
             topic.finish(.completed, now: broker.now)
         }
         #expect(shard.hasWork && topic.publishers.channels.count >= 1000 - 2 * Work.endings)
-        // One that is not notified yet finds out when it continues.
+        // A channel that has not been notified yet finds out when it continues.
         let other = broker.connect()
         other.channel("t", "x")
         #expect(other.received().contains { $0.contains("!") } != isDeleted)
@@ -317,7 +317,8 @@ import Testing
         #expect(shard.parts.tables.reports.charged == 0)
     }
 
-    /// What is in flight to another shard counts as the broker's memory, and nothing is forwarded when that is full.
+    /// What is in flight to another shard counts towards the broker's memory, and nothing is forwarded when the memory
+    /// is full.
     @Test func publishesOnTheirWayCountAsMemory() {
         var limits = Limits()
         limits.memory = 1 << 20

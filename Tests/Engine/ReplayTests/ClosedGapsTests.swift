@@ -6,7 +6,8 @@ import Testing
 @testable import Replay
 
 struct ClosedGapsTests {
-    /// Split into several ranges: for each message delivered, one of two arrivals finds room.
+    /// A subscription whose waiting messages are split into several ranges: for each message delivered, one of two
+    /// arrivals finds room.
     private func torn(_ policy: Overflow, _ times: Int, end: inout UInt64) -> Subscription {
         var subscription = Subscription(
             start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
@@ -43,7 +44,7 @@ struct ClosedGapsTests {
         #expect(subscription.newestWaiting == sequence(end - 1))
         let after = drain(subscription)
         #expect(after.map(\.sequence) == Array(end - 4..<end))
-        // Losses are reported before the first message, and no more than occurred.
+        // All losses are reported with the first message, and no more than occurred.
         #expect(after[0].droppedBefore == dropped)
         #expect(after.dropFirst().allSatisfy { $0.droppedBefore == 0 })
     }
@@ -83,7 +84,7 @@ struct ClosedGapsTests {
 }
 
 struct NewestWaitingTests {
-    /// The newest of those that wait, which is not always the newest of the topic.
+    /// The newest waiting message, which is not always the newest of the topic.
     @Test(
         arguments: [
             (Overflow.dropOldest, 9), (.dropNewest, 3), (.replaceNewest, 9), (.latest, 9), (.fail, 3),

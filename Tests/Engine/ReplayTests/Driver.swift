@@ -95,7 +95,8 @@ struct Driver: ~Copyable {
     private mutating func stepManyRanges(_ random: inout Random) throws {
         switch random.int(1...200) {
         case 1...150:
-            // One is delivered, more arrive: those that do not fit leave a hole, and the next one starts a new range.
+            // One message is delivered, and more arrive: those that do not fit leave a hole, and the next one starts a
+            // new range.
             try request(1)
             try append(random.int(2...4), &random)
         case 151...172: try append(random.chance(70) ? random.int(1...3) : random.int(4...30), &random)

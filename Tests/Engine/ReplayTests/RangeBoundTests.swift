@@ -1,5 +1,5 @@
-// The limit on the number of ranges that `drop-newest` and `replace-newest` may leave: its effect on a message, and on
-// batches of every size.
+// The limit on the number of ranges that `drop-newest` and `replace-newest` may leave: its effect on single messages
+// and on batches of every size.
 
 import ForebayWire
 import Testing
@@ -62,7 +62,7 @@ struct RangeBoundTests {
         #expect(pair.model.refusedForRanges == 0)
         #expect(pair.subscription.waiting == 100)
 
-        // Room for a message, but not for a range.
+        // There is room for a message, but not for another range.
         let before = pair.subscription.dropped
         pair.tear(1)
         #expect(pair.subscription.waiting == 99)

@@ -9,7 +9,7 @@ enum Step: Sendable {
     case request(UInt32)
     /// A number of messages are appended in one batch, delivered while credit and `room` allow, then settled.
     case append(Int, room: Int = .max)
-    /// The connection has room for so many more messages.
+    /// The connection has room for this many more messages.
     case room(Int)
     case evict(UInt64)
     case complete, failTopic
@@ -31,7 +31,8 @@ struct Script: Sendable, CustomTestStringConvertible {
     var gives: String
     var dropped: UInt64 = 0
     var waiting = 0
-    /// What unlimited credit and room deliver after that, with drops after the last one as "+n", then the end if due.
+    /// What unlimited credit and room deliver after that, with drops after the last message as "+n", then the end if
+    /// due.
     var then = ""
 
     var testDescription: String { "\(policy.name): \(name)" }

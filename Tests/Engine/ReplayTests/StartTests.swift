@@ -42,7 +42,7 @@ struct StartTests {
         Case(start: .from(sequence(0)), retained: 1..<3, cursor: 1, waiting: 2),
         Case(start: .from(sequence(0)), retained: 1..<1, cursor: 1, waiting: 0),
         Case(start: .from(sequence(0)), retained: 0..<2, cursor: 0, waiting: 2),
-        // All of it was evicted.
+        // All messages were evicted.
         Case(start: .from(sequence(3)), retained: 9..<9, cursor: 9, waiting: 0, missed: 6, gap: true, before: 6),
 
         Case(start: .next, retained: 5..<9, policy: .latest, cursor: 9, waiting: 0),

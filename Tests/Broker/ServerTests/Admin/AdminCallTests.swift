@@ -79,7 +79,7 @@ struct AdminCallTests {
         var origin: String?
         var site: String?
         var type: String?
-        /// Nil if it is allowed.
+        /// Nil if the call is allowed.
         var refused: Problem.Kind?
     }
 

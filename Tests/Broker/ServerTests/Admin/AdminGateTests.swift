@@ -1,4 +1,4 @@
-// The gate of an admin listener with TLS, over pairs of sockets.
+// The gate of an admin listener with TLS, tested over pairs of sockets.
 
 import Core
 import EventLoop
@@ -74,7 +74,7 @@ struct AdminGateTests {
         let (client, fd, one) = try admit(&scene)
         defer { close(fd) }
         #expect(one.peer == "a peer" && one.certificate == nil && scene.gate.handshakes.done == 1)
-        // One connection, whether or not the library has it already.
+        // It counts as one connection, whether or not the library has it already.
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.occupancy(1) == 1)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16)
         defer { buffer.deallocate() }
@@ -84,7 +84,7 @@ struct AdminGateTests {
         _ = Array("to the client".utf8).withUnsafeBytes { Socket.write(one.socket, $0) }
         close(one.socket)
         for _ in 0..<3 { _ = try scene.turn() }
-        // After the server's tickets.
+        // The response follows the server's session tickets.
         var result = client.read(into: buffer)
         if result == .blocked { result = client.read(into: buffer) }
         #expect(result == .bytes(13) && client.read(into: buffer) == .end)
@@ -136,7 +136,7 @@ struct AdminGateTests {
             _ = try scene.turn()
         }
         #expect(isFull && !Socket.hasHungUp(one.socket))
-        // Until then the library is responsible for it.
+        // Until the library closes its end, it is responsible for the connection.
         scene.now += 2 * AdminLimits.silence
         _ = try scene.turn()
         #expect(scene.gate.hasRelays == true)

@@ -49,7 +49,7 @@ struct AdminLoopTests {
         context.log.close()
     }
 
-    /// Queries to a shard that does not answer; later ones wait until those time out.
+    /// Queries to a shard that does not answer; later queries wait until the earlier ones time out.
     @Test func fewQuestionsAreAskedAtATime() throws {
         let limits = Limits()
         var context = LoopContext(
@@ -65,7 +65,8 @@ struct AdminLoopTests {
             return client
         }
         let waiting = try (0..<AdminLimits.jobs + 2).map { _ in try ask("/metrics") }
-        // This request needs no shard, so it is answered at once: by then all the earlier ones have been processed.
+        // This request needs no shard, so it is answered at once; when it is answered, all earlier requests have been
+        // processed.
         #expect(String(decoding: try ask("/style.css").receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
         var questions = 0
         context.inboxes[0].drain { if case .query = $0 { questions += 1 } }

@@ -30,7 +30,7 @@ struct GatheringTests {
         #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .busiest })
         for shard in 0..<2 { questions = gathering.receive(.survey(part()), from: shard, loop: loop) }
         #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .topics })
-        // One shard has more than one part: the other tables wait for it.
+        // One shard answers in more than one part: the other tables wait for the last one.
         questions = gathering.receive(.survey(part(next: 4096)), from: 0, loop: loop)
         #expect(questions.map(\.shard) == [0])
         guard case .survey(let survey)? = questions.first?.query else { throw Missing() }
@@ -82,7 +82,7 @@ struct GatheringTests {
         full.topics = ["b.eu", "d.eu", "f.eu"].map(topic)
         full.found = 40
         questions = gathering.receive(.survey(full), from: 0, loop: loop)
-        // What sorts after the known rows is no longer requested.
+        // Rows that sort after the known ones are no longer requested.
         #expect(try survey().after == 2048 && survey().last == topic("f.eu").rank(by: .name))
         var others = part()
         others.topics = ["a.eu", "c.eu"].map(topic)
@@ -175,7 +175,7 @@ struct GatheringTests {
         let call = AdminCall.control(try .closing(.connections, id: "2-0-1"))
         var gathering = Gathering(call, known: known(4))
         #expect(gathering.start(call).map(\.shard) == [2])
-        // What the others report is not needed.
+        // The reports of the other shards are not needed.
         #expect(gathering.receive(.done("{}"), from: 1, loop: loop).isEmpty)
         #expect(gathering.outcome == nil)
         guard case .refused(let problem) = gathering.giveUp() else { throw Missing() }
@@ -213,7 +213,7 @@ struct GatheringTests {
             }
         }
         let millisecond: UInt64 = 1_000_000
-        // The first sets the thread's starting point.
+        // The first turn sets the thread's starting point.
         turn(end: 5 * millisecond, work: 70 * millisecond)
         #expect(figures.mostWork == 0)
         // Short turns are measured together with the one that completes the millisecond.
