@@ -205,8 +205,7 @@ import Testing
         }
     }
 
-    /// The bytes that one `block` subscription frees are granted at once, although another one limits the message
-    /// count.
+    /// The bytes that one `block` subscription frees are granted at once, although another limits the messages.
     @Test(arguments: placements)
     func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {
         var limits = Limits()
