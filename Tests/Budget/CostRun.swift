@@ -67,7 +67,7 @@ final class CostRun {
         limits.retain = size + 1000
         limits.retainBytes = 1 << 30
         limits.memory = 8 << 30
-        // Room for all channels.
+        // Leaves room for all channels.
         limits.grant = 2
         return limits
     }

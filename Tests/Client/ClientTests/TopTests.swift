@@ -46,7 +46,7 @@ import Testing
                 """))
         let row = TopSubscription(json)
         #expect(row.credit == nil && row.waiting == 1 && row.isSlow && row.words == "not reading")
-        // A broker that reports less.
+        // A row from a broker that reports fewer fields.
         let old = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":1,\"outstanding\":3}")))
         #expect(old.credit == 3 && !old.isSlow && old.words == "keeping up")
     }

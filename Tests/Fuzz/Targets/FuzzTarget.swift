@@ -80,8 +80,8 @@ extension UnsafeRawBufferPointer {
     var asText: String { String(decoding: self, as: UTF8.self) }
 }
 
-/// Copies the bytes to memory of exactly their size, which is freed when the body returns: the address sanitizer
-/// detects reads beyond its end or after its lifetime.
+/// Runs `body` with a copy of the bytes in memory of exactly their size, which is freed when it returns: the address
+/// sanitizer detects reads beyond its end or after its lifetime.
 func withCopy<R>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     defer { memory.deallocate() }

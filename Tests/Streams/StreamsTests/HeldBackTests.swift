@@ -10,7 +10,7 @@ private enum Late: Error { case late }
 struct HeldBackTests {
     private static let room = 1024
 
-    /// The demand sent upstream, and how much of it has not been met.
+    /// The demand sent upstream, and the number of values sent in return.
     private final class Account: @unchecked Sendable {
         var asked = Subscribers.Demand.none
         var sent = 0

@@ -56,7 +56,7 @@ import Testing
         #expect(manual.page().contains("\\fB\\-\\-x\\fR\n\(sentence)\n"))
     }
 
-    /// How the shells handle these is tested elsewhere; this test only checks that nothing is left out.
+    /// How the shells handle these words is tested elsewhere; this test only checks that nothing is left out.
     @Test(arguments: Shell.allCases)
     func everyWordIsInTheCompletion(_ shell: Shell) {
         let script = manual.completion(for: shell)

@@ -160,7 +160,7 @@ import Testing
 
     @Test func floodOfUnknownFrames() {
         let peer = Peer()
-        // The client's acknowledgement of our SETTINGS counts as one.
+        // The client's acknowledgement of our SETTINGS counts as one meaningless frame.
         for index in 0..<1_999 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
         #expect(peer.fatal == nil)
         peer.feed(frame(0xfa))

@@ -59,7 +59,7 @@ extension AttackTests {
         peer.feed(get(1))
         peer.respond(1, complete: true)
         peer.flush()
-        // The client's acknowledgement of our SETTINGS counts as one.
+        // The client's acknowledgement of our SETTINGS counts as one meaningless frame.
         for _ in 0..<1_999 { peer.feed(reset(1)) }
         #expect(peer.fatal == nil)
         #expect(peer.serves(3))

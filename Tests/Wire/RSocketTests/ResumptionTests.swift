@@ -22,7 +22,7 @@ import Testing
         for _ in 0..<2 { _ = store.append { write(.payload, nil, pattern(6, 2), complete: false, into: &$0) } }
         store.took(30)
         #expect(store.rewind(to: 0x18) && store.count == 0 && store.position == 0x18)
-        // RESUME of token "t", with 24 of the server's bytes and all of the client's; and the response.
+        // RESUME with token "t", with 24 of the server's bytes and all of the client's; and the response.
         #expect(
             encoded {
                 FrameWriter.resume(
@@ -254,7 +254,7 @@ import Testing
         #expect(fault(18) == "none" && fault(8) == "gone")
     }
 
-    /// A late RESUME moves the store back; the client still continues after what it had by then.
+    /// A late RESUME moves the store back; the client still continues after everything that it had received by then.
     @Test func itGoesOnBehindWhatAnySocketHasTaken() {
         for again in 0...34 {
             let store = store([8, 10, 12])
