@@ -1,4 +1,4 @@
-// Assembly: how a crowd is built up, a part with each step.
+// Assembly: builds up a crowd, one part with each step.
 
 import Core
 
@@ -64,7 +64,7 @@ struct Assembly {
         return true
     }
 
-    /// The figure of `$SYS.topic.info` that shows that all are there, and the topic; nil if no figure does.
+    /// The topic and the figure in its `$SYS.topic.info` that shows that all members are there; nil if no figure does.
     var expected: (topic: String, figure: String)? {
         switch crowd {
         case .subscribers, .unasked, .block, .full: (CostRun.topic, "subscriptions")

@@ -1,6 +1,6 @@
 // CostRun: what each operation costs next to a crowd. The crowd and everything else is set up before callgrind
 // instruments anything. Then each operation is done a few times, and each time is counted separately: the minimum
-// counts, so that growth of a table does not matter.
+// counts, so the growth of a table does not matter.
 
 import CAllocations
 import Core
@@ -11,7 +11,8 @@ final class CostRun {
     private let size: Int
     private let loop: Loop
     private var limits: Limits
-    /// The peer that makes the requests and owns the streams that are cancelled, cut off and requested from.
+    /// The peer that makes the requests; it owns the streams that are cancelled or cut off, or that it requests more
+    /// from.
     private let actor: Peer
     private var nextStream: UInt32 = 1
     private var counts: [(operation: Operation, units: Int)] = []
@@ -21,7 +22,7 @@ final class CostRun {
 
     /// Streams of the actor.
     private struct Streams {
-        /// With overflow=block: the second of each pair.
+        /// The second of each pair has overflow=block.
         var waiting: (plain: [UInt32], block: [UInt32]) = ([], [])
         var leaving: (plain: [UInt32], block: [UInt32]) = ([], [])
         var channels: [UInt32] = []
@@ -34,7 +35,7 @@ final class CostRun {
     static let blocking = topic + "?overflow=block&buffer=1000000"
     /// How often each operation is done.
     private static let repetitions = 3
-    /// Nanoseconds of processor time: the limit for a repetition if others are to follow, and the limit for the
+    /// Nanoseconds of processor time: the limit for a repetition if another is to follow, and the limit for the
     /// preparations.
     private static let patience: UInt64 = 5_000_000_000
     private static let longest: UInt64 = 60_000_000_000
@@ -66,7 +67,7 @@ final class CostRun {
         limits.retain = size + 1000
         limits.retainBytes = 1 << 30
         limits.memory = 8 << 30
-        // Room for all channels.
+        // Leaves room for all channels.
         limits.grant = 2
         return limits
     }
@@ -100,7 +101,7 @@ final class CostRun {
         return counts
     }
 
-    /// A second in quarters, or fewer of them if one takes long.
+    /// A second, in four quarters; fewer quarters if one takes long.
     private func tick() throws(Fault) {
         for _ in 0..<4 {
             let began = CostRun.clock()
@@ -144,7 +145,7 @@ final class CostRun {
         counts.append((operation, units(operation)))
     }
 
-    /// Work that is delivered to or counted for all members is reported per member.
+    /// The cost of work that concerns all members is reported per member.
     private func units(_ operation: Operation) -> Int {
         switch (crowd, operation) {
         // A channel opens with a message.
@@ -252,7 +253,8 @@ final class CostRun {
         try step(frames, actor)
     }
 
-    /// From here on each channel, the crowd's and the actor's, waits for its user's rate as soon as it sends a message.
+    /// From here on each channel, the crowd's or the actor's, waits for its user's rate limit as soon as it sends a
+    /// message.
     private func limitRate(_ assembly: Assembly) throws(Fault) {
         limits.publishRate = 1
         try loop.adopt(limits)

@@ -1,6 +1,7 @@
-// Crowd: the quantities that an operation is measured against, and the operations whose cost must not grow with them.
+// Crowd: the quantities that operations are measured against, and the operations, whose cost must not grow with these
+// quantities.
 
-/// What the broker is full of while operations are counted. "The topic" is the one they operate on.
+/// What the broker is full of while operations are counted. "The topic" is the one that the operations use.
 enum Crowd: String, CaseIterable {
     /// Subscribers of the topic that read, with unlimited credit.
     case subscribers
@@ -26,7 +27,7 @@ enum Crowd: String, CaseIterable {
     case connections
     /// Resumable connections without a socket, each with a subscription of another topic.
     case sessions
-    /// One connection each.
+    /// Users with one connection each.
     case users
     /// Messages that the topic retains.
     case retained
@@ -62,7 +63,7 @@ enum Operation: String, CaseIterable {
     /// CANCEL of a subscription.
     case leave
     case leaveBlock = "leave-block"
-    /// The same by `$SYS.subscription.close`.
+    /// The end of a subscription by `$SYS.subscription.close`.
     case cut
     /// REQUEST_CHANNEL, and CANCEL of it.
     case open
@@ -74,7 +75,7 @@ enum Operation: String, CaseIterable {
     /// A new connection with SETUP, and the end of one with two subscriptions and a channel.
     case connect
     case close
-    /// A quarter of a second in which nothing happens, of one second.
+    /// A quarter of a second in which nothing happens; a run counts up to four.
     case tick
 
     var title: String {

@@ -4,7 +4,7 @@
 import HTTP2Frames
 
 enum HTTPClient {
-    /// The opening of a connection whose server never waits for a window.
+    /// The start of a connection whose server never waits for a window.
     static let opening =
         preface + settings((4, 0x7fff_ffff)) + windowUpdate(0, 0x7fff_ffff - 65_535)
 
@@ -38,7 +38,7 @@ enum HTTPClient {
 
     private static func text(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
 
-    /// Bytes of a response's entry for a message with a current timestamp.
+    /// The size in bytes of a response's entry for a message with a current timestamp.
     static func entry(sequence: UInt64, payload: Int) -> Int {
         let body =
             Proto.field(1, sequence).count + 1 + Proto.varint(UInt64(payload)).count + payload + 1 + 9

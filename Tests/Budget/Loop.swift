@@ -1,9 +1,9 @@
-// Loop: turns without sockets, clock and threads, in the order of the server's loop.
+// Loop: turns without sockets, a clock or threads, in the order of the server's loop.
 
 import Bytes
 import Core
 
-/// A connection, with its peer's input and the bytes its socket has taken.
+/// A connection, with its peer's input and the number of bytes that its socket has taken.
 final class Peer {
     let shard: Int
     let id: ConnectionID
@@ -13,7 +13,7 @@ final class Peer {
     fileprivate(set) var taken = 0
     /// Whether the socket accepts nothing.
     var isStalled = false
-    /// What it was sent while the loop `hears`.
+    /// The bytes sent to the peer while the loop `hears`.
     var heard: [UInt8] = []
     /// Requests more messages when half of the credit is used.
     var refill: CreditWindow?
@@ -35,7 +35,7 @@ struct CreditWindow {
 
     /// - Parameters:
     ///   - request: a REQUEST_N of the stream, which stays in memory permanently.
-    ///   - frame: bytes of one message.
+    ///   - frame: the size of one message, in bytes.
     init(window: Int, frame: Int, request: UnsafeMutableRawBufferPointer) {
         halfCount = window / 2
         half = halfCount * frame
@@ -64,7 +64,7 @@ final class Loop {
     /// By shard: peers with input, and messages from other shards.
     private var ready: [[Peer]]
     private var inboxes: [[[ShardMessage]]]
-    // Emptied and reused, as in the real loop.
+    // A buffer that is emptied and reused, as in the real loop.
     private var reading: [Peer] = []
     private var flushing: [ConnectionID] = []
     private let pieces = UnsafeMutableBufferPointer<UnsafeRawBufferPointer>.allocate(capacity: 64)

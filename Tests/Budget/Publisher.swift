@@ -1,4 +1,4 @@
-// Publisher: a connection whose input is prepared in advance, so that making it is not counted.
+// Publisher: a connection whose input is prepared in advance, so the work of preparing it is not counted.
 
 import Bytes
 import Core
@@ -6,12 +6,12 @@ import RSocket
 
 final class Publisher {
     let peer: Peer
-    /// Messages that the broker has read completely.
+    /// The number of messages that the broker has read completely.
     private(set) var published = 0
     private let scenario: Scenario
     private let reads: Int
 
-    // A channel's items, all alike: a read begins within the first of them.
+    // A channel's items, all alike; a read may begin in the middle of an item.
     private var items = Run.nothing
     private var frame = 1
     private var quantum = 0

@@ -13,7 +13,7 @@ final class Run {
     private let keepalive: UnsafeRawBufferPointer
     private var fault: Fault?
 
-    /// Bytes of a KEEPALIVE without data.
+    /// The size in bytes of a KEEPALIVE without data.
     private static let keepaliveSize = 17
     /// The broker's metadata entry with `meta=on`: its MIME type and 32 bytes of figures, each with a length.
     private static let ownEntry = 1 + "application/vnd.forebay.message".utf8.count + 3 + 32
@@ -24,7 +24,7 @@ final class Run {
         keepalive = Run.lasting {
             FrameWriter.keepalive(respond: true, position: 0, data: Run.nothing, into: &$0)
         }
-        // Assigned to the shards in turn, like connections.
+        // Subscribers are assigned to the shards in turn, like connections.
         for index in 0..<scenario.topics * (scenario.subscribers + scenario.stalled) {
             try subscribe(index)
         }

@@ -42,17 +42,17 @@ struct Scenario {
     /// Further subscribers per topic, whose sockets accept nothing.
     var stalled = 0
     var payload = 128
-    /// Messages requested at a time, refilled when half are used; nil requests all.
+    /// The number of messages requested at a time; when half of them are used, more are requested. Nil requests all.
     var window: Int?
-    /// Whether each subscriber has a different stream id and none the common one.
+    /// Whether each subscriber has a different stream id, none of which is the usual one.
     var ownStreams = false
     /// The options of a subscriber's route.
     var options = Scenario.unlimited
     var hasMetadata = false
     /// Whether subscribers use gRPC.
     var isGRPC = false
-    /// Reads per publisher: first those before counting begins, until everything has reached its final size, then
-    /// those that are counted.
+    /// Reads per publisher: first those before counting begins, which bring everything to its final size; then those
+    /// that are counted.
     var warmUp = 50
     var rounds: Int
 

@@ -43,7 +43,7 @@ final class GRPCBroker {
     private var partial: [UInt32: [UInt8]] = [:]
     private var answered: Set<UInt32> = []
     private var now: UInt64 = 1_000
-    /// Bytes that reach the client at a time.
+    /// The number of bytes that reach the client at a time.
     var step = Int.max
 
     init(limits: ClientLimits = ClientLimits(), server: HTTP2Limits = HTTP2Limits()) {
@@ -79,7 +79,7 @@ final class GRPCBroker {
     func reset(_ id: StreamID, _ code: HTTP2Code) { session.reset(id.value, code) }
     func goAway(_ code: HTTP2Code, _ text: String) { session.goAway(code, text) }
 
-    /// Transfers bytes in both directions until there are none, without pulling events.
+    /// Transfers bytes in both directions until none are left, without pulling events.
     func carry() {
         while true {
             let up = takeOutput()

@@ -35,7 +35,7 @@ import Testing
         expected.start = .from(5, epoch: 9)
         expected.buffer = 7
         expected.overflow = .replaceNewest
-        // A subscription that does not receive gap reports fails on a gap, unless it says otherwise.
+        // A subscription that does not receive gap reports fails on a gap, unless its options say otherwise.
         expected.gapFails = true
         #expect(asked.messages == [Array(bytes { expected.append(to: &$0) }.dropFirst(5))])
         options.meta = true
@@ -144,7 +144,7 @@ import Testing
             Issue.record("no message")
             return
         }
-        // The second one has already arrived.
+        // The second message has already arrived.
         broker.connection.cancel(id)
         broker.connection.cancel(id)
         broker.connection.requestN(id, 1)
@@ -179,7 +179,7 @@ import Testing
         let paced = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: 1)
         _ = broker.talk()
         #expect(broker.asked[id.value]?.path == "/forebay.v1.Admin/ListTopics")
-        // With a pace, refusing it is up to the broker.
+        // With a pace, it is up to the broker to refuse it.
         #expect(broker.asked[paced.value]?.path == "/forebay.v1.PubSub/Subscribe")
         for name in ["a", "b"] {
             let row = TopicRow(
@@ -290,7 +290,7 @@ import Testing
             let data: [Int] = [1, 2, 3]
             #expect(broker.talk() == [.pong(data.withUnsafeBytes { Array($0) })])
         }
-        // Its caller has no stream that could have failed.
+        // A ping's caller has no stream that could fail.
         try [4].withUnsafeBytes { try broker.connection.ping($0, now: 1) }
         _ = broker.talk()
         broker.reset(StreamID(try #require(broker.asked.keys.max())), .internalError)

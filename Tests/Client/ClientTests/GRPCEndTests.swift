@@ -29,7 +29,7 @@ private let second: UInt64 = 1_000_000_000
         ("1", "given up", .canceled), ("13", "a bug", .otherStatus("INTERNAL")), ("99", "?", .otherStatus("UNKNOWN")),
     ])
     func statuses(status: String, message: String, code: ClientError.Code) throws {
-        // In a head only, and after messages.
+        // The status comes in a response that is only a head, and after a message.
         for isOpened in [false, true] {
             let broker = GRPCBroker()
             let id = try subscribe(broker)
@@ -98,7 +98,7 @@ private let second: UInt64 = 1_000_000_000
         #expect(throws: why) { try subscribe(broker) }
         #expect(broker.connection.deadline == 0)
         #expect(broker.talk() == [.closing(why.message)])
-        // Open ones continue.
+        // Open calls continue.
         broker.send(first) { appendResponse([(1, "a")], to: &$0) }
         #expect(broker.talk() == [.message(1, metadata: nil, "a")])
     }
@@ -120,16 +120,16 @@ private let second: UInt64 = 1_000_000_000
         }
         web.arrive(Array("/".utf8))
         #expect(isError(web.pull(), .protocolViolation, "HTTP/1.1, not HTTP/2"))
-        // RSocket's ERROR[CONNECTION_ERROR].
+        // A server that answers with RSocket's ERROR[CONNECTION_ERROR].
         let rsocket = GRPCBroker()
         _ = try subscribe(rsocket)
         _ = rsocket.takeOutput()
         rsocket.arrive(hex("00000a 00000000 2c00 00000101") + Array(repeating: 0x61, count: 20))
-        // nghttp2 reports this one when its GOAWAY is written.
+        // nghttp2 reports this error when its GOAWAY is written.
         #expect(rsocket.pull() == [] && !rsocket.takeOutput().isEmpty)
         #expect(rsocket.connection.deadline == 0)
         #expect(isError(rsocket.pull(), .protocolViolation, "does not speak HTTP/2"))
-        // A web server.
+        // A web server that speaks HTTP/2.
         let pages = GRPCBroker()
         let id = try subscribe(pages)
         _ = pages.talk()
@@ -162,7 +162,7 @@ private let second: UInt64 = 1_000_000_000
         broker.send(id) { appendResponse([(1, String(repeating: "x", count: 1_001))], to: &$0) }
         let error = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
         #expect(broker.talk() == [.failed(1, error)])
-        // One that does not end is not kept forever.
+        // A message that is too large and does not end is not kept forever.
         broker.send(other) { $0.append([0, 0xff, 0, 0, 0] + [UInt8](repeating: 1, count: 1 << 16)) }
         #expect(broker.talk() == [.failed(3, error)])
     }
@@ -195,7 +195,7 @@ private let second: UInt64 = 1_000_000_000
         try connection.fire(now: 10 * second + 1_000_000)
         let ping = broker.takeOutput()
         #expect(ping.count == 17 && ping[3] == 6)
-        // A client that has just received something need not ask.
+        // A client that has just received something need not send a PING.
         connection.arrived(0, now: 19 * second)
         try connection.fire(now: 21 * second)
         #expect(broker.takeOutput() == [])

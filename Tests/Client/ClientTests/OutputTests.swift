@@ -84,7 +84,7 @@ private func formatted(
     @Test func messageInfoIsRead() {
         var metadata = bytes { out in
             [UInt8(9)].withUnsafeBytes { CompositeMetadata.appendEntry(id: 0x7d, $0, into: &out) }
-            // Two bytes more than known: later versions may add to it.
+            // Two bytes more than this version knows: later versions may add fields.
             let body = hex("0000000000000007 0000000000000008 ffffffffffffffff 0000000000000009 abcd")
             body.withUnsafeBytes {
                 CompositeMetadata.appendEntry(name: "application/vnd.forebay.message", $0, into: &out)

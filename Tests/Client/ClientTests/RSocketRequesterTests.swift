@@ -219,7 +219,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         let tooLarge = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
         same(connection.feed(fragment(1, 600) + fragment(1, 600)), [.failed(1, tooLarge)])
         same(connection.takeOutput(), cancel(1))
-        // The failed stream's share is free again; three others together are too much.
+        // The failed stream's share is free again; the fragments on the two other streams are too much together.
         same(connection.feed(fragment(3, 900) + fragment(5, 500)), [])
         same(connection.feed(fragment(5, 200)), [.failed(5, tooLarge)])
         let whole = String(repeating: "x", count: 1000)
@@ -319,7 +319,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         #expect(error.code == .protocolViolation && error.message.contains("does not speak RSocket"))
     }
 
-    /// Its first bytes arrived separately, which ended the connection.
+    /// Regression: the first bytes of such a message arrived separately, which ended the connection.
     @Test func aMessageBeyondASmallLimitFailsItsStreamAlone() throws {
         var limits = ClientLimits()
         limits.message = 1 << 10

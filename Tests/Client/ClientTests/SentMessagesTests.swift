@@ -19,7 +19,7 @@ import Testing
         #expect(messages.lost() == 2)
         #expect(messages.next == 2 && messages.payload == (keeps ? Array("bb".utf8) : []))
         messages.sent()
-        // On this connection it is the first.
+        // On the new connection this message is the first.
         messages.accept(1)
         #expect(messages.acknowledged == 2 && messages.next == 3)
         messages.sent()

@@ -46,7 +46,7 @@ import Testing
                 """))
         let row = TopSubscription(json)
         #expect(row.credit == nil && row.waiting == 1 && row.isSlow && row.words == "not reading")
-        // A broker that reports less.
+        // A row from a broker that reports fewer fields.
         let old = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":1,\"outstanding\":3}")))
         #expect(old.credit == 3 && !old.isSlow && old.words == "keeping up")
     }
@@ -118,7 +118,7 @@ import Testing
         let words = "publishes lost: memory (2.0 KiB of 2.0 KiB); 3.0/s"
         #expect(lines.first { $0.text.contains(words) }?.style == .warning)
         #expect(lines.contains { $0.text.contains("memory 2.0 KiB of 2.0 KiB") } && lines.count == 20)
-        // It is shown for a minute.
+        // The line is shown for a minute.
         try take("{\"lost\":1591,\"lost_to_memory\":1591}", at: 60)
         lines = TopView.render(state, width: 160, height: 20)
         #expect(lines.contains { $0.text.contains(words) })

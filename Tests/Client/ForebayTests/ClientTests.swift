@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// It is a publisher and an asynchronous sequence: both have `map`, and the context decides.
+    /// The result of `messages` is a publisher and an asynchronous sequence: both have `map`, and the context decides.
     @Test func operatorsOfBothKindsApply() async throws {
         let broker = try TestBroker()
         try await within {
@@ -105,7 +105,8 @@ import Testing
             topic.messages(replay: .all).subscribe(sink)
             var iterator = values.makeAsyncIterator()
             for number in 0..<3 { #expect(await iterator.next() == number) }
-            // What arrives now was requested by another: if the sink had requested more, it would have arrived before.
+            // These messages are requested by another subscription: if the sink had requested more, they would have
+            // arrived before.
             #expect(try await topic.messages(replay: .all).prefix(20).reduce(0) { sum, _ in sum + 1 } == 20)
             sink.increaseDemand(2)
             for number in 3..<5 { #expect(await iterator.next() == number) }
@@ -131,7 +132,7 @@ import Testing
                 .handleEvents(receiveOutput: { _ in arrived.add(1, ordering: .relaxed) })
                 .receive(on: queue)
                 .sink(receiveCompletion: { _ in feed.finish() }, receiveValue: { feed.yield($0.number) })
-            // What arrives now was requested later: if the sink had requested more, it would have arrived before.
+            // These messages are requested later: if the sink had requested more, they would have arrived before.
             #expect(try await topic.messages(replay: .all).prefix(500).reduce(0) { sum, _ in sum + 1 } == 500)
             let held = arrived.load(ordering: .relaxed)
             #expect(held == 16)
@@ -175,7 +176,8 @@ import Testing
         }
     }
 
-    /// The client ends the topic by a call, which takes a while; notifications received in the meantime change nothing.
+    /// The client ends the topic with a call, which takes a while; notifications received in the meantime change
+    /// nothing.
     @Test(arguments: Wire.allCases) func aPublisherThatGoesOnAfterItsFailureIsNotWaitedFor(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -240,7 +242,7 @@ import Testing
             options.limits.activities = 2
             options.limits.publishedBytes = 10
             let client = try await ForebayClient.connect(broker.url(.rsocket), options)
-            // Waiting would not make room for it, as it would after `.busy`.
+            // Unlike after `.busy`, waiting would not make room for the message.
             let large = await error { try await client.topic("t").publish("more than 10 bytes") }
             #expect(large?.code == .messageTooLarge && large?.message.contains("publishedBytes allows 10.") == true)
             // The blocked topic keeps a publish of 6 bytes in progress, which leaves no room for another.
@@ -280,7 +282,7 @@ private final class Restless: Publisher, @unchecked Sendable {
         subscriber.receive(subscription: Subscriptions.empty)
     }
 
-    /// Until the task is cancelled.
+    /// Fails, and then sends values until the task is cancelled.
     func failAndGoOn() async {
         guard let subscriber else { return }
         subscriber.receive(completion: .failure(Boom()))

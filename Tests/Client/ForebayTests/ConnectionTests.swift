@@ -38,7 +38,7 @@ import Testing
             let task = Task {
                 try await ForebayClient.withConnection(broker.url(wire)) { client in
                     feed.yield(client)
-                    // Not a child task of the body, so it is not cancelled with it.
+                    // The subscription is not a child task of the body, so it is not cancelled with the body.
                     let outcome = OneShot<Void>()
                     client.topic("t").messages()
                         .subscribe(

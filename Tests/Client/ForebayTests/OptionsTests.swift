@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// More than arrives in one read, fragmented: formerly the connection was dropped and reopened forever.
+    /// The message is fragmented and larger than one read: formerly the connection was dropped and reopened forever.
     @Test(arguments: Wire.allCases) func aLargeMessageFailsItsSubscriptionAlone(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -109,7 +109,7 @@ import Testing
             #expect(failure?.code == .busy && failure?.message.contains("connect another client") == true)
             let channel = await error { _ = try await ["x"].publisher.publish(to: client.topic("t")).result() }
             #expect(channel?.code == .busy)
-            // A publish uses one of the reserved streams, and each end frees a stream.
+            // A publish uses one of the reserved streams, and each subscription that ends frees a stream.
             try await client.topic("t").publish("x")
             iterators.removeLast(2)
             while client.core.activityCount > 28 { await Task.yield() }
@@ -157,7 +157,7 @@ import Testing
             let start = ContinuousClock.now
             let failure = await error { _ = try await ForebayClient.connect("rsocket://\(endpoint)", options) }
             #expect(failure?.code == .notConnected && failure?.message.contains("0.2 seconds") == true)
-            // It was ten seconds, whatever the options.
+            // Formerly the limit was ten seconds, whatever the options.
             #expect(start.duration(to: .now) < .seconds(9))
         }
     }

@@ -10,7 +10,7 @@ import Testing
 /// Set FOREBAY_HEAVY=1 for the full sizes; see CONTRIBUTING.md.
 private let isHeavy = getenv("FOREBAY_HEAVY") != nil
 
-/// How much more memory each of the three processes may use than after a fifth of the run.
+/// The number of bytes by which each of the three processes may grow after a fifth of the run.
 private let growth = 4 << 20
 
 struct Pace: CustomTestStringConvertible, Sendable {
@@ -88,7 +88,7 @@ private struct Memory {
         #expect(try await consumer.end() == 0, "\(consumer.read() ?? "")")
         #expect(shared.made == pace.count)
         // Messages produced and not requested are in the subscription's buffer, or opened the channel. Messages under a
-        // grant held for more than a second, as on a machine that stalls, come on top; the broker counts them.
+        // grant held for more than a second, as on a machine that stalls, are added to these; the broker counts them.
         let overshoot = try #require(figure("overshoot", broker))
         let lead = shared.lead
         #expect(lead <= buffer + 1 + overshoot, "\(lead) were produced ahead of requests, \(overshoot) late")

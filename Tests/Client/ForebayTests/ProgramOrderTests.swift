@@ -7,7 +7,7 @@ import Testing
 @testable import Forebay
 
 @Suite struct ProgramOrderTests {
-    /// Each on a separate topic, because chance decides how much the client's thread finds at a time.
+    /// The number of rounds, each on a separate topic: chance decides how much the client's thread finds at a time.
     private static let rounds = 200
 
     @Test(arguments: Wire.allCases) func aSubscriptionComesBeforeWhatIsPublishedAfterIt(_ wire: Wire) async throws {
@@ -72,7 +72,7 @@ import Testing
             #expect(await iterator.next() == "subscribed")
             try await client.topic("t").publish("first")
             #expect(await iterator.next() == "first")
-            // A message that exists already confirms it too, and it is confirmed only once.
+            // A message that exists already confirms a subscription too, and each subscription is confirmed only once.
             let second = client.topic("t").messages(replay: .all).onSubscribed { feed.yield("subscribed") }.sink(
                 receiveCompletion: { _ in feed.yield("ended") }, receiveValue: { feed.yield($0.text) })
             #expect(await iterator.next() == "subscribed")
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    /// The broker goes away before it answers; the next one is asked again.
+    /// The broker goes away before it answers; the next broker is asked again.
     @Test func waitingForASubscriptionOutlastsAConnection() async throws {
         let broker = try TestBroker()
         try await within {

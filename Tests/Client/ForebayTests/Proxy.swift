@@ -22,7 +22,7 @@ final class Proxy: @unchecked Sendable {
     private let isReset = Atomic<Bool>(false)
     private let isEmpty = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// Connections made through it.
+    /// The number of connections made through the proxy.
     let connections = Atomic<Int>(0)
     private var thread: NamedThread?
     // Used only by the proxy's thread
@@ -121,7 +121,7 @@ final class Proxy: @unchecked Sendable {
         }
     }
 
-    /// A connection ends in both directions when one ends.
+    /// A connection ends in both directions when either direction ends.
     private func drop() {
         var kept: [Flow] = []
         for pair in stride(from: 0, to: flows.count, by: 2) {

@@ -136,7 +136,7 @@ import Testing
             let once = try await ForebayClient.connect(proxy.url(wire), options)
             options.repeatsPublishes = true
             let again = try await ForebayClient.connect(proxy.url(wire), options)
-            // The first few find room; then one of each must wait.
+            // The first few publishes find room; then one from each client must wait.
             let first = Task { for _ in 0..<5 { try await once.topic("t").publish("1") } }
             let second = Task { for _ in 0..<5 { try await again.topic("t").publish("2") } }
             try await reached(broker, parked: 2)
@@ -198,8 +198,8 @@ import Testing
         }
     }
 
-    /// Formerly it read everything that had arrived before it sent a keepalive, and lost the connection again and
-    /// again.
+    /// Formerly the client read everything that had arrived before it sent a keepalive, and lost the connection again
+    /// and again.
     @Test(arguments: Wire.allCases) func aSlowSubscriberKeepsTheConnection(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

@@ -172,7 +172,8 @@ private struct Constant: RandomNumberGenerator {
         #expect(state.acknowledged == 1)
         guard repeats else { return }
         fill(&state, 5...6)
-        // More was requested, and has arrived, than the new connection grants: nothing is requested until that is sent.
+        // More messages were requested, and have arrived, than the new connection grants: no more are requested until
+        // those are sent.
         #expect(state.ask(credit: 3) == 0)
         var sent: [UInt8] = []
         while let next = state.next {

@@ -59,7 +59,7 @@ final class TestBroker: @unchecked Sendable {
     }
 }
 
-/// The information on a topic from the broker with RSocket at this port, in JSON.
+/// Information on a topic, in JSON, from the broker that serves RSocket on this port.
 func describe(_ topic: String, port: UInt16) throws -> String {
     var link = try Link(to: BrokerAddress(host: "127.0.0.1", port: port))
     let id = try link.connection.call(.topicInfo(topic))

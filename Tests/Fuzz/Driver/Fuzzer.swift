@@ -1,5 +1,5 @@
-// The fuzzers' entry. The variable FUZZ_TARGET selects the target, one per process, so that coverage and corpora belong
-// to it.
+// The fuzzers' entry point. The variable FUZZ_TARGET selects the target, one per process, because coverage and corpus
+// belong to a single target.
 
 import Glibc
 

@@ -12,7 +12,7 @@ struct KeptInput: Sendable, CustomTestStringConvertible {
 
     static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
-    /// The inputs of one kind, `corpus` or `regressions`, of a target; of all targets if it is nil.
+    /// The inputs of one kind, `corpus` or `regressions`, for `target`.
     static func all(_ kind: String, of target: FuzzTarget) -> [KeptInput] {
         let folder = folder.appending(path: kind).appending(path: target.name)
         let files = (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
@@ -26,7 +26,7 @@ struct KeptInput: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// The current input, for a report to name it.
+/// The name of the current input, for reports.
 private enum Input {
     @TaskLocal static var name = ""
 }
@@ -35,7 +35,7 @@ private enum Input {
 func report(_ what: String) { Issue.record("\(Input.name): \(what)") }
 
 @Suite struct ReplayTests {
-    /// Each target separately: if an input ends the process, the target that began last is the one.
+    /// Each target is a separate test case: if an input ends the process, the case that began last is to blame.
     @Test(arguments: FuzzTarget.all.map(\.name)) func whatIsKeptHolds(of name: String) throws {
         let target = try #require(FuzzTarget.all.first { $0.name == name })
         let corpus = KeptInput.all("corpus", of: target)
@@ -43,7 +43,7 @@ func report(_ what: String) { Issue.record("\(Input.name): \(what)") }
         for input in corpus + KeptInput.all("regressions", of: target) { try input.run() }
     }
 
-    /// A fuzzer does not find the names of settings by itself.
+    /// A fuzzer does not discover the names of settings by itself.
     @Test func theDictionaryOfTheConfigurationHasEverySetting() throws {
         let file = KeptInput.folder.appending(path: "dictionaries/configuration.dict")
         let words = Set(try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init))

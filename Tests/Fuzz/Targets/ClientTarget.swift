@@ -1,6 +1,7 @@
 // The client side: whatever a broker, or something in its place, sends. The input is a script: the client's requests,
-// the broker's frames and bytes, time. It is played twice, the second time with the broker's bytes in small pieces,
-// which must give the same events; and nothing may be delivered that was not requested, or after an end.
+// the broker's frames and bytes, and the passing of time. It is played twice, the second time with the broker's bytes
+// in small pieces, which must give the same events; and nothing may be delivered that was not requested, or after an
+// end.
 
 import Bytes
 import Client
@@ -58,7 +59,7 @@ private final class ClientScript {
 
     func play(_ bytes: UnsafeRawBufferPointer, step: Int) {
         var input = FuzzInput(bytes)
-        // The beginning of a script, unless the input provides everything itself.
+        // The broker's SETTINGS and its acknowledgement of the client's, unless the input provides them itself.
         if isHTTP2, input.byte() & 1 == 0 { feed(HTTP2Frames.settings() + frame(Type.settings, Flag.ack), step) }
         while !input.isEmpty {
             let action = input.byte()

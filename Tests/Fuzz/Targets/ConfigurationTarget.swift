@@ -25,7 +25,7 @@ func fuzzConfiguration(_ bytes: UnsafeRawBufferPointer) {
         do throws(UsageError) {
             again = try load(Array(printed.utf8), [])
         } catch {
-            // A secret, and an invalid path, are not printed.
+            // Secrets and invalid paths are not printed.
             return mustHold(printed.contains("(not shown)"), "\(error) in \(printed)")
         }
         for setting in Setting.all where !setting.isSecret && !printed.contains("(not shown)") {

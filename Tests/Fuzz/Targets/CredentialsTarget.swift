@@ -78,7 +78,7 @@ private let verifier: JWTVerifier? = {
     return JWTVerifier(keys: [key, other], audience: "forebay", issuer: nil)
 }()
 
-/// A token as it is; or header, line feed and claims, which are signed here.
+/// Either a complete token; or a header, a line feed and claims, which are signed here.
 func fuzzJWT(_ bytes: UnsafeRawBufferPointer) {
     guard let verifier else { return report("the keys cannot be read") }
     var input = FuzzInput(bytes)

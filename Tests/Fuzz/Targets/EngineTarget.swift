@@ -1,5 +1,5 @@
 // The engine with RSocket connections. The input is a script: connections that come and go, their frames and bytes in
-// any pieces, sockets that accept nothing, logins, reloads, time.
+// any pieces, sockets that accept nothing, logins, reloads and the passing of time.
 
 import Bytes
 import RSocket
@@ -34,7 +34,7 @@ func play(_ bytes: UnsafeRawBufferPointer, by script: (some BrokerScript).Type) 
 final class RSocketScript: BrokerScript {
     private let broker: FuzzBroker
     private var peers: [RSocketAudit?] = [nil, nil, nil, nil]
-    /// The number of bytes of each write that arrive at once.
+    /// The number of bytes of a write that arrive at once.
     private var step = Int.max
     /// Time is the most expensive action; a few of the broker's limits expire within this number of ticks.
     private var ticks = 80
@@ -65,8 +65,8 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// If embedded in another script: takes the step if it belongs to this one. Time, logins and reloads are the same
-    /// here, and the last slot is its own.
+    /// If embedded in another script: takes the step if it belongs to this one. Both scripts share time, logins and
+    /// reloads; only this one uses the last slot.
     func takes(_ input: inout FuzzInput) -> Bool {
         let first = input.rest.first ?? 0
         if alone == 0, first == 0xFF {
@@ -208,7 +208,7 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// A call about a topic, a subscription or a connection by its actual name, or a list.
+    /// A call about a topic, a subscription or a connection by its actual name, or a call for a list.
     private func control(_ peer: RSocketAudit, _ input: inout FuzzInput) {
         let stream = stream(&input)
         let choice = input.byte()

@@ -1,4 +1,4 @@
-// RSocket frames: what can be decoded can be encoded, and decodes to the same; also in fragments.
+// RSocket frames: what can be decoded can be encoded, and decodes to the same frame; also in fragments.
 
 import Bytes
 
@@ -94,7 +94,7 @@ private func rewrite(_ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ meaning:
     }
     mustHold(!follows || !isMessage(frame), "the last fragment is followed by others")
     var expected = meaning
-    // Several fragments of an item always carry N.
+    // The fragments of an item always carry the flag N if there are several.
     if case .payload = frame.body, let whole, out.count > fragment + 3, fragment > 0 {
         expected.numbers[1] = whole.numbers[1]
     }
@@ -110,7 +110,7 @@ private func join(_ bytes: UnsafeRawBufferPointer, _ part: Frame, _ whole: inout
         joined.parts[0] = (joined.parts[0] ?? []) + metadata
     }
     joined.parts[1]! += next.parts[1]!
-    // C of a PAYLOAD belongs to the last fragment.
+    // The flag C of a PAYLOAD belongs on the last fragment.
     joined.numbers[joined.numbers.count - 1] =
         joined.kind == "payload" ? next.numbers[2] : joined.numbers[joined.numbers.count - 1]
     whole = joined
@@ -158,7 +158,7 @@ private func write(
         FrameWriter.requestStream(
             stream: stream, initialN: n, metadata: metadata, data: data, fragment: fragment, into: &out)
     case .requestChannel(let n, let complete, let content):
-        // Complete and split in two it would need C on the last fragment, where it means the same.
+        // A complete request split in two would need the flag C on the last fragment, where it means the same.
         guard !complete || fragment == 0 else { return false }
         let (metadata, data) = parts(content)
         FrameWriter.requestChannel(

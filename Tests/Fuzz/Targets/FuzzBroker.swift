@@ -16,7 +16,7 @@ final class FuzzBroker {
     private var peers: [[ConnectionID: FuzzPeer]] = [[:], [:]]
     private var inboxes: [[[ShardMessage]]] = [[], []]
     private(set) var logins: [LoginRequest] = []
-    /// Whether a user was authenticated who may end other users' streams.
+    /// Whether a user who may end other users' streams was authenticated.
     private var hasOperator = false
     /// Whether no user, the canary included, may publish as much as the canary does.
     private var isPaced = false
@@ -54,7 +54,7 @@ final class FuzzBroker {
 
     private static let mallory: Permissions = {
         func set(_ patterns: [String]) -> TopicSet { TopicSet(patterns.compactMap { try? TopicPattern(parsing: $0) }) }
-        // Names of one token: the topic of the two canaries has two.
+        // Only topic names of one token: the name of the two canaries' topic has two.
         return Permissions(
             publish: set(["*"]), subscribe: set(["*"]),
             control: set(["*", "$SYS.topics", "$SYS.events", "$SYS.stats"]), block: set(["*"]))
@@ -125,7 +125,7 @@ final class FuzzBroker {
             default: user("mallory")
             }
         if choice & 7 == 5 { hasOperator = true }
-        // Only the expected client is authenticated as the canary, by `Canary`.
+        // Only `Canary`, which passes 6 + 256, may log in as the user `canary`; the input may not.
         if choice & 7 == 6, choice != 6 + 256 { return answer(request, .wrong) }
         answer(request, outcome)
     }
@@ -233,7 +233,7 @@ final class FuzzBroker {
 
     // Invariants
 
-    /// Whether no client is allowed to end the canary and nothing slows it. It is checked only then.
+    /// Whether no client is allowed to end the canary and nothing slows it. The canary is checked only then.
     var isUndisturbed: Bool { !hasOperator && !isPaced }
 
     private func check() {
@@ -292,11 +292,11 @@ class FuzzPeer {
     let shard: Int
     let wireProtocol: WireProtocol
     private(set) var id: ConnectionID?
-    /// Bytes that its socket still accepts.
+    /// The number of bytes that the socket still accepts.
     var window = Int.max
     var isReading = true
     private(set) var isClosed = false
-    /// Whether a library handles its protocol's bytes.
+    /// Whether a library handles the bytes of its protocol.
     var isHTTP1 = false
 
     init(_ broker: FuzzBroker, _ shard: Int, _ wireProtocol: WireProtocol) {
@@ -307,7 +307,7 @@ class FuzzPeer {
         isClosed = id == nil
     }
 
-    /// As lists and calls name it; empty if the broker did not accept it.
+    /// The connection's name in lists and calls; empty if the broker did not accept the connection.
     var name: String { id.map(broker.shards[shard].context.text) ?? "" }
 
     func send(_ bytes: UnsafeRawBufferPointer) { broker.receive(bytes, on: self) }
@@ -324,7 +324,7 @@ class FuzzPeer {
         broker.act(self) { shard, id, now in shard.writable(id, now: now) }
     }
 
-    /// Takes as much as its socket has room for, and returns how much that is.
+    /// Takes as many bytes as the socket has room for, and returns their number.
     fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var taken = 0
         for piece in pieces {

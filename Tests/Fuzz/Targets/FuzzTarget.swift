@@ -4,7 +4,7 @@
 import Bytes
 
 struct FuzzTarget: Sendable {
-    /// Also the name of the folders of its corpus and its regressions.
+    /// The name of the target, and of the folders with its corpus and its regressions.
     let name: String
     let run: @Sendable (UnsafeRawBufferPointer) -> Void
 
@@ -76,12 +76,12 @@ struct FuzzInput {
 }
 
 extension UnsafeRawBufferPointer {
-    /// As text, with U+FFFD for invalid UTF-8.
+    /// The bytes as text, with U+FFFD for invalid UTF-8.
     var asText: String { String(decoding: self, as: UTF8.self) }
 }
 
-/// Memory of exactly its size, freed when the body returns, so that the address sanitizer detects reads beyond it or
-/// later.
+/// Runs `body` with a copy of the bytes in memory of exactly their size, which is freed when it returns: the address
+/// sanitizer detects reads beyond its end or after its lifetime.
 func withCopy<R>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     defer { memory.deallocate() }

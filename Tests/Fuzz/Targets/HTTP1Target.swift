@@ -1,5 +1,5 @@
-// The engine with HTTP/1.1, as used by its driver: heads, pieces of bodies, responses that are fetched, streams whose
-// sockets accept data or do not, next to an RSocket connection.
+// The engine with HTTP/1.1, as used by its driver: heads, pieces of bodies, responses that are fetched, and streams
+// whose sockets accept data or do not; next to an RSocket connection.
 
 import Bytes
 

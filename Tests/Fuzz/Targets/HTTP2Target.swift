@@ -1,5 +1,6 @@
-// The engine with HTTP/2: gRPC and plain HTTP next to an RSocket connection. The input is a script of frames and bytes,
-// of windows that stay closed, of logins, reloads and time. A gRPC subscription receives no more than it requested.
+// The engine with HTTP/2: gRPC and plain HTTP next to an RSocket connection. The input is a script: frames, raw bytes,
+// windows that stay closed, logins, reloads and the passing of time. A gRPC subscription receives no more than it
+// requested.
 
 import Bytes
 import HTTP2
@@ -42,7 +43,7 @@ private final class HTTP2Audit: FuzzPeer {
 
     /// - Parameters:
     ///   - times: the number of messages, all alike.
-    ///   - step: bytes of each DATA.
+    ///   - step: the maximum number of bytes in each DATA frame.
     func write(_ stream: UInt32, _ message: [UInt8], end: Bool, times: Int = 1, step: Int = .max) {
         for _ in 0..<times { ask(stream, message) }
         var rest = (0..<times).flatMap { _ in framed(message) }[...]
@@ -77,7 +78,7 @@ private final class HTTP2Audit: FuzzPeer {
             mustHold(frame.fields["error"] == nil, "a header block is invalid: \(frame.fields)")
         }
         guard !isRaw, frame.stream != 0, var call = calls[frame.stream] else { return }
-        // WINDOW_UPDATE may cross the end.
+        // A WINDOW_UPDATE may follow the end, but DATA and HEADERS must not.
         if frame.type == Type.data || frame.type == Type.headers {
             mustHold(!call.isOver, "\(frame) arrives after the end")
         }

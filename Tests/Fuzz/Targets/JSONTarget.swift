@@ -1,5 +1,5 @@
 // The client's JSON parser for a broker's responses, compared with Jansson. JSON.swift in this folder is the client's
-// own file, because a program cannot be linked into another one.
+// own file, because one program cannot be linked into another.
 
 import Core
 

@@ -79,7 +79,8 @@ private func readCredentials(_ metadata: UnsafeRawBufferPointer) {
     mustHold(entry.isAuthentication && entry.bytes.elementsEqual(metadata), "written credentials differ")
 }
 
-/// What a gRPC subscriber receives of it is the same when written as a publisher would send it.
+/// What a gRPC subscriber receives of the metadata is unchanged when it is written as a publisher would send it, and
+/// read again.
 private func readCarried(_ metadata: UnsafeRawBufferPointer) {
     let properties = MessageProperties(metadata: metadata)
     guard properties.isValid else { return }

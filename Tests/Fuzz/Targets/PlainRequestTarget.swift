@@ -1,5 +1,5 @@
-// Heads of plain HTTP requests: method, target and fields, and how they are interpreted. One per line: the method, the
-// target, then `name: value`.
+// Heads of plain HTTP requests: method, target and fields, and how they are interpreted. The input has one of them per
+// line: the method, the target, then fields as `name: value`.
 
 import Bytes
 import ForebayWire

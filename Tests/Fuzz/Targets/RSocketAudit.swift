@@ -1,5 +1,5 @@
-// An RSocket client that keeps accounts: whatever bytes it sends, no stream may be delivered more than they could have
-// requested, and nothing after its end.
+// An RSocket client that keeps accounts: whatever bytes it sends, no stream may deliver more than those bytes could
+// have requested, or anything after its end.
 
 import Bytes
 
@@ -17,7 +17,7 @@ final class RSocketAudit: FuzzPeer {
 
     private var accounts: [UInt32: Account] = [:]
     private var sent = ByteBuffer()
-    /// 1: the header of the frame at the front of `sent`. 2: its number, too.
+    /// How much of the frame at the front of `sent` has been counted: 1 is its header, 2 is also its number.
     private var counted = 0
     private var isLost = false
     private var came = ByteBuffer()
@@ -166,7 +166,7 @@ final class Canary {
         }
     }
 
-    /// A message is delivered, and its acknowledgement returns.
+    /// Checks that a message is delivered and its acknowledgement returns.
     func sing() {
         guard broker.isUndisturbed else { return }
         sequence += 1

@@ -49,7 +49,7 @@ private struct Listener: ~Copyable {
     private var clock: UInt64 = 0
     private var hasLeft = false
 
-    /// Bytes of processed frames of streams.
+    /// The number of bytes in the processed frames of streams.
     var received: UInt64 { connection.received }
 
     init(_ rule: UInt8) { self.rule = UInt64(rule) }
@@ -71,7 +71,7 @@ private struct Listener: ~Copyable {
     private mutating func take(_ event: Event) {
         switch event {
         case .payloads(let run, let handle):
-            // As if they had arrived one by one.
+            // Recorded as if the items had arrived one by one.
             var count = 0
             run.forEach {
                 transcript.append("item \(run.stream) \(handle) true false \(Array($0))")
@@ -91,7 +91,7 @@ private struct Listener: ~Copyable {
             transcript.append(
                 "resume \(Array(request.token)) \(request.lastReceivedServerPosition) "
                     + "\(request.firstAvailableClientPosition)")
-            // What follows belongs to the session that it asks for.
+            // The bytes that follow RESUME belong to the session that it asks for.
             _ = connection.takeRest()
             hasLeft = true
         case .request(let stream, let kind, let n, let complete, let content):

@@ -61,7 +61,7 @@ private struct Event: Equatable {
     static func == (a: Event, b: Event) -> Bool { a.type == b.type && a.data == b.data }
 }
 
-/// WHATWG's HTML, section 9.2.6, as far as the broker's streams need it.
+/// WHATWG's HTML, section 9.2.6: the part that the broker's streams need.
 private func events(_ stream: [UInt8]) -> [Event] {
     var events: [Event] = []
     var event = Event()
@@ -103,7 +103,7 @@ private func events(_ stream: [UInt8]) -> [Event] {
 private func readLine(_ message: StreamedMessage) {
     let line = record(message, .jsonLines)
     mustHold(line.last == 0x0A && line.count { $0 == 0x0A } == 1, "a record is not one line")
-    // A repeated header is a repeated name, which this parser refuses; others take the last.
+    // A repeated header gives a repeated member name, which this parser refuses; other parsers take the last one.
     let properties = MessageProperties(metadata: message.metadata)
     let names = properties.headers.map(\.name)
     guard Set(names).count == names.count else { return }

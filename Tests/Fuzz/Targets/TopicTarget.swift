@@ -15,7 +15,7 @@ func fuzzTopic(_ bytes: UnsafeRawBufferPointer) {
     do throws(TopicPatternError) {
         let pattern = try TopicPattern(parsing: text)
         mustHold(pattern.description == text && text.utf8.count <= 255, "a pattern is written differently")
-        // A pattern matches names; names of the broker's own topics are valid but not for publishers.
+        // Patterns match names; the names of the broker's own topics are valid, but publishers may not use them.
         guard isName || (name.hasPrefix("$SYS.") && TopicName.fault(String(name.dropFirst(5))) == nil) else { return }
         let expected = matches(tokens(text), tokens(name)) && (name.hasPrefix("$") ? text.hasPrefix("$") : true)
         mustHold(pattern.matches(name) == expected, "\(text) and \(name): \(expected) was expected")

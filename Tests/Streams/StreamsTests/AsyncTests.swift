@@ -22,7 +22,7 @@ private actor Log {
 
     nonisolated func later(_ line: String) { Task { await note(line) } }
 
-    /// The first `count` lines, once there are so many.
+    /// The first `count` lines, once there are `count` of them.
     func first(_ count: Int) async -> [String] {
         if lines.count < count { await withCheckedContinuation { waiting.append((count, $0)) } }
         return Array(lines.prefix(count))

@@ -8,7 +8,7 @@ import Testing
 struct BufferTests {
     private typealias Strategy = Publishers.BufferingStrategy<Oops>
 
-    /// 1…5 into a buffer of 3, and what remains of them.
+    /// Sends 1…5 into a buffer of 3, and records what remains of them.
     private func filled(_ strategy: Strategy) -> Recorder<Int, Oops> {
         let subject = PassthroughSubject<Int, Oops>()
         let recorder = subject.buffer(size: 3, prefetch: .byRequest, whenFull: strategy).record(demand: .none)

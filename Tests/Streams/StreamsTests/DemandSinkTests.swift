@@ -64,7 +64,7 @@ struct DemandSinkTests {
         for second in 1...4 {
             scheduler.advance(by: .seconds(1))
             #expect(values == Array(1...5 * second))
-            // One value is computed in advance, to know whether there is one.
+            // One value is computed in advance, to find out whether the sequence has another.
             #expect(computed <= 5 * second + 1)
         }
         timer.cancel()

@@ -1,4 +1,4 @@
-// Row 20: a slow subscriber after a scheduler holds upstream back; what waits for it is bounded.
+// Row 20: a slow subscriber downstream of a scheduler holds upstream back; the values that wait for it are bounded.
 
 import Streams
 import StreamsTestSupport
@@ -10,7 +10,7 @@ private enum Late: Error { case late }
 struct HeldBackTests {
     private static let room = 1024
 
-    /// The demand sent upstream, and how much of it has not arrived.
+    /// The demand sent upstream, and the number of values sent in return.
     private final class Account: @unchecked Sendable {
         var asked = Subscribers.Demand.none
         var sent = 0
@@ -110,7 +110,7 @@ struct HeldBackTests {
         let recorder = subject.timeout(10, scheduler: scheduler, customError: { .late }).record(demand: .unlimited)
         nonisolated(unsafe) var isSlow = true
         recorder.onValue = { _, _ in
-            // The subscriber takes that long for one value.
+            // The subscriber takes 100 units of time for the first value.
             if isSlow { scheduler.advance(by: 100) }
             isSlow = false
             return .none

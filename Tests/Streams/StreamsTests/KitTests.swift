@@ -5,7 +5,8 @@ import Streams
 import StreamsTestSupport
 import Testing
 
-/// Groups `size` values, and requests as many as the requested lists hold: demand grows on its way upstream.
+/// Groups `size` values into a list, and requests as many values as the requested lists hold: demand grows on its way
+/// upstream.
 private struct Chunks<Element, Failure: Error>: OperatorBehavior {
     let size: Int
     var list: [Element] = []

@@ -33,7 +33,7 @@ struct MulticastTests {
         #expect(first.values == [11, 13, 16, 20] && second.values == [13, 17])
     }
 
-    /// 1 2 for the first subscriber, 3 4 for both.
+    /// Sends 1 and 2 to the first subscriber, 3 and 4 to both.
     private func late<S: Subject>(
         _ make: @escaping @Sendable () -> S
     ) -> (first: [Int], second: [Int]) where S.Output == Int, S.Failure == Never {

@@ -57,7 +57,7 @@ struct OperatorsTests {
         #expect(slow.values == [[1, 2]])
         slow.request(.max(1))
         #expect(slow.events == [[1, 2], [3]].asEvents(completion: .finished))
-        // Also after one that sends more than it was asked for.
+        // The same downstream of an upstream that sends more than was requested.
         let source = ManualSource()
         let overrun = source.collect(2).record(demand: .none)
         source.subscriptions[0].send(1)

@@ -155,7 +155,7 @@ struct ReplayModelTests {
     func manyGaps() {
         let subject = BufferSubject<Int, Never>(limit: 200, whenFull: .dropNewest)
         let recorder = subject.record(demand: .none)
-        // Full; then one is taken, one arrives, one is refused, a hundred times.
+        // The buffer is full; then, a hundred times, one value is taken, one is accepted and one is refused.
         subject.send(sequence: 1...200)
         for step in 0..<100 {
             recorder.request(.max(1))

@@ -78,7 +78,7 @@ struct SchedulerTests {
         let barrier = Event()
         scheduler.schedule { barrier.happens() }
         barrier.wait()
-        // One that had already started may still arrive.
+        // A repetition that had already started may still be counted.
         let counted = lock.withLock { count }
         scheduler.schedule(after: scheduler.now.advanced(by: .milliseconds(40))) { barrier.happens() }
         barrier.wait()
@@ -249,7 +249,7 @@ struct SchedulerTests {
         #expect(log == [] && recorder.history == [])
         scheduler.schedule { subject.send(0) }
         scheduler.advance()
-        // The subject had a subscriber, whose demand had not arrived yet.
+        // The subject had a subscriber, but its demand had not arrived when the value was sent.
         #expect(log == ["subscribed", "max(2)"] && recorder.history == [.subscription])
         subject.send(1)
         #expect(recorder.values == [1])

@@ -161,7 +161,7 @@ struct ShareReplayTests {
             subject.send(
                 Value {
                     released += 1
-                    // Re-enters the same locks.
+                    // These calls re-enter the same locks.
                     slow.request(.none)
                     _ = subject.record(demand: .none)
                     if released == 1 { subject.send(Value {}) }

@@ -50,7 +50,7 @@ struct SubjectTests {
         let second = subject.record()
         subject.send(1)
         #expect(first.values == [1, 2, 3])
-        // As with Combine, the second receives the value sent from within first.
+        // As in Combine, the second subscriber receives a value sent from within another one before that one.
         #expect(second.values.sorted() == [1, 2, 3])
     }
 

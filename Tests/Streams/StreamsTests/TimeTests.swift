@@ -87,7 +87,7 @@ struct TimeTests {
         let recorder = source.collect(.byTimeOrCount(scheduler, 2.5, 3)).record(demand: .max(2), scheduler: scheduler)
         #expect(asked == [.max(6)])
         scheduler.run()
-        // The first by time, the second by count. 6 was requested with them.
+        // The first group ended by time, the second by count. The value 6 was requested together with these.
         #expect(recorder.values == [[1, 2], [3, 4, 5]] && asked == [.max(6)])
         #expect(recorder.timedHistory.map(\.time.nanoseconds) == [0, 2_500_000_000, 5_000_000_000])
         recorder.request(.max(1))

@@ -68,7 +68,7 @@ struct TimerTests {
         let happened = DispatchSemaphore(value: 0)
         let recorder: Recorder<DispatchTime, Never> = recorder(demand: .none, happened)
         Publishers.timer(queue: queue(), interval: .milliseconds(20), times: .max(3)).subscribe(recorder)
-        // Another timer measures the intervals.
+        // Another timer measures the time that passes.
         let other = DispatchSemaphore(value: 0)
         let clock: Recorder<DispatchTime, Never> = self.recorder(demand: .unlimited, other)
         Publishers.timer(interval: .milliseconds(20)).subscribe(clock)

@@ -1,4 +1,4 @@
-// Defines malloc and its relatives for the executable that links it, as wrappers of glibc's.
+// Defines malloc and its relatives for the executable that links this file, as wrappers around glibc's.
 #include "CAllocations.h"
 #include <errno.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static _Thread_local bool within;
 
 static size_t place_of(uintptr_t address) { return (address >> 4) * 0x9E3779B97F4A7C15u >> 20 & (places - 1); }
 
-// glibc's overhead for an allocation of that size; deterministic.
+// The memory that glibc takes for an allocation of this size; deterministic.
 static size_t taken(size_t size) {
     size_t whole = (size + 8 + 15) & ~(size_t)15;
     return whole < 32 ? 32 : whole;
@@ -84,7 +84,7 @@ static void note(void *memory, size_t size) {
     put((uintptr_t)memory, taken(size));
 }
 
-// Returns whether it was in the table.
+// Returns whether the memory was in the table.
 static bool forget(void *memory) {
     uintptr_t address = (uintptr_t)memory;
     size_t place = place_of(address);

@@ -1,4 +1,4 @@
-// PaceCounters: progress of the two ends of a pipeline, in memory shared by their processes.
+// PaceCounters: the progress of the two ends of a pipeline, in memory shared by their processes.
 
 import Glibc
 import Synchronization
@@ -24,7 +24,7 @@ struct PaceCounters: @unchecked Sendable {
     var asked: Int { figures[0].load(ordering: .sequentiallyConsistent) }
     /// Messages that the producer has produced.
     var made: Int { figures[8].load(ordering: .sequentiallyConsistent) }
-    /// The maximum by which production was ahead of requests.
+    /// The largest number of messages by which production was ahead of requests.
     var lead: Int { figures[16].load(ordering: .sequentiallyConsistent) }
 
     /// Call this before the consumer requests `count` more messages.

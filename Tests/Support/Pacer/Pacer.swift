@@ -4,7 +4,7 @@
 //     pacer subscribe URL COUNT COUNTERS WINDOW BUFFER          as a subscriber that requests WINDOW at a time
 //     pacer iterate URL COUNT COUNTERS WINDOW BUFFER            with `for await` and a window
 //
-// COUNTERS is a file that both map: the producer of a message sees what the other side has requested so far.
+// COUNTERS is a file that both processes map: the producer sees how much the consumer has requested so far.
 
 import Forebay
 import Glibc
@@ -57,7 +57,7 @@ enum Pacer {
     }
 
     /// The iterator requests its window in advance, and then one for each message taken, or several at a time. So the
-    /// requests that it may make are counted before each message is taken.
+    /// requests that it might make are counted before each message is taken.
     private static func iterate(
         _ topic: Topic, _ count: Int, _ counters: PaceCounters, _ window: Int, _ buffer: UInt32
     ) async throws {

@@ -7,9 +7,9 @@ public struct TestCertificate: Sendable {
     public let certificate: String
     public let key: String
 
-    /// For localhost and 127.0.0.1.
+    /// A certificate for localhost and 127.0.0.1.
     public static let local = Result { try TestCertificate("localhost") }
-    /// Another one for the same names.
+    /// Another certificate for the same names.
     public static let other = Result { try TestCertificate("other") }
 
     struct Failed: Error {}
@@ -35,7 +35,7 @@ public struct TestCertificate: Sendable {
     }
 }
 
-/// Removed at the end of the process.
+/// The files are removed at the end of the process.
 private let paths = Paths()
 
 private final class Paths: @unchecked Sendable {

@@ -1,4 +1,4 @@
-// Counts with their nouns, for sentences.
+// Numbers with their nouns, singular or plural, for use in sentences.
 
 import Bytes
 import Testing

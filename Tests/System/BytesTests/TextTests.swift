@@ -45,7 +45,7 @@ import Testing
         #expect(String(decoding: array, as: UTF8.self) == "x" + json)
     }
 
-    /// Each scalar alone, and with seven others before it, so that both ways through the scan are taken.
+    /// Each scalar alone, and with seven others before it, so that both paths through the scan are taken.
     @Test func everyScalarIsMeasuredAndWrittenAlike() {
         var wrong: [UInt32] = []
         for value in UInt32(0)...0x10FFFF where value < 0x3000 || value % 97 == 0 || value >> 12 == 0xF {

@@ -54,7 +54,7 @@ struct InboxTests {
         inbox.push(1)
         #expect(try poller.wait(timeout: 10_000_000_000) == 1)
         inbox.clearWake()
-        // The consumer was already woken for what it has not drained.
+        // The consumer has already been woken for items that it has not drained yet.
         inbox.push(2)
         #expect(try poller.wait(timeout: 0) == 0)
         var taken: [Int] = []

@@ -15,7 +15,7 @@ private final class Result: @unchecked Sendable {
 struct SignalsTests {
     @Test func aSignalIsReadFromTheDescriptor() throws {
         let result = Result()
-        // A separate thread: signals stay blocked in the thread that made the source.
+        // On a separate thread, because signals stay blocked in the thread that made the source.
         let thread = try NamedThread.start("signals") {
             guard let signals = try? Signals([SIGUSR1]), var poller = try? Poller() else { return }
             try? poller.add(signals.descriptor, token: 1, interest: .read)

@@ -45,7 +45,7 @@ struct SocketTests {
     @Test func aWriteBlocksWithinTheKernelsBuffersAndGoesOnWhenRead() throws {
         let pair = try SocketPair()
         Socket.configure(pair.near, userTimeout: 60_000)
-        // A small receive window, so that the kernel accepts only what the sender's side holds.
+        // The receive window is small, so the kernel accepts little more than the sender's side can hold.
         var window: Int32 = 16 << 10
         setsockopt(pair.far, SOL_SOCKET, SO_RCVBUF, &window, socklen_t(MemoryLayout<Int32>.size))
         let block = [UInt8](repeating: 7, count: 64 << 10)

@@ -49,7 +49,7 @@ private final class Ends {
             let over: [TLSStream.Handshake] = [.done, .failed]
             if over.contains(states.client), over.contains(states.server) { break }
         }
-        // The server's ticket, after which a read ends.
+        // Reads the server's session ticket, after which a read ends.
         if states == (.done, .done) { _ = client.read(into: scratch) }
         return states
     }
@@ -64,7 +64,7 @@ private final class Ends {
         return raw.withUnsafeBufferPointer { server.write($0, scratch: scratch) }
     }
 
-    /// What the client reads until there is nothing for now.
+    /// Everything that the client reads until nothing more is there for now.
     func read() -> (bytes: [UInt8], last: ReadResult) {
         var bytes: [UInt8] = []
         while true {
@@ -84,8 +84,8 @@ private final class Ends {
         #expect(ends.server.peerCertificate == nil && !ends.server.usesKernel)
     }
 
-    /// Pieces of every size around a record's, through a socket that accepts a few kilobytes at a time; also with small
-    /// records now and then.
+    /// Pieces of all sizes close to a record's, through a socket that accepts a few kilobytes at a time; also with
+    /// small records now and then.
     @Test(arguments: [false, true]) func whatIsWrittenArrivesWhateverTheSocketTakes(isFullAtTimes: Bool) throws {
         let ends = try Ends()
         #expect(ends.shakeHands() == (.done, .done))
@@ -138,7 +138,7 @@ private final class Ends {
         #expect(ends.client.failure == "the connection was cut off without a TLS close_notify")
     }
 
-    /// However many there are, one read ends after some.
+    /// However many records there are, one read takes only a limited number.
     @Test func aReadTakesSoManyRecords() throws {
         let ends = try Ends(buffer: 256 << 10)
         #expect(ends.shakeHands() == (.done, .done))

@@ -71,7 +71,7 @@ struct ReportTests {
             #expect(table.contains("\(contender.name) "))
         }
         #expect(table.contains("fanout-1, nats: it \"broke\""))
-        // redis ÷ forebay is 4, forebay ÷ pump is a half; for nats there is no figure.
+        // redis ÷ forebay is 4, and forebay ÷ pump is a half; there is no figure for nats.
         #expect(table.contains("4.00  (≥ 4.00)  reached") && table.contains("0.50  (≤ 1.50)  reached"))
         #expect(!table.contains("nats ÷ forebay"))
         let json = results.json()

@@ -31,7 +31,7 @@ struct GRPCWireTests {
         #expect(frames.map(\.type) == [4, 8, 1, 0])
         #expect(frames.map(\.flags) == [0, 0, 4, 0])
         #expect(frames.map(\.stream) == [0, 0, 1, 1])
-        // SETTINGS_INITIAL_WINDOW_SIZE, and the connection's window raised to the same.
+        // SETTINGS_INITIAL_WINDOW_SIZE, and the connection's window raised to the same size.
         #expect(frames[0].payload == [0, 4, 0, 0x80, 0, 0])
         #expect(frames[1].payload == [0, 0x7f, 0, 1])
         // Open: topic, request_n 2³¹−1, overflow BLOCK, buffer 1,000,000, as SubscribeRequest.open in one message.
@@ -138,7 +138,7 @@ struct ResponseReaderTests {
     }
 
     @Test func bytesAreAcknowledgedByHalvesOfTheWindow() throws {
-        // Fields without meaning here, in frames of 16 KiB.
+        // Fields that have no meaning here, in frames of 16 KiB.
         let half = GRPCWire.window / 2
         let frame = 16 << 10
         var reader = ResponseReader(payload: ResponseReaderTests.payload)

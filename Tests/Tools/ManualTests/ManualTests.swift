@@ -1,5 +1,5 @@
-// Pages and completions of a small fictitious program. Tests/EndToEnd/cli/test_cli_manual.py has man and the shells
-// read those of forebay.
+// Pages and completions of a small fictitious program. Tests/EndToEnd/cli/test_cli_manual.py tests forebay's own with
+// man and the shells.
 
 import Testing
 
@@ -56,7 +56,7 @@ import Testing
         #expect(manual.page().contains("\\fB\\-\\-x\\fR\n\(sentence)\n"))
     }
 
-    /// How the shells handle these is tested elsewhere; here only that nothing is left out.
+    /// How the shells handle these words is tested elsewhere; this test only checks that nothing is left out.
     @Test(arguments: Shell.allCases)
     func everyWordIsInTheCompletion(_ shell: Shell) {
         let script = manual.completion(for: shell)

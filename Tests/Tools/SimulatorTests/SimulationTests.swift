@@ -34,7 +34,7 @@ import Testing
         for (seed, required) in Self.kept { expectToPass(seed, required: required) }
     }
 
-    /// In parts, so that they run in parallel.
+    /// The series is split into parts that run in parallel.
     @Test(arguments: 0..<4)
     func theSameRowOfSeedsPasses(_ part: Int) {
         for seed in stride(from: part, to: Self.row, by: 4) { expectToPass(UInt64(seed)) }
@@ -45,7 +45,7 @@ import Testing
         for index in 0..<25 { expectToPass(Self.base + UInt64(part * 1000 + index)) }
     }
 
-    /// To the byte: every event and every byte in both directions.
+    /// Two runs are identical: every event, and every byte in both directions.
     @Test func aSeedReplays() {
         for seed: UInt64 in [3, 40, 77] {
             var lines: [[String]] = [[], []]
@@ -61,7 +61,7 @@ import Testing
         #expect(Set((0..<20).map { Simulation.run(seed: $0).hash }).count == 20)
     }
 
-    /// With the permitted features only.
+    /// A run can be restricted to the permitted features.
     @Test func aRunCanBeNarrowedDown() {
         let outcome = Simulation.run(seed: 5, permitted: [.fireAndForget, .shards])
         #expect(outcome.fault == nil && !outcome.plan.contains("channels") && !outcome.plan.contains("resets"))

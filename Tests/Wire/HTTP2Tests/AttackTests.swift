@@ -6,7 +6,7 @@ import Testing
 @testable import HTTP2
 
 @Suite struct AttackTests {
-    /// The attack ended the connection because of this limit, with a GOAWAY that gives the reason.
+    /// Expects that the attack ended the connection because of `limit`, with a GOAWAY that gives the reason.
     func expect(
         _ limit: HTTP2Limit, _ peer: Peer, code: UInt32 = 11, location: SourceLocation = #_sourceLocation
     ) {
@@ -111,7 +111,7 @@ import Testing
         }
         #expect(peer.fatal == nil)
         #expect(peer.serves(1))
-        // One more was earned by the response.
+        // The response allowed one more ping; the second is too many.
         peer.feed(ping() + ping())
         expect(.pings, peer)
     }
@@ -160,7 +160,7 @@ import Testing
 
     @Test func floodOfUnknownFrames() {
         let peer = Peer()
-        // The client's acknowledgement of our SETTINGS counts as one.
+        // The client's acknowledgement of our SETTINGS counts as one meaningless frame.
         for index in 0..<1_999 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
         #expect(peer.fatal == nil)
         peer.feed(frame(0xfa))
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func bodyBytesOnTheirWayAreNoAttack() {
-        // The client knows of the larger window, but our response crosses its body.
+        // The client may use the larger window, and our response crosses its body on the way.
         let peer = Peer(opened: false)
         peer.feed(preface + settings() + post(1))
         peer.respond(1, complete: true)

@@ -103,7 +103,7 @@ private final class Client {
     }
 }
 
-/// A client and a server that exchange bytes until neither has more to send.
+/// A client and a server, which exchange bytes until neither has more to send.
 private final class Pair {
     let client: Client
     let server: Peer
@@ -275,7 +275,7 @@ private final class Pair {
         pair.server.respond(1, complete: true)
         pair.talk()
         #expect(pair.server.events().last == "request 5 POST /a te=trailers END")
-        // A request that still waits when the server announces that it accepts no more is returned.
+        // A request that is still waiting when the server announces that it accepts no more requests is returned.
         let last = try #require(pair.client.request())
         _ = pair.client.events()
         pair.server.session.goAway(.noError, "")
@@ -304,7 +304,7 @@ private final class Pair {
         _ = client.request()
         _ = client.output()
         client.feed(bytes)
-        // nghttp2 detects some of it by itself, and reports that when it writes its GOAWAY.
+        // nghttp2 detects some of these violations by itself, and reports them only when it writes its GOAWAY.
         _ = client.output()
         client.feed([])
         let events = client.events()

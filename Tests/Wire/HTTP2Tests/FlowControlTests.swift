@@ -71,7 +71,7 @@ import Testing
         #expect(updates.reduce(0) { $0 + $1.increment } > 39 * 16_000 - 65_535)
     }
 
-    /// Otherwise a peer could send more than the connection's window while others hold all of it.
+    /// Otherwise a peer could send more than the connection's window while other streams hold all of it.
     @Test func whatIsConsumedIsGivenBackOnce() {
         var limits = HTTP2Limits()
         limits.streamWindow = 65_535
@@ -182,7 +182,7 @@ import Testing
     /// A peer that opens no window at all still receives the status of its requests.
     @Test(arguments: [false, true]) func trailersBehindNoBodyNeedNoWindow(laterThanTheHead: Bool) {
         let peer = Peer()
-        // The client's half of the second is still open.
+        // The client's half of the second request's stream is still open.
         peer.feed(settings((4, 0)) + get(1) + post(3) + get(5))
         _ = peer.flush()
         var written: [String] = []

@@ -20,7 +20,7 @@ final class LoopbackServer: @unchecked Sendable {
     private let pipe: (read: Int32, write: Int32)
     private let done = DispatchSemaphore(value: 0)
     private var clients: [Client] = []
-    /// Read once the server has stopped.
+    /// To be read only after the server has stopped.
     private(set) var fatal: [HTTP2Error] = []
     private(set) var requests = 0
 

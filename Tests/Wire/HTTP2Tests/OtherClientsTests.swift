@@ -7,7 +7,7 @@ import Testing
 @testable import HTTP2
 
 @Suite(.serialized) struct OtherClientsTests {
-    /// Runs a command with the server's address in place of URL, and returns its output.
+    /// Runs a command with the server's address in place of `URL`, and returns its output.
     private func run(
         _ command: String..., checkingServer: Bool = true, location: SourceLocation = #_sourceLocation
     ) throws -> String {

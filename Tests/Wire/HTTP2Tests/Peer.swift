@@ -9,7 +9,7 @@ import HTTP2Frames
 struct TestSink: HTTPSink {
     var output: [UInt8] = []
     var bodies: [UInt32: [UInt8]] = [:]
-    /// Calls of `body`.
+    /// The number of calls to `body`.
     var asked = 0
     private var promised: (stream: UInt32, count: Int)?
 
@@ -44,7 +44,7 @@ final class Peer {
     /// Everything that the session wrote.
     private(set) var frames: [Received] = []
     private(set) var fatal: HTTP2Error?
-    /// The work of reading, as reported each time.
+    /// The units of reading work, one entry for each report.
     private(set) var worked: [Int] = []
     var consumes = true
     var now: UInt64 = 1_000_000_000_000

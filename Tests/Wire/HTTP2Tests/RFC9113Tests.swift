@@ -32,7 +32,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
 ]
 
 @Suite struct RFC9113Tests {
-    /// The connection ends with `code`, and nothing that follows is read.
+    /// The connection ends with one of `codes`, and nothing that follows is read.
     private func endsConnection(
         _ bytes: [UInt8], _ codes: UInt32..., after before: [UInt8] = [],
         location: SourceLocation = #_sourceLocation
@@ -52,7 +52,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
         }
     }
 
-    /// Stream 1 is reset with `code`, which is reported if its request was; the connection continues.
+    /// Stream 1 is reset with `code`, and the reset is reported if the request was; the connection continues.
     private func resetsStream(
         _ bytes: [UInt8], _ code: UInt32, _ events: [String]? = nil, location: SourceLocation = #_sourceLocation
     ) {
@@ -158,8 +158,8 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     @Test func section5_1_1_streamIdentifiers() {
         endsConnection(get(2), 1)
         endsConnection(get(0), 1)
-        // An id lower than the last is a closed stream: its header section updates the compression's state and is
-        // ignored.
+        // An id lower than the last belongs to a closed stream: its header section updates the compression's state and
+        // is ignored.
         let peer = Peer()
         peer.feed(get(5) + get(3))
         #expect(peer.events() == ["request 5 GET /x END"])
@@ -259,7 +259,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
     @Test func section6_9_2_initialWindowOverflows() {
         let peer = Peer()
         let written = peer.talk(post(1) + windowUpdate(1, 0x7fff_0000) + settings((4, 0x7fff_ffff)))
-        // It should be a connection error; nghttp2 ends only the streams whose windows overflow.
+        // The overflow should be a connection error; nghttp2 ends only the streams whose windows overflow.
         #expect(written == ["SETTINGS ACK", "RST_STREAM 1 3"])
         #expect(peer.events() == ["request 1 POST /x", "reset 1 3"])
     }

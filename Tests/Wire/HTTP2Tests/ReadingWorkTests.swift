@@ -65,7 +65,7 @@ import Testing
         #expect(sum(peer) >= expanded / 512)
     }
 
-    /// nghttp2 decodes it silently to keep its table up to date.
+    /// nghttp2 silently decodes the header section of such a stream, to keep its table up to date.
     @Test func headersOfAStreamThatIsGoneAreCounted() {
         let peer = Peer()
         _ = primed(peer, size: 0)

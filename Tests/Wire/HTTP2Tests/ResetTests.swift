@@ -17,7 +17,7 @@ extension AttackTests {
         #expect(left == 0)
     }
 
-    /// This is how a subscription ends.
+    /// A subscription ends in this way: the client resets a stream that has been answered.
     @Test func resetsOfAnsweredStreamsAreFree() {
         let peer = Peer()
         for stream in ids(3_000) {
@@ -32,7 +32,7 @@ extension AttackTests {
         #expect(peer.serves(6_001))
     }
 
-    /// The client could not have seen it.
+    /// The client could not have seen such a response.
     @Test func aResponseThatIsNotWrittenYetIsNone() {
         let peer = Peer()
         for stream in ids(1_001) {
@@ -59,7 +59,7 @@ extension AttackTests {
         peer.feed(get(1))
         peer.respond(1, complete: true)
         peer.flush()
-        // The client's acknowledgement of our SETTINGS counts as one.
+        // The client's acknowledgement of our SETTINGS counts as one meaningless frame.
         for _ in 0..<1_999 { peer.feed(reset(1)) }
         #expect(peer.fatal == nil)
         #expect(peer.serves(3))
@@ -79,7 +79,7 @@ extension AttackTests {
 
     @Test func streamsThatWeMustResetCount() {
         let peer = Peer()
-        // Each is malformed: a request without :path (RFC 9113, 8.3.1).
+        // Each request is malformed, because it has no :path (RFC 9113, 8.3.1).
         for stream in ids(1_000) {
             peer.feed(headers(stream, [(":method", "GET"), (":scheme", "http")], end: true))
             peer.flush()

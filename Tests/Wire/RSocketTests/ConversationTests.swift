@@ -1,5 +1,5 @@
-// Every conversation of Protocol/vectors/conversations.json, however its bytes arrive. They cover both sections
-// "answers to the unexpected", keepalive, credit, fragments and the limits.
+// Every conversation of Protocol/vectors/conversations.json, however its bytes arrive. The conversations cover both
+// sections "answers to the unexpected", keepalive, credit, fragments and the limits.
 
 import Testing
 

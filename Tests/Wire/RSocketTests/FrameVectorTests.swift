@@ -1,4 +1,4 @@
-// Every frame of Protocol/vectors/frames.json is decoded to its meaning, and written as given there.
+// Every frame of Protocol/vectors/frames.json is decoded to the meaning given there, and written to the same bytes.
 
 import Bytes
 import Testing

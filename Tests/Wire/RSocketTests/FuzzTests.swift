@@ -58,7 +58,7 @@ import Testing
         for _ in 0..<20_000 {
             let count = Int.random(in: 0...60, using: &random)
             var bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
-            // Mostly known types, with M about half of the time.
+            // Mostly known frame types, with the flag M about half of the time.
             if bytes.count > 5 { bytes[4] = UInt8.random(in: 0...16, using: &random) << 2 | bytes[4] & 1 }
             do {
                 let frame = try decode(bytes)
@@ -103,7 +103,7 @@ import Testing
         peer.onEvent = { connection, line in
             let words = line.split(separator: " ")
             guard words.count > 1, let stream = UInt32(words[1]) else { return }
-            // Items may arrive as a run, and nothing can be done between them.
+            // Items may arrive as a run, and the server cannot act between the items of a run.
             guard words[0] != "payload" || words.contains("complete") else { return }
             switch Int.random(in: 0..<12, using: &random) {
             case 0: connection.responderDone(stream: stream)

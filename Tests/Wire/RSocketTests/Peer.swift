@@ -16,10 +16,11 @@ final class Peer {
     var accepts = true
     /// Called for every event, right after it has been recorded.
     var onEvent: ((inout ServerConnection, String) -> Void)?
-    /// Called after every event: whether to hold there. What is held is handled in the next `feed` or `drain`.
+    /// Called after every event; returns whether to hold there. The bytes held back are handled in the next `feed` or
+    /// `drain`.
     var holds: (() -> Bool)?
     private(set) var isHeld = false
-    /// What followed RESUME.
+    /// The bytes that followed RESUME.
     private(set) var rest: [UInt8]?
     private var clock: UInt64 = 0
     /// The number of runs among the events; the transcript has their messages one by one.

@@ -9,7 +9,8 @@ import Testing
 @Suite struct ResumptionTests {
     // The client's direction: positions
 
-    /// The worked example of the protocol's notes: two PAYLOADs of 12 bytes to the client, a request of 27 from it.
+    /// The worked example of the protocol's notes: two PAYLOADs of 12 bytes to the client, a request of 27 bytes from
+    /// it.
     @Test func theWorkedExample() {
         let request = encoded { write(.requestStream, Array("mm".utf8), pattern(12, 1), into: &$0) }
         #expect(request.count == 3 + 27)
@@ -21,7 +22,7 @@ import Testing
         for _ in 0..<2 { _ = store.append { write(.payload, nil, pattern(6, 2), complete: false, into: &$0) } }
         store.took(30)
         #expect(store.rewind(to: 0x18) && store.count == 0 && store.position == 0x18)
-        // RESUME of token "t", with 24 of the server's bytes and all of the client's; and the response.
+        // RESUME with token "t", with 24 of the server's bytes and all of the client's; and the response.
         #expect(
             encoded {
                 FrameWriter.resume(
@@ -46,7 +47,7 @@ import Testing
             (encoded { write(.payload, nil, [1, 2], complete: false, into: &$0) }, true),
             (encoded { write(.payload, [7], [1, 2], complete: false, into: &$0) }, true),
             (encoded { FrameWriter.requestN(stream: 1, n: 3, into: &$0) }, true),
-            // On streams that are not open, and of a type that is ignored.
+            // Frames on streams that are not open, and a frame of a type that is ignored.
             (encoded { FrameWriter.cancel(stream: 77, into: &$0) }, true),
             ([0, 0, 7, 0, 0, 0, 1, 0xFE, 0, 9], true),
             (encoded { FrameWriter.error(stream: 1, code: .canceled, message: "x", into: &$0) }, true),
@@ -73,7 +74,7 @@ import Testing
         frames.append(encoded { write(.requestChannel, nil, [1], complete: false, into: &$0) })
         frames.append(encoded { for n in 1...3 { write(.payload, nil, pattern(n, 5), complete: false, into: &$0) } })
         frames.append(encoded { write(.requestResponse, nil, pattern(8, 3), stream: 3, into: &$0) })
-        // In fragments; and too long, so that its header decides and the rest is skipped.
+        // A request in fragments; and one that is too long, which is judged by its header while the rest is skipped.
         var part = encoded { write(.requestResponse, nil, pattern(9, 4), stream: 5, into: &$0) }
         part[8] |= 0x80
         frames.append(part)
@@ -201,7 +202,7 @@ import Testing
         var taken: [UInt8] = []
         for size in [1, 9, 2, 20, 7] {
             let inFlight = store.inFlight
-            // It ends at a frame boundary.
+            // What is in flight ends at a frame boundary.
             #expect([0, 11, 24, 39].contains(taken.count + inFlight))
             taken += store.next.prefix(size)
             store.took(min(size, store.unsent))
@@ -219,7 +220,7 @@ import Testing
             store.acknowledge(UInt64(position))
             #expect(store.count == left && store.position == UInt64(first), "\(sent) \(position)")
             #expect(store.unsent == 39 - sent)
-            // An old one changes nothing.
+            // An old acknowledgement changes nothing.
             store.acknowledge(0)
             #expect(store.count == left)
         }
@@ -253,7 +254,7 @@ import Testing
         #expect(fault(18) == "none" && fault(8) == "gone")
     }
 
-    /// A late RESUME moves the store back; the client still continues after what it had by then.
+    /// A late RESUME moves the store back; the client still continues after everything that it had received by then.
     @Test func itGoesOnBehindWhatAnySocketHasTaken() {
         for again in 0...34 {
             let store = store([8, 10, 12])

@@ -62,7 +62,7 @@ import Testing
             bytes[8] |= 0x80  // F
             peer.feed(bytes)
             let buffered = peer.connection.bufferedBytes
-            // Their memory grows by doubling.
+            // The memory of unfinished messages grows by doubling.
             #expect(buffered <= 2 * limits.maxReassembly)
         }
         #expect(peer.transcript.contains("refuse 399 REJECTED"))
@@ -70,7 +70,7 @@ import Testing
         #expect(oldest == 2)
     }
 
-    /// The memory counts, not the bytes in it.
+    /// The allocated memory counts, not the bytes in it.
     @Test func theRoomOfUnfinishedMessagesCounts() {
         let peer = Peer()
         peer.feed(setup)
@@ -147,7 +147,7 @@ import Testing
             let data = pattern(Int(random.next() % 300), UInt8(stream))
             bytes += encoded { write(.requestChannel, [1, 2], data, stream: stream, into: &$0) }
             bytes += encoded { FrameWriter.requestN(stream: stream, n: 3, into: &$0) }
-            // Too long, so that its header decides; and a stream in use.
+            // A frame that is too long, which is judged by its header; and a request on a stream in use.
             if stream % 9 == 0 { bytes += [0, 8, 0, 0, 0, 0, UInt8(stream), 0x28, 0x20] + pattern(2042, 9) }
             if stream % 7 == 0 { bytes += encoded { write(.requestChannel, nil, [7], stream: stream, into: &$0) } }
         }

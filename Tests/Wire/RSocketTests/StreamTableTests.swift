@@ -45,7 +45,7 @@ import Testing
         for id in 0..<500 as Range<UInt32> { table.remove(at: try #require(table.find(id))) }
         #expect(table.count == 500 && table.find(499) == nil)
         #expect(table.find(500) == 500)
-        // An id that is used again takes its former slot, and so does a neighbouring one.
+        // An id that is used again takes its former slot.
         table.insert(StreamEntry(id: 7, kind: .stream, requesterDone: true, announced: true))
         #expect(table.find(7) == 7 && table.count == 501 && table.entries.count == 1000)
         for id in 500..<600 as Range<UInt32> { table.remove(at: try #require(table.find(id))) }

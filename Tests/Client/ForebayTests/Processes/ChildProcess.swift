@@ -3,7 +3,7 @@
 import Foundation
 import Glibc
 
-/// A running program. It is killed at the latest when the last reference to it goes.
+/// A running program. It is killed when the last reference to it goes away, if not before.
 final class ChildProcess: @unchecked Sendable {
     struct CannotStart: Error {
         var path: String

@@ -26,7 +26,7 @@ import Testing
 
         func receive(_ input: Message) -> Subscribers.Demand {
             isHeld.store(true, ordering: .sequentiallyConsistent)
-            // Only once.
+            // Blocks only once: the gate stays open.
             gate.wait()
             gate.signal()
             numbers.withLock { $0.append(input.number) }
@@ -92,7 +92,7 @@ import Testing
             try broker.start()
             try await reached { readers.allSatisfy { $0.count(epoch: 1) == 10 } && publication.acknowledged == 20 }
             full.increaseDemand(.unlimited)
-            // Its outcome is known: it is not published twice, and causes no failure.
+            // The outcome of the waiting publish is known: it is not published twice, and causes no failure.
             try await waiting.value
             subject.send(completion: .finished)
             #expect(try await publication.result() == 20)

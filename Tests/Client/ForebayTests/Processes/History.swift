@@ -9,7 +9,7 @@ struct History {
     /// Whether the subscription began with the oldest message.
     private let isWhole: Bool
     private(set) var faults: [String] = []
-    /// Epochs in the order in which they were seen, with the number that each sequence carried.
+    /// Epochs in the order in which they were seen, with the number carried by the message of each sequence.
     private(set) var epochs: [UInt64] = []
     private(set) var numbers: [[UInt64: Int]] = []
     private(set) var last: UInt64 = 0
@@ -31,7 +31,7 @@ struct History {
     func carried(_ epoch: Int) -> [Int] { numbers[epoch].sorted { $0.key < $1.key }.map(\.value) }
 
     /// A message was delivered.
-    /// - Parameter newest: a sequence that the topic had not exceeded by then; nil if unknown.
+    /// - Parameter newest: a sequence number that the topic had not exceeded by then; nil if unknown.
     mutating func take(_ message: Message, newest: UInt64? = nil) {
         if message.epoch != epochs.last { return begin(message) }
         if message.sequence <= last {

@@ -73,7 +73,7 @@ import Testing
                 Reader($0, consumer.topic("t"), retained: retained, buffer: UInt32(retained), newest: { .max })
             }
             let isDone = Flag()
-            // For these the sequence of each is known.
+            // The sequence of each of these messages is known.
             let singles = Task {
                 var acknowledged: [UInt64: Int] = [:]
                 var number = 1_000_000_000

@@ -1,5 +1,5 @@
 // Reader: a subscription whose deliveries are checked as they arrive, as an asynchronous sequence or as a publisher;
-// and numbers to be published until they are stopped.
+// and Numbers: values to be published until `stop` is called.
 
 import Streams
 import Synchronization
@@ -15,7 +15,7 @@ final class Reader: Sendable {
     private let failure = Guarded<ForebayError?>(nil)
     private let task = Guarded<Task<Void, Never>?>(nil)
     private let subscriber = Guarded<Batches?>(nil)
-    /// A sequence that the topic has not exceeded.
+    /// A sequence number that the topic has not exceeded; nil if unknown.
     private let newest: @Sendable () -> UInt64?
 
     /// Subscribes to everything that the topic retains.
@@ -46,7 +46,7 @@ final class Reader: Sendable {
     var seen: History { history.withLock { $0 } }
     var error: ForebayError? { failure.withLock { $0 } }
 
-    /// The number of messages of the epoch with that index.
+    /// The number of messages received in the epoch with this index.
     func count(epoch: Int) -> Int {
         history.withLock { $0.epochs.count > epoch ? $0.numbers[epoch].count : 0 }
     }
@@ -101,7 +101,7 @@ final class Numbers: AsyncSequence, AsyncIteratorProtocol, @unchecked Sendable {
     private let isStopped = Flag()
     private let count = Atomic<Int>(0)
 
-    /// How many were taken.
+    /// The number of values taken.
     var made: Int { count.load(ordering: .sequentiallyConsistent) }
 
     func stop() { isStopped.set() }

@@ -98,7 +98,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
             return probe
         }
 
-        /// Attaches a probe that requests that much when it has its subscription, or within `receive(subscription:)` if
+        /// Attaches a probe that requests `demand` when it has its subscription, or within `receive(subscription:)` if
         /// values would be lost otherwise.
         func subscribe(
             asking demand: Subscribers.Demand, onValue: @escaping (Probe) -> Subscribers.Demand = { _ in .none }

@@ -1,5 +1,5 @@
-// ManualSource: the upstream of an operator under test. It delivers its script on demand, or what a test forces, and
-// counts what is requested.
+// ManualSource: the upstream of an operator under test. It delivers its script on demand and anything that a test
+// forces, and counts what is requested.
 
 import Streams
 
@@ -14,7 +14,7 @@ final class ManualSource: Publisher {
     let end: Subscribers.Completion<TestError>?
     /// Called when a subscription has received demand, before it delivers anything.
     var onRequest: (ManualSubscription) -> Void = { _ in }
-    /// One for each subscriber, in order.
+    /// One subscription for each subscriber, in order.
     private(set) var subscriptions: [ManualSubscription] = []
 
     init(_ values: [Int] = [], end: Subscribers.Completion<TestError>? = nil) {
@@ -33,7 +33,7 @@ final class ManualSource: Publisher {
     func releaseSubscriptions() { subscriptions = [] }
 }
 
-/// The subscription of one subscriber. Releases it at the end and when cancelled; forced values still reach it.
+/// The subscription of one subscriber. It releases the subscriber at the end and when cancelled.
 final class ManualSubscription: Subscription, CustomStringConvertible, @unchecked Sendable {
     private(set) var asked = Subscribers.Demand.none
     private(set) var sent = 0

@@ -110,7 +110,7 @@ struct MatrixCancelTests {
             case .cancelled: probe.cancel()
             }
             operation.stage.waitUntilIdle()
-            // Operators that retry have another one.
+            // Operators that retry have another subscription by now.
             if source.subscriptions.count > 1 { probe.cancel() }
             (weakProbe, weakUpstream) = (probe, upstream)
             held = probe.subscription
@@ -127,13 +127,14 @@ struct MatrixCancelTests {
         "row 17: a publisher that gave no subscription, and releases its subscriber, keeps nothing alive",
         arguments: Line.all)
     func releasedWithoutSubscription(_ line: Line) {
-        // That one has a subject next to it, which lives, with its subscribers, until it ends.
+        // `prefix(untilOutputFrom:)` has a subject as its second publisher, which lives, with its subscribers, until it
+        // ends.
         guard !line.traits.contains(.late), line.name != "prefix until output from" else { return }
         let source = Unready()
         weak var weakProbe: Probe?
         do {
             let probe = line.on(source).subscribe()
-            // Some operators hand out their own subscription before there is another.
+            // Some operators hand out their own subscription before they have one from upstream.
             probe.cancel()
             probe.letGoOfSubscription()
             weakProbe = probe

@@ -125,7 +125,7 @@ extension Line {
 extension Int {
     fileprivate var negated: Int { -self }
 
-    /// Throws if it equals that.
+    /// Throws if this number equals `value`.
     fileprivate func not(_ value: Int) throws -> Int { if self == value { throw TestError() } else { self } }
 }
 

@@ -8,9 +8,9 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
     let name: String
     /// Which subscribers receive all values.
     enum Reach {
-        /// Those that request every value, even one by one.
+        /// Subscribers that request every value, even one by one.
         case all
-        /// Those with unlimited demand: for others, values sent without demand are lost on the subject.
+        /// Subscribers with unlimited demand: for others, the subject drops values sent without demand.
         case unlimited
         case none
     }

@@ -40,7 +40,7 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     }
 
     func request(_ count: Int) {
-        // Counted first: values may arrive before the call returns.
+        // The demand is counted first: values may arrive before the call returns.
         requested.wrappingAdd(count, ordering: .sequentiallyConsistent)
         subscription.withLock { held }?.request(count == .max ? .unlimited : .max(count))
     }

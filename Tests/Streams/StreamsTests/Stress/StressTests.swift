@@ -74,7 +74,7 @@ struct StressTests {
         }
         for probe in probes { source.publisher.subscribe(probe) }
         probes[0].request(.max)
-        // From several threads each.
+        // Each probe requests from several threads.
         inParallel(
             probes[1...].flatMap { probe in
                 (0..<3).map { _ -> @Sendable () -> Void in
@@ -193,7 +193,7 @@ struct StressTests {
         let ended = DispatchGroup()
         let recorders = elements.enumerated().map { index, stream in
             let recorder = Recorder<Int, Never>()
-            // The first two are cancelled.
+            // The first two recorders are cancelled, so nothing waits for their ends.
             if index >= 2 {
                 ended.enter()
                 recorder.onCompletion = { _, _ in ended.leave() }
@@ -241,7 +241,7 @@ struct StressTests {
         let resuming = Shared(pausable)
         let telling: @Sendable () -> Void = {
             for _ in 0..<200 {
-                // Counted before it is requested.
+                // The demand is counted before it is requested.
                 demanding.request(2)
                 sink.increaseDemand(2)
                 resuming.value.resume()

@@ -22,6 +22,6 @@ void count_instructions(void (*body)(void *context), void *context);
 void instructions_begin(void);
 // Resets the counts to zero.
 void instructions_zero(void);
-// Writes the counts since then to a separate file, which contains the name, and starts again at zero.
+// Writes the counts since the last reset to a separate file, which contains the name, and starts again at zero.
 void instructions_dump(const char *name);
 #endif

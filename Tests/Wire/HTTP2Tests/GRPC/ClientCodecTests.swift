@@ -180,7 +180,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
             forEachPrefix(golden, read)
             for _ in 0..<500 { generator.mutate(golden).withUnsafeBytes(read) }
         }
-        // The parser detects a response that is truncated within its numbers.
+        // The parser rejects a response that is truncated within a number.
         let cut = GoldenResponse.messages.dropLast()
         #expect(throws: GRPCError.self) { try Array(cut).withUnsafeBytes { _ = try ReceivedMessages($0) } }
     }

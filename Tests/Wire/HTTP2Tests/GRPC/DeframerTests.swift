@@ -21,7 +21,7 @@ import Testing
         var held = 0
         var start = 0
         for end in cuts + [stream.count] {
-            // Separate memory, so that reads beyond its end or after its lifetime are noticed.
+            // Separate memory, in which reads beyond its end or after its lifetime are noticed.
             let chunk = UnsafeMutableRawBufferPointer.allocate(byteCount: end - start, alignment: 1)
             chunk.copyBytes(from: stream[start..<end])
             defer {
@@ -101,7 +101,7 @@ import Testing
             let error = refusal { () throws(GRPCError) in _ = try run(bytes, cuts: [cut], limit: 100) }
             #expect(error?.status == status, "cut at \(cut)")
         }
-        // And nothing is accepted after it.
+        // Nothing is accepted after the error.
         var deframer = GRPCDeframer(limit: 100)
         let all = bytes + hex("00 00000001 61")
         try all.withUnsafeBytes { chunk in

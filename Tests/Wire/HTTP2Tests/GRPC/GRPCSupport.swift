@@ -23,7 +23,7 @@ func written(_ body: (inout ByteBuffer) -> Void) -> [UInt8] {
     return Array(out.readable)
 }
 
-/// The one message that `body` writes, after gRPC's prefix.
+/// The one message that `body` writes, without gRPC's prefix.
 func message(_ body: (inout ByteBuffer) -> Void) throws -> [UInt8] {
     let bytes = written(body)
     try #require(bytes.count >= 5 && bytes[0] == 0)

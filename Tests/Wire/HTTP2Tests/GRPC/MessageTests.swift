@@ -37,7 +37,7 @@ private func entry(_ sequence: UInt64, _ payload: [UInt8], _ timestamp: Int64, _
             target.initializeMemory(as: UInt8.self, repeating: 0xee)
             entry.write(payload, to: target.baseAddress!)
             #expect(target.suffix(guardBytes).allSatisfy { $0 == 0xee })
-            // Around an existing payload: the same bytes.
+            // Head and tail written around an existing payload give the same bytes.
             let whole = Array(target.prefix(entry.size))
             target.initializeMemory(as: UInt8.self, repeating: 0xdd)
             let place = entry.writeHead(to: target.baseAddress!)
@@ -117,7 +117,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
 @Suite struct MessageHeadersTests {
     @Test(
         arguments: [
-            // Data types: by id, spelt out, by the entry's name; only the first counts.
+            // Data MIME types: by id, spelt out, by the entry's name; only the first counts.
             ([(Key.id(0x7a), hex("85"))], "application/json"),
             ([(.id(0x7a), hex("00 61"))], "a"),
             ([(.name("Message/x.RSocket.mime-type.v0"), hex("a1"))], "text/plain"),
@@ -125,7 +125,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
                 [(.id(0x7a), hex("85")), (.id(0x7a), hex("00 61"))],
                 "application/json|message/x.rsocket.mime-type.v0=\u{0}a"
             ),
-            // An invalid one becomes a header: an unknown id, a wrong length, non-ASCII bytes.
+            // An invalid data MIME type becomes a header: an unknown id, a wrong length, non-ASCII bytes.
             ([(.id(0x7a), hex("e9"))], "|message/x.rsocket.mime-type.v0-bin=6Q"),
             ([(.id(0x7a), Array("text/plain".utf8))], "|message/x.rsocket.mime-type.v0=text/plain"),
             ([(.id(0x7a), [])], "|message/x.rsocket.mime-type.v0="),

@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // A number that is truncated, or has an eleventh byte, or a 65th bit.
+        // A number that is truncated, or that has an eleventh byte or a 65th bit.
         ("08", ProtobufError.truncated), ("0880", .truncated), ("08ffffffffffffffffff", .truncated),
         ("08ffffffffffffffffff02", .overlongNumber), ("08ffffffffffffffffff81", .overlongNumber),
         ("0880808080808080808080", .overlongNumber), ("0880808080808080808002", .overlongNumber),

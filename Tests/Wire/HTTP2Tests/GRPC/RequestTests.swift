@@ -58,9 +58,9 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
     }
 
     @Test(arguments: [
-        // No action, or one that is not known yet.
+        // No action, or an action that is not known yet.
         ("", "neither open nor request_n"), ("1a00", "neither open nor request_n"),
-        // With the wrong wire type it is unknown.
+        // A field with the wrong wire type is unknown.
         ("0a", "ends within a field"), ("0801", "neither open"), ("1200", "neither open"),
         ("1000", "request_n is 0"), ("108080808010", "request_n is 0"),
         ("0a00", "request_n is 0"), ("0a030a0174", "request_n is 0"),
@@ -83,14 +83,15 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try subscribe(Golden.request + Golden.openAll) == subscribe(Golden.openAll))
         #expect(try subscribe(Golden.openAll + Golden.request) == .request(300))
         #expect(try subscribe(hex("1001 1005")) == .request(5))
-        // Merged: topic and demand from one, buffer from the other; a repeated value replaces the former.
+        // Two opens are merged: the demand comes from one, the buffer from the other; a repeated topic replaces the
+        // former.
         let merged = inside(1, "0a0161 1001") + inside(1, "0a0162 3807")
         guard case .open(let open) = try subscribe(merged) else {
             Issue.record("not an open")
             return
         }
         #expect(open.topic == "b" && open.requestN == 1 && open.buffer == 7)
-        // Another action between them ends the merging.
+        // Another action between two opens ends the merging.
         let error = refusal { () throws(GRPCError) in
             _ = try subscribe(inside(1, "0a0161 1001") + Golden.request + inside(1, "3807"))
         }
@@ -122,7 +123,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
             let topic = try PublishOneRequest.parse(bytes, message: &message)
             #expect(topic == "a.b")
             #expect(Array(message.payload) == (0..<130).map { UInt8($0) })
-            // In place, not a copy.
+            // The payload is read in place, not copied.
             #expect(message.payload.baseAddress == bytes.baseAddress! + 13)
         }
     }
@@ -136,7 +137,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(
             try publish(inside(1, "0a0161") + inside(1, "1001"))
                 == "\(PublishAction.open(topic: "a", completesTopic: true))")
-        // Values of one call must not remain for the next.
+        // Values from one call must not remain for the next.
         try Golden.publishMessage.withUnsafeBytes { first in
             var message = PublishedMessage()
             _ = try PublishAction.parse(first, message: &message)
@@ -166,7 +167,7 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try publish(inside(2, most)).split(separator: "|").count == CarriedMetadata.mostHeaders)
         let error = refusal { () throws(GRPCError) in _ = try publish(inside(2, most + "2a00")) }
         #expect(error?.status == .resourceExhausted)
-        // Nor may merged messages have more.
+        // Nor may merged messages have more headers.
         #expect(
             refusal { () throws(GRPCError) in _ = try publish(inside(2, most) + inside(2, "2a00")) }?.status
                 == .resourceExhausted)

@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// The file in a response, by name; nil if it is another response.
+    /// The name of the file in a response; nil for any other kind of response.
     private func file(in answer: [UInt8]) throws -> String? {
         guard let response = try field(4, in: answer), let file = try field(1, in: response) else { return nil }
         return try field(1, in: file).map { String(decoding: $0, as: UTF8.self) }

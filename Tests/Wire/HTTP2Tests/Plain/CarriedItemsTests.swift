@@ -1,4 +1,4 @@
-// Content type and headers in composite metadata, encoded and decoded, and in metadata that others wrote.
+// Content type and headers in composite metadata, encoded and decoded, and in metadata that other programs wrote.
 
 import Bytes
 import RSocket

@@ -130,7 +130,7 @@ struct EventStreamTests {
         #expect(source.events.map(\.type) == ["subscribed", "failed", "complete"])
         #expect(source.comments == [" heartbeat", " the broker is shutting down"])
         #expect(try json(Array(source.events[1].data.utf8))["message"] as? String == "topic failed: \"no\nmore\"")
-        // What it sends when it reconnects after that.
+        // The request that an EventSource sends when it reconnects after that.
         let again = request("GET", "/v1/topics/t/messages?replay=5", [("last-event-id", source.lastEventID)])
         #expect(try PlainProtocol().call(again) == .ended)
     }

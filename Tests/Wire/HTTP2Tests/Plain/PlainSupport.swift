@@ -1,4 +1,4 @@
-// What the plain HTTP tests share: requests in a line, records as text, and reproducible random numbers.
+// What the plain HTTP tests share: requests on one line, records as text, and reproducible random numbers.
 
 import Bytes
 import Foundation
@@ -60,7 +60,7 @@ struct Sample {
                     payload: payload)
                 message.restarts = restarts
                 let record = StreamRecord(message, as: format)
-                // Twice, over different initial contents: a byte that was not written differs.
+                // Written twice, over different initial contents: a byte that was not written differs.
                 var copies: [[UInt8]] = []
                 for ground: UInt8 in [0x00, 0xFF] {
                     var bytes = [UInt8](repeating: ground, count: record.size + 32)

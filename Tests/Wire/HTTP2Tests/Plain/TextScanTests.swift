@@ -8,8 +8,8 @@ import Testing
 struct TextScanTests {
     private func isText(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { JSONText.escapes($0) != nil } }
 
-    /// Every pair of bytes, and every relevant third and fourth one, alone and after others, so that both paths of the
-    /// scan are used.
+    /// Every pair of bytes, with every relevant third and fourth byte, alone and after other text, so that both paths
+    /// of the scan are used.
     @Test func sequencesAreToldFromOthers() {
         let interesting: [UInt8] = [0x00, 0x22, 0x7F, 0x80, 0x84, 0x85, 0x8F, 0x90, 0x9F, 0xA0, 0xA8, 0xBF, 0xC0, 0xFF]
         var wrong: [[UInt8]] = []
