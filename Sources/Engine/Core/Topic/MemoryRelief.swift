@@ -96,8 +96,8 @@ final class MemoryRelief {
     /// Counts deleted topics, too, because they remain while subscriptions wait for their messages.
     private var fairShare: Int { memory.limit / Swift.max(1, topics.count * context.shards) }
 
-    /// What each topic may keep for subscriptions to wait for. Unread data and forms being sent cannot be released at
-    /// once, so they are subtracted.
+    /// The bytes that each topic may keep of messages for which subscriptions wait. Unread data and messages being sent
+    /// in other forms cannot be released at once, so they are subtracted.
     private var share: Int {
         let others = Swift.min(memory.unread + memory.forms, memory.limit / 2)
         return (memory.limit - others) / Swift.max(1, topics.count * context.shards)
