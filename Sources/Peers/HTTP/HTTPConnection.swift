@@ -44,7 +44,7 @@ final class HTTPConnection {
 
     /// Exchanges that do not last: requests that are incomplete, not answered, or whose response is not written.
     var requests: Int { exchanges.count - exchanges.lasting }
-    /// Bytes that each of them takes in addition to bodies: its exchange, its head, and nghttp2's stream.
+    /// Bytes that each of these requests takes in addition to bodies: its exchange, its head, and nghttp2's stream.
     static let requestMemory = 2 << 10
 
     /// Bytes held for unprocessed input, unwritten output, and HTTP/1.1.

@@ -49,8 +49,8 @@ final class MinimumTree {
         set(count - 1, MinimumTree.none)
         if place < count - 1 { set(place, last) }
         count -= 1
-        // It shrinks when only a quarter is in use, so that alternating additions and removals do not resize it each
-        // time.
+        // The tree shrinks when only a quarter is in use, so that alternating additions and removals do not resize it
+        // each time.
         if capacity > MinimumTree.smallest, count <= capacity / 4 { resize(to: capacity / 2) }
     }
 
