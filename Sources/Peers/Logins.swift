@@ -52,8 +52,8 @@ final class Logins: ShardPart {
             .loginRefused(refusal.message, claim, over: connection.http == nil ? "rsocket" : "http", connection.peer))
     }
 
-    /// The client sent no credentials. That does not count as a login, unless it has a certificate that matches no
-    /// user.
+    /// The client sent no credentials. That does not count as a login, unless the client has a certificate that matches
+    /// no user.
     func missing(_ connection: Connection) -> Refusal {
         let refusal = LoginOutcome.neededRefusal
         if connection.certificate == nil { counters.count(.missing) } else { refused(connection, refusal, .unknown) }

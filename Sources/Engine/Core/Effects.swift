@@ -13,7 +13,7 @@ public struct Instant: Sendable {
     }
 }
 
-/// Identifies a connection of one shard. A stale one is harmless: its generation no longer matches.
+/// Identifies a connection of one shard. A stale identifier is harmless: its generation no longer matches.
 public struct ConnectionID: Hashable, Sendable {
     public var index: UInt32
     public var generation: UInt32
@@ -45,7 +45,7 @@ public struct LogRecord: Sendable {
     public var level: Level
     public var message: String
     public var fields: [LogField]
-    /// Whether clients can cause it at any rate. Then at most one per second is written, with a count.
+    /// Whether clients can cause it arbitrarily often. If so, at most one per second is written, with a count.
     public var isFrequent: Bool
 
     public init(level: Level, message: String, fields: [LogField], isFrequent: Bool = false) {
@@ -59,7 +59,7 @@ public struct LogRecord: Sendable {
     /// - Parameters:
     ///   - cause: what the client received; it contains no secret and nothing that the client sent.
     ///   - listener: the listener that received it.
-    ///   - peer: its address and port.
+    ///   - peer: the client's address and port.
     public static func loginRefused(
         _ cause: String, _ claim: LoginClaim, over listener: String, _ peer: String
     ) -> LogRecord {
@@ -100,7 +100,7 @@ public struct Effects {
     /// Connections on which to pause (`false`) or resume (`true`) reading.
     public var reading: [(ConnectionID, Bool)] = []
     /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each of them there;
-    /// nothing may be read from it before.
+    /// nothing may be read from a socket before that.
     public var handovers: [Handover] = []
     /// Messages for other shards, by shard index. `takeMessages` hands each inbox one batch.
     public var messages: [[ShardMessage]]

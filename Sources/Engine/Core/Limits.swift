@@ -17,9 +17,10 @@ public struct Limits: Equatable, Sendable {
     public static let mostTopicRules = 256
     /// Topics whose messages are visible and acknowledged only once a store has them.
     public var stored: [TopicPattern] = []
-    /// Uncommitted messages of such a topic above which publishers wait. Their bytes are bounded by `retainBytes`.
+    /// Uncommitted messages of a stored topic above which its publishers wait. Their bytes are bounded by
+    /// `retainBytes`.
     public var uncommitted = 65_536
-    /// Bytes of memory for the newest messages of such a topic.
+    /// Bytes of memory for the newest messages of a stored topic.
     public var resident = 16 << 20
 
     // Messages
@@ -45,13 +46,13 @@ public struct Limits: Equatable, Sendable {
     public var controlOutput = 64 << 10
     /// Bytes of messages that the streams of one HTTP/2 connection may have started beyond the peer's windows, because
     /// a message is never started in part. Above this, a message that does not fit its window waits until others have
-    /// left. What fits the windows counts in `output`.
+    /// left. What fits the windows counts towards `output`.
     public var beyondWindows = 4 << 20
     /// `controlOutput` while memory is short, and while usage exceeds `memory` by an eighth.
     static let shortControl = 4 << 10
     static let leastControl = 512
-    /// Unwritten answers, and control frames, over HTTP/2 above which the broker stops reading the connection: while
-    /// its socket takes nothing or memory is short. The smaller values apply while clients have started all they may.
+    /// Unwritten answers and control frames over HTTP/2 above which the broker stops reading the connection while its
+    /// socket takes nothing or memory is short. The smaller values apply while clients have started all they may.
     static let unwrittenAnswers = 8
     static let shortUnwrittenAnswers = 1
     static let unwrittenFrames = 64
@@ -80,17 +81,18 @@ public struct Limits: Equatable, Sendable {
     public static let turnTime: UInt64 = second / 250
     /// Time that a shard spends on TLS handshakes before other work runs.
     public static let handshakeQuantum: UInt64 = second / 500
-    /// The same for libmicrohttpd, unless a single run of one instance takes longer.
+    /// Time that a shard spends on libmicrohttpd before other work runs, unless a single run of one instance takes
+    /// longer.
     public static let http1Quantum: UInt64 = second / 500
     /// A thread that checks its time limits this much too late was not running. Clients are not penalized for silence
     /// in the meantime.
     public static let standstill: UInt64 = 1 * second
     /// How long a resumable connection is kept without a socket; 0 disables resumption.
     public var resumeTime: UInt64 = 30 * second
-    /// Unacknowledged bytes that such a connection may be sent. Answers may take `controlOutput` more, and the last
-    /// message may exceed it.
+    /// Unacknowledged bytes that a resumable connection may be sent. Answers may take `controlOutput` more, and the
+    /// last message may exceed the limit.
     public var resumeBuffer = 1 << 20
-    /// Such connections, in total and per user, and the size of their resume tokens in bytes.
+    /// Resumable connections, in total and per user, and the size of their resume tokens in bytes.
     public var sessions = 10_000
     public var sessionsPerUser = 10_000
     public static let resumeToken = 16...128
@@ -120,7 +122,7 @@ public struct Limits: Equatable, Sendable {
     /// Messages, and bytes of payload and metadata, that a user may publish per second; 0 means unlimited.
     public var publishRate = 0
     public var publishBytes = 0
-    /// How much time's worth of unused rate a user can accumulate.
+    /// The time for which a user can accumulate unused rate.
     public var publishBurst: UInt64 = second
     /// Minimum interval between checks of publishers that wait for their rate.
     public static let paceInterval: UInt64 = second / 100
@@ -140,19 +142,19 @@ public struct Limits: Equatable, Sendable {
     public var memory = 1 << 30
     /// Bytes read from one connection, or written to one, before others have their turn.
     public static let readQuantum = 128 << 10
-    /// The same while memory is short, and for a connection that also leaves answers unread.
+    /// `readQuantum` while memory is short, and for a connection that also leaves answers unread.
     static let shortRead = 16 << 10
     static let leastRead = 2 << 10
 
     /// Bytes of the HTTP/1.1 driver for each connection: for the head of a request, then for a piece of the answer.
     public static let http1Memory = 32 << 10
-    /// The same until a request has arrived.
+    /// `http1Memory` until a request has arrived.
     static let http1Untouched = 4 << 10
     /// Bytes that an HTTP/1.1 client may send after its request for a stream. They are discarded; one more closes the
     /// connection.
     public static let http1Surplus = 64 << 10
-    /// HTTP/1.1 connections of one shard over TLS without a stream, each of which takes three file descriptors, and the
-    /// buffers of each for that driver and for TLS, in bytes.
+    /// The number of HTTP/1.1 connections over TLS without a stream on one shard, each of which takes three file
+    /// descriptors; and the size of the buffers that the HTTP/1.1 driver and TLS need for each of them, in bytes.
     public static let securedHTTP1 = 4096
     public static let securedHTTP1Buffer: Int32 = 32 << 10
     public static let second: UInt64 = 1_000_000_000

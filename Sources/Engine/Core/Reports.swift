@@ -113,6 +113,6 @@ struct Report: Sendable {
     /// Progress of views, by the epochs of their topics.
     var progress: [(epoch: UInt64, ViewProgress)] = []
     var events: [[UInt8]] = []
-    /// By topic.
+    /// Losses by topic.
     var losses: [String: TopicLosses] = [:]
 }

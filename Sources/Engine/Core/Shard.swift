@@ -91,7 +91,7 @@ public final class Shard {
     /// Continues deferred work for at most half a turn.
     public func goOn(now: Instant) {
         input(now) { $0.turn.scheduler.goOn(now: now) }
-        // However much that was, new inputs still get the other half.
+        // However much time that took, new inputs still get the other half.
         context.work.spent = Swift.min(context.work.spent, Work.turn / 2)
     }
 
@@ -251,8 +251,8 @@ public final class Shard {
         input(now) { $0.protocols.http1Inputs.requestEnded(on: id, now: now) }
     }
 
-    /// The answer, returned once, when it can be written. Nil while it is unknown, or while its causes still have to
-    /// reach other shards; `Effects.flush` names the connection afterwards.
+    /// The answer, returned once, when it can be written. Nil while it is unknown, or while effects of the request
+    /// still have to reach other shards; `Effects.flush` names the connection afterwards.
     /// - Parameter atOnce: a refusal need not wait for other shards.
     public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         input(now) { $0.protocols.http1Inputs.answer(on: id, atOnce: atOnce, now: now) }

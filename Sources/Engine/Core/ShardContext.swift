@@ -9,7 +9,8 @@ package final class ShardContext {
     /// This shard's index among `shards`.
     let index: Int
     let shards: Int
-    /// In separately allocated memory and read in place: reading one member of a stored field would copy all of it.
+    /// The limits are in separately allocated memory and read in place: reading one member of a stored field would copy
+    /// all of it.
     var limits: Limits { unsafeAddress { UnsafePointer(limitsPlace) } }
     let limitsPlace = UnsafeMutablePointer<Limits>.allocate(capacity: 1)
     /// How often the limits have been replaced. Values derived from them are computed again when this changes.
@@ -87,7 +88,7 @@ package final class ShardContext {
     /// Counts that a limit was reached.
     func reached(_ limit: LimitReached) { counters.limits[limit] &+= 1 }
 
-    /// The refusal when a limit of one user or of the broker is reached, which is also logged.
+    /// The refusal when a limit of one user or of the broker is reached. The event is also logged.
     func refusal(at limit: LimitReached, _ text: String) -> Refusal {
         reached(limit)
         effects.log.append(

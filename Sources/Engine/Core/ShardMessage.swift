@@ -117,7 +117,7 @@ struct ViewProgress: Sendable, Equatable {
     var subscriptions: Int
     /// Messages lost by the view's subscriptions since it was created.
     var dropped: DropCounts
-    /// Messages handed over to these subscriptions.
+    /// Messages handed over to the view's subscriptions.
     var delivered: UInt64
 }
 

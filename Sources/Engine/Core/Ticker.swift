@@ -116,7 +116,7 @@ final class Ticker: ShardPart {
             ownership.remove(topic)
             if isNamed { events.event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
-            // Later than now, or work that cannot be done yet would keep this tick running.
+            // This must be later than now; otherwise, work that cannot be done yet would keep this tick running.
             let soonest = visited < most ? now.monotonic + 1 : now.monotonic
             timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }
@@ -124,8 +124,8 @@ final class Ticker: ShardPart {
     }
 
     /// This thread did not run for a while: the process was stopped, or the machine was busy. Input from clients was
-    /// not read and no keepalives were sent, so that time does not count against clients. It is credited to each of
-    /// them when it is visited.
+    /// not read and no keepalives were sent, so that time does not count against clients. The time is credited to each
+    /// client when its connection is visited.
     private func standStill(_ late: UInt64, now: Instant) {
         timers.noteStandstill(late, now: now.monotonic)
         effects.log.append(

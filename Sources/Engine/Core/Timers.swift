@@ -12,9 +12,9 @@ final class Timers: ShardPart {
     var blockers = TimerQueue<Subscriber>()
     /// Connections that were active since the last tick.
     private var touched: [Connection] = []
-    /// Those that the current tick still has to visit.
+    /// Connections that the current tick still has to visit.
     private var dueConnections: [Connection] = []
-    /// The same for views whose counts have changed.
+    /// Views whose counts have changed since the last tick.
     private var touchedViews: [TopicView] = []
     private var dueViews: [TopicView] = []
     private(set) var isTicking = false

@@ -53,7 +53,7 @@ struct Work {
         made = 0
     }
 
-    /// Counts bytes of messages encoded in other forms.
+    /// Counts bytes of messages that were encoded in a form other than the log's.
     mutating func note(made bytes: Int) {
         made += bytes
         spent += bytes / Work.bytesMadePerUnit

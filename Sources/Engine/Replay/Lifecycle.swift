@@ -9,7 +9,7 @@ public enum Start: Sendable, Hashable {
     /// With all retained messages.
     case all
     /// At this message. If it is no longer retained, the subscription begins at the oldest retained message; if it is
-    /// beyond the next message, at the next one. Both are a gap.
+    /// beyond the next message, at the next one. Either case is a gap.
     case from(SequenceNumber)
 }
 

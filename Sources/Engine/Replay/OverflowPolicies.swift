@@ -32,8 +32,8 @@ extension WaitingRanges {
         return surplus
     }
 
-    /// Arrivals first fill the room. After that, each replaces the newest waiting message and so begins a range of its
-    /// own, which the next arrival replaces: in the end only the newest arrival is left.
+    /// Arrivals first fill the room. After that, each replaces the newest waiting message and so begins a separate
+    /// range, which the next arrival replaces: in the end only the newest arrival is left.
     ///
     /// If that would create one range too many, an arrival replaces the whole last range of n > 1 messages. That frees
     /// room for n − 1 more, and then the next arrival does the same: arrivals pass in cycles of n, of which the last

@@ -128,8 +128,8 @@ public struct Subscription: ~Copyable, Sendable {
         waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)
     }
 
-    /// How many may wait at present: the buffer, or more while a new subscription works off the messages it joined
-    /// with.
+    /// How many messages may wait at present: the buffer, or more while a new subscription works off the messages it
+    /// joined with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 
     /// Whether the terminal event was taken. Nothing changes after that.

@@ -9,8 +9,8 @@ struct WaitingRanges: ~Copyable, Sendable {
     @usableFromInline private(set) var first: SequenceRange
     /// How many messages wait, in all ranges.
     @usableFromInline private(set) var count: UInt64
-    /// How many may wait. For a new subscription that is `buffer` plus what it joined with, until at most `buffer`
-    /// wait.
+    /// How many messages may wait. For a new subscription that is `buffer` plus what it joined with, until at most
+    /// `buffer` wait.
     private(set) var limit: UInt64
     @usableFromInline let buffer: UInt32
 
@@ -44,7 +44,7 @@ struct WaitingRanges: ~Copyable, Sendable {
         }
     }
 
-    /// How many more may wait.
+    /// How many more messages may wait.
     var room: UInt64 { limit > count ? limit - count : 0 }
 
     /// Whether messages that begin at `sequence` can be added without exceeding the number of ranges.

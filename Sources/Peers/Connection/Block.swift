@@ -26,8 +26,8 @@ final class BlockPool {
     private var allowance: Int
     /// Whether memory is short. A connection is then handed no more than it is likely to send at once.
     private(set) var isShort = false
-    /// Bytes of requests and responses of connections whose requests wait, because they do not read or others are
-    /// served.
+    /// Bytes of requests and responses of connections whose requests wait because their peers do not read or because
+    /// other connections are being served.
     var undealt = 0
     /// Whether no connection should have much more unprocessed input.
     var isReadingShort: Bool { undealt > allowance }

@@ -8,7 +8,7 @@ class BoundStream {
     let connection: Connection
     let stream: UInt32
     let handle: Handle
-    /// On an HTTP connection, its request while it is bound to it.
+    /// On an HTTP connection, the exchange that the stream belongs to, while the two are bound to each other.
     var exchange: Exchange?
     /// The user that opened it.
     var principal = Principal.nobody
@@ -50,6 +50,6 @@ class BoundStream {
     var bodyCount: Int { exchange?.body.count ?? 0 }
     /// Bytes of responses that its peer has not read yet.
     var unreadAnswers: Int { exchange?.body.count ?? connection.output.controlCount }
-    /// Whether its peer reads nothing, or has to read its body first.
+    /// Whether its peer reads nothing, or has to read the stream's body first.
     var isHeldUp: Bool { exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false }
 }

@@ -31,7 +31,7 @@ struct RemoteEnd {
     }
 }
 
-/// The lists of its shard that contain a connection; each contains it at most once.
+/// Which of its shard's lists contain a connection; each list contains it at most once.
 struct ShardLists {
     /// Whether the next tick visits the connection.
     var isTouched = false
@@ -39,7 +39,7 @@ struct ShardLists {
     var isEnding = false
     /// Whether the driver will gather its output.
     var isFlushing = false
-    /// Whether its output has space that no write made.
+    /// Whether its output has gained space without a write.
     var isRoomy = false
 }
 

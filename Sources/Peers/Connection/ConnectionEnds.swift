@@ -35,7 +35,7 @@ final class ConnectionEnds: ShardPart {
         fatal(connection, RSocketError(fault), now: now, isProtocolError: fault.kind != .withdrawn)
     }
 
-    /// Reports a connection error to the peer, and closes the connection once that is written.
+    /// Reports a connection error to the peer, and closes the connection once the error is written.
     /// - Parameter answer: writes the error for a peer that speaks another protocol.
     func fatal(
         _ connection: Connection, _ error: RSocketError, now: Instant, isProtocolError: Bool = true,

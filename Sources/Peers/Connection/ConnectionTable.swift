@@ -11,7 +11,7 @@ final class ConnectionTable: ShardPart {
     }
 
     private var table = Slab<Connection>()
-    /// Connections whose output has space that no write made.
+    /// Connections whose output has gained space without a write.
     private var roomy: [Connection] = []
 
     var count: Int { table.count }

@@ -70,7 +70,8 @@ final class ConnectionTicks: ShardPart {
         let time = now.monotonic
         switch connection.phase {
         case .new where draining:
-            // Over HTTP there may be no request to respond to yet; the driver answers what it has not handed over.
+            // Over HTTP there may be no request to respond to yet; the driver answers requests that it has not handed
+            // over.
             if let http = connection.http, http.session == nil {
                 return connectionEnds.close(connection, reason: "the broker is shutting down", now: now)
             }
@@ -110,9 +111,9 @@ final class ConnectionTicks: ShardPart {
             return http1Inputs.tickHTTP1(connection, http, http1, now: now)
         }
         if !connection.input.isReading {
-            // Nothing arrives from a peer that is not read.
+            // Nothing arrives from a peer that is not being read.
             connection.liveness.lastHeard = now.monotonic
-            // What it waits for may be available without any input of this connection: other connections may have
+            // What it waits for may be available without any input on this connection: other connections may have
             // released memory.
             inputs.resume(connection, now: now)
             guard connection.isOpen else { return }

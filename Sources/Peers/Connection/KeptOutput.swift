@@ -45,7 +45,7 @@ final class KeptOutput {
         }
     }
 
-    /// The next `count` bytes of `frames` were sent; each frame in them has its entire header there.
+    /// The next `count` bytes of `frames` were sent; the header of each frame that begins there is complete.
     func pass(_ count: Int, of frames: UnsafeRawBufferPointer) {
         var offset = 0
         while offset < count {

@@ -25,7 +25,7 @@ struct Output: ~Copyable {
     var isSealed = false
     /// Replaces the segments if the peer can resume.
     private(set) var kept: KeptOutput?
-    /// Whether output to such a peer is not kept at present. It then goes into segments, as for other peers.
+    /// Whether output to a peer that can resume is not kept at present. It then goes into segments, as for other peers.
     private(set) var isPassing = false
     /// Whether its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
     let isRSocket: Bool
@@ -308,7 +308,7 @@ struct Output: ~Copyable {
     /// blocked.
     mutating func detach() {
         if isPassing {
-            // A peer that resumes lacks it at any position.
+            // A peer that resumes lacks this output, whatever its position.
             kept?.endPass(lost: count)
             isPassing = false
             answers = 0

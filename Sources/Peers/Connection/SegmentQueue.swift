@@ -147,13 +147,13 @@ struct SegmentQueue: ~Copyable {
     @inline(__always)
     var isSimple: Bool { segments.count == 1 && first == 0 && inFlight == 0 && !segments[0].isPatched }
 
-    /// The bytes of that segment.
+    /// The bytes of the only segment.
     @inline(__always)
     var only: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
     }
 
-    /// The socket took all of it.
+    /// The socket took all of the only segment.
     @inline(__always)
     mutating func tookOnly() {
         assert(isSimple && segments[0].count == count)

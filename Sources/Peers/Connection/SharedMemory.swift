@@ -11,8 +11,8 @@ extension Connection {
         }
     }
 
-    /// Calls `body` with each shared region referred to and the bytes used of it; some regions more than once. Returns
-    /// how many places were visited.
+    /// Calls `body` with each shared region referred to and the number of its bytes in use; some regions more than
+    /// once. Returns how many places were visited.
     func forEachShared(_ body: (Region, Int) -> Void) -> Int {
         output.forEachShared(body)
         http?.exchanges.forEach { $0.body.forEachShared(body) }

@@ -33,7 +33,8 @@ final class StreamEnds: ShardPart {
         drop(stream)
     }
 
-    /// Like `fail`, for a publisher whose topic does not know of the end: to the topic, the publisher cancelled.
+    /// Like `fail`, for a publisher whose topic does not know of the end: the topic is notified that the publisher
+    /// cancelled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
             publishing.ended(stream.asPublisher, .cancelled, now: now)

@@ -53,8 +53,8 @@ struct BodyAccount: ~Copyable {
         assert(beyond >= 0 && ready >= 0)
     }
 
-    /// Counts the bytes of a body beyond what the peer allows now. A tiny window counts as none because it sends
-    /// slowly.
+    /// Counts the bytes of a body beyond what the peer allows now. A tiny window counts as none because data passes
+    /// through it slowly.
     mutating func weigh(_ exchange: Exchange, against window: Int) {
         let allowed = window < BodyAccount.smallWindow ? 0 : window
         setBeyond(Swift.max(0, exchange.counted.bytes - allowed), of: exchange)
@@ -74,7 +74,7 @@ struct BodyAccount: ~Copyable {
     /// The most bytes that all bodies may have beyond the windows; while memory is short, only one message.
     func mostBeyond(_ limit: Int) -> Int { pool.isShort ? 1 : limit }
 
-    /// Makes an exchange wait until less of all bodies is beyond the windows.
+    /// Makes an exchange wait until fewer bytes of all bodies are beyond the windows.
     mutating func crowd(_ exchange: Exchange) {
         exchange.isStalled = true
         guard exchange.counted.turn == nil else { return }

@@ -117,7 +117,7 @@ final class EntryRun: Region, @unchecked Sendable {
         return true
     }
 
-    /// The entries from `sequence`, at most `most` of them and at most `room` bytes, but at least one.
+    /// The entries from `sequence` on, at most `most` of them and at most `room` bytes, but at least one entry.
     func entries(from sequence: SequenceNumber, most: Int, room: Int) -> (count: Int, bytes: UnsafeRawBufferPointer) {
         let position = sequence - first
         let start = offset(position)

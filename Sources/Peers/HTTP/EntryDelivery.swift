@@ -57,8 +57,8 @@ final class EntryDelivery: ShardPart {
         return false
     }
 
-    /// Whether a large message may be encoded in another form. All of them together may take a part of memory, because
-    /// each is kept while it is being sent to anyone. The first is made however large it is.
+    /// Whether a large message may be encoded in another form. All of them together may take only a part of memory,
+    /// because each is kept while it is being sent to anyone. The first is made however large it is.
     private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
         let most = memory.limit / EntryForm.share
         let forms = memory.forms
@@ -91,7 +91,7 @@ final class EntryDelivery: ShardPart {
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // This comes before the entry is made, which takes as much memory.
+            // This check comes before the entry is made, which takes as much memory.
             if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
                 guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
                 if size > allowed {

@@ -9,7 +9,7 @@ struct EntrySizes {
     private var last: (sequence: SequenceNumber, bytes: Int)?
     /// Sizes of large messages, which are measured once however many members are at different positions.
     private var large: [SequenceNumber: Int] = [:]
-    /// The number of these at which sizes of removed messages are pruned.
+    /// The number of sizes in `large` at which those of removed messages are pruned.
     private var most = EntrySizes.fewest
     private static let fewest = 64
 

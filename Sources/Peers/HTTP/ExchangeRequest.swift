@@ -32,7 +32,7 @@ struct ExchangeRequest: ~Copyable {
     var isTaking = false
     /// When the current message of a call must be complete, on the monotonic clock, and that message's number.
     private(set) var messageDue: (time: UInt64, number: UInt64)?
-    /// Its part of the connection's total.
+    /// The request's part of the connection's total.
     var held = HeldBytes()
 
     init(limit: Int) { deframer = GRPCDeframer(limit: limit) }

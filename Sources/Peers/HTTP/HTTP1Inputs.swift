@@ -117,8 +117,8 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(current.connection)
     }
 
-    /// The response, once, when it can be written. Nil while it is unknown, or while effects of the request must still
-    /// reach others; `Effects.flush` names the connection then.
+    /// The response, returned once, when it can be written. Nil while it is unknown, or while effects of the request
+    /// must still reach other shards; `Effects.flush` names the connection then.
     /// - Parameter atOnce: a refusal may be sent before anything else.
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         // A stream that began in the middle of its request would have to end there: the library takes no response then.
@@ -132,7 +132,7 @@ final class HTTP1Inputs: ShardPart {
         }
         // A stream has no time limit, and that of other responses returned here no longer applies.
         current.exchange.deadline = nil
-        // Nor does the body of a refusal have to wait for others.
+        // Nor does the body of a refusal have to wait for other shards.
         if atOnce, answer.length != nil { connection.lists.isFlushing = false }
         current.http1.quietSince = now.monotonic
         if answer.isStream {

@@ -73,8 +73,8 @@ public struct HTTP1Request {
         plain.add(name, value)
     }
 
-    /// A line of the head ends with only a line feed, continues in the next one, or has a NUL; or the request line does
-    /// not have exactly one blank on each side of the target.
+    /// A line of the head ends with only a line feed, continues in the next one, or contains a NUL; or the request line
+    /// does not have exactly one blank on each side of the target.
     public mutating func isUnclear() {
         fail(
             Problem(

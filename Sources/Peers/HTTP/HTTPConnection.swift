@@ -44,7 +44,7 @@ final class HTTPConnection {
 
     /// Exchanges that do not last: requests that are incomplete, not answered, or whose response is not written.
     var requests: Int { exchanges.count - exchanges.lasting }
-    /// Bytes that each of them takes in addition to bodies: its exchange, its head, and nghttp2's stream.
+    /// Bytes that each of these requests takes in addition to bodies: its exchange, its head, and nghttp2's stream.
     static let requestMemory = 2 << 10
 
     /// Bytes held for unprocessed input, unwritten output, and HTTP/1.1.
@@ -69,8 +69,8 @@ final class HTTPConnection {
     // Exchanges
 
     /// - Parameters:
-    ///   - timeout: nanoseconds after which it is refused if it has not ended; nil if it may last.
-    ///   - limit: the most bytes of a message of a call.
+    ///   - timeout: nanoseconds after which the exchange is refused if it has not ended; nil for no limit.
+    ///   - limit: the maximum size of a message in a call, in bytes.
     func open(
         _ stream: UInt32, _ connection: Connection, _ form: Exchange.Form, timeout: UInt64?, now: UInt64, limit: Int
     ) -> Exchange {
@@ -115,7 +115,7 @@ final class HTTPConnection {
         exchanges.remove(exchange)
     }
 
-    /// Whether the client's side has ended, at the latest with the input now being read.
+    /// Whether the client's side has ended, either before or with the input now being read.
     func hasEnded(_ exchange: Exchange) -> Bool { session?.pointee.hasEnded(exchange.stream) ?? false }
 
     /// Reopens the peer's windows by the bytes that were taken from a request's body.

@@ -112,7 +112,8 @@ final class HTTPInputs: ShardPart {
         _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ head: RequestHead, complete: Bool,
         now: Instant
     ) {
-        // Its windows hold responses back, or it waits for them; to stop reading it would not help with either.
+        // The peer's windows hold responses back, or the peer waits for them; not reading from it would help in neither
+        // case.
         if httpResponses.hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
             return refuse(stream, isCall: HTTPInputs.isCall(head), http, connection)
         }
@@ -149,7 +150,7 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// Refuses a request with only a head, which needs no window and of which nothing is kept.
+    /// Refuses a request with a response that is only a head: it needs no window, and nothing of it is kept.
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPConnection, _ connection: Connection) {
         reached(.memory)
         let refusal = Refusal.limit(

@@ -132,7 +132,7 @@ extension HTTPTransport {
     @inline(__always)
     func window(_ exchange: Exchange) -> Int { session?.pointee.window(exchange.stream) ?? .max }
 
-    /// Requests an event when the peer has more room. Over HTTP/1.1 it always has all there can be.
+    /// Requests an event when the peer has more room. Over HTTP/1.1 the peer always has as much as there can be.
     func awaitRoom(_ exchange: Exchange) { session?.pointee.awaitRoom(exchange.stream) }
 
     // gRPC calls, which use only HTTP/2

@@ -1,7 +1,7 @@
 // HTTPUsers: the users of a connection's requests, each of which may have a different user.
 
 struct HTTPUsers {
-    /// The credentials of the latest request that was admitted with any, and its user.
+    /// The credentials of the latest request that was admitted with any, and that request's user.
     var login: (authorization: String, principal: Principal)?
     /// When the earliest credentials used may expire, in nanoseconds since 1970.
     var expiry = Earliest<Int64>()

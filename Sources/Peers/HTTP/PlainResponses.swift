@@ -125,7 +125,7 @@ extension HTTPResponses {
 
     // Bodies
 
-    /// Appends what `write` writes to the body.
+    /// Appends to the body what `write` writes.
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)

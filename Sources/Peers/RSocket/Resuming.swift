@@ -52,7 +52,7 @@ final class Resumption: ShardPart {
         }
     }
 
-    /// The connection is admitted. If it requested that, it can be resumed from now on.
+    /// The connection is admitted. If the client requested that, it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
         let account = connection.rateLimit?.account

@@ -13,7 +13,7 @@ final class AccessReview: ShardPart {
         super.init(context)
     }
 
-    /// Reviews the first `count` streams of a connection, from the last one down, and at most `most`. Returns how many
+    /// Reviews at most `most` of the first `count` streams of a connection, from the last one down. Returns how many
     /// remain; nil if none.
     func review(
         _ connection: Connection, _ count: Int, _ review: inout Review?, most: inout Int, now: Instant

@@ -114,7 +114,7 @@ final class UnreadRelief: ShardPart {
                 fields: [("shard", index), ("connections", unread.cutOff)]))
     }
 
-    /// Whether unread data takes more than its share while memory is used up or subscriptions wait for some. While
+    /// Whether unread data takes more than its share while memory is used up or subscriptions wait for memory. While
     /// publishes are refused, half of the share is already too much.
     var isUnreadTooMuch: Bool {
         if relief.isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }

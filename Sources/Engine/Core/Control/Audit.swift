@@ -1,5 +1,5 @@
-// Audit: logs what operators do to topics, connections and subscriptions, with the caller and the target, and what the
-// broker itself took from subscriptions.
+// Audit: logs what operators do to topics, connections and subscriptions, with the caller and the target, and the
+// messages that the broker itself dropped from subscriptions.
 
 /// The origin of a control call.
 public struct Caller: Sendable, Equatable {

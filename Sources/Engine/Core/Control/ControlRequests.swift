@@ -7,7 +7,7 @@ import Replay
 
 /// A control call about a topic, a connection or a subscription, as it is sent to the shard that owns it.
 public struct ControlRequest: Sendable {
-    /// What a call on its way to another shard counts for in `Limits.forwarded`.
+    /// The bytes that a call on its way to another shard counts towards `Limits.forwarded`.
     static let weight = 1 << 10
 
     public enum Action: Sendable {
@@ -17,15 +17,15 @@ public struct ControlRequest: Sendable {
 
     enum Subject: Sendable {
         case topic(String, Action)
-        /// To close it.
+        /// A connection to close.
         case connection(shard: Int, ConnectionID)
         case subscription(UInt64)
     }
 
     let subject: Subject
-    /// Its origin, for the log.
+    /// The origin of the call, for the log.
     public var caller: Caller?
-    /// Whether the client wants to publish to the topic. The call is refused if it may not.
+    /// Whether the client wants to publish to the topic. The call is refused if the client may not.
     private(set) var isForPublishing = false
 
     static let longestReason = 1024
@@ -246,7 +246,8 @@ final class ControlRequests: ShardPart {
             auditLog.audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:
-            // Described as it was: afterwards only the failure that its subscribers still have to receive is left.
+            // The topic is described as it was: after that, only the failure that its subscribers still have to receive
+            // is left.
             let description = descriptions.describe(topic, now: now)
             auditLog.audit(action, on: topic, by: caller)
             ownership.delete(topic, now: now)

@@ -62,7 +62,7 @@ package struct Inspection {
         package var delivered: UInt64
         package var dropped: UInt64
         package var droppedSinceDelivery: UInt64
-        /// The end that its cursor knows of, and what its view has released.
+        /// The end that the subscription's cursor knows of, and what its view has released.
         package var viewEnd: UInt64
         package var viewHead: UInt64
         package var viewLost: UInt64

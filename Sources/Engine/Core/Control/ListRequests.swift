@@ -35,7 +35,7 @@ final class ListStream: BoundStream {
     /// Whether the list was canceled while its page was queued or in flight. It counts against the connection's limit
     /// until the page arrives.
     var isOver = false
-    /// Whether it is in its connection's `waiters`.
+    /// Whether the list is in its connection's `waiters`.
     var isWaiting = false
 
     init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
@@ -130,7 +130,7 @@ final class ListRequests: ShardPart {
                 return
             }
             guard listStream.shard < shards else {
-                // It counts against `listsPerConnection` until its rows have left.
+                // The list counts against `listsPerConnection` until its rows have left.
                 if listStream.bodyCount > 0 { return wait(listStream) }
                 responses.sendCompletion(to: listStream)
                 ends.drop(listStream)
@@ -200,8 +200,8 @@ final class ListRequests: ShardPart {
         }
     }
 
-    /// A page of this shard's rows from slot `after` on that `principal` may see, and where the next page begins. It
-    /// may be incomplete or even empty, because the number of slots examined is limited.
+    /// A page of this shard's rows that `principal` may see, from slot `after` on, and where the next page begins. The
+    /// page may be incomplete or even empty, because the number of slots examined is limited.
     func rows(
         of list: BrokerList, after: Int, most: Int = ListStream.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {

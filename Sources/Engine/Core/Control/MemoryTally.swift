@@ -12,7 +12,7 @@ package struct MemoryTally: CustomStringConvertible {
     package private(set) var largestChunk = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
-    /// Bytes of messages encoded in other forms.
+    /// Bytes of messages that were encoded in a form other than the log's.
     private var runs = 0
     /// Bytes that connections use themselves: blocks of output, requests and answers, and what is kept for resumption.
     private var blocks = 0

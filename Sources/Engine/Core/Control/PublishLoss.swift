@@ -173,7 +173,8 @@ final class PublishLosses: ShardPart {
         return losses
     }
 
-    /// A message was refused before it was complete. Messages that large are publishes; their topic is unknown here.
+    /// A message was refused before it was complete. Only publishes are that large; the message's topic is unknown
+    /// here.
     func refusedUnfinished(_ loss: PublishLoss) {
         countRefusal(loss)
         note(loss, of: nil, TopicLosses())

@@ -18,8 +18,8 @@ public struct Rank: Comparable, Sendable {
     }
 }
 
-/// The first rows in an order. Once there are enough, a heap with the last of them on top, so that adding a row stays
-/// cheap and rows ranked after the last one are skipped.
+/// The first rows in an order. Once there are enough, they form a heap with the last of them on top, so that adding a
+/// row stays cheap and rows ranked after the last one are skipped.
 public struct FirstRows<Row> {
     private let most: Int
     /// Only rows before this one are wanted: the last row kept, once there are enough.
@@ -87,7 +87,7 @@ extension Survey {
         case busy
         /// The topics with the largest logs.
         case bytes
-        /// The topics whose subscriptions lag most, in messages; for subscriptions as `rank`.
+        /// The topics whose subscriptions lag most, in messages; for subscriptions, the same as `rank`.
         case behind
         /// Topics or subscriptions that lost the most messages.
         case dropped

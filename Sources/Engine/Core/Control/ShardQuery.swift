@@ -36,8 +36,8 @@ public struct Survey: Sendable {
     public var table: Table
     /// The slot to begin at: 0, or where the previous part ended.
     public var after: Int
-    /// The maximum number of items returned with all figures. `pairs` limits the pairs of topic and policy that are
-    /// returned with how long a subscription has been behind.
+    /// The maximum number of items returned with all their figures. `pairs` is the maximum number of pairs of a topic
+    /// and a policy, each of which is returned with the longest time that one of its subscriptions has been behind.
     public var most: Int
     public var pairs = 0
     public var order: Order
@@ -88,7 +88,7 @@ public struct BehindPair: Sendable {
 public struct SurveyPart: Sendable {
     /// Where to continue; nil at the end.
     public var next: Int?
-    /// For the whole shard.
+    /// The counters of the whole shard.
     public var counters: ShardCounters
     public var topicSums = TopicSums()
     public var topics: [TopicStatistics] = []

@@ -25,7 +25,7 @@ public struct ShardCounters: Sendable {
     public var overshoot: UInt64 = 0
     /// Nanoseconds for which publishers of a topic waited for room, summed over all topics.
     public var blocked: UInt64 = 0
-    /// Requests refused and streams failed, and the reasons, except for those found by a codec.
+    /// Requests that were refused and streams that failed, and the reasons, except for errors found by a codec.
     public var streamErrors: UInt64 = 0
     public var refusals = Tally<ErrorWord>()
     public var limits = Tally<LimitReached>()
@@ -108,7 +108,7 @@ struct Statistics {
     private var latest: [ShardCounters]
     private var before = ShardCounters()
     private var beforeAt: UInt64 = 0
-    /// What was lost between the last two objects.
+    /// The losses between the last two JSON objects.
     private(set) var loss: LogRecord?
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }

@@ -148,7 +148,7 @@ public struct TopicStatistics: Sendable {
 
     public var json: String { object.finished() }
 
-    /// With the sums of its subscriptions.
+    /// The topic as JSON, with the sums of its subscriptions.
     public func json(with sums: SubscriptionSums) -> String {
         var object = object
         sums.add(to: &object)
@@ -172,13 +172,13 @@ extension TopicStatistics {
 public struct SubscriptionSums: Sendable {
     public var count = 0
     public var waiting = 0
-    /// The sum of the bounded ones, and the number of unbounded ones.
+    /// The total credit of the bounded subscriptions, and the number of unbounded ones.
     public var outstanding: UInt64 = 0
     public var unbounded = 0
     /// The numbers of subscriptions with messages waiting for credit, and for the socket.
     public var waitingForCredit = 0
     public var waitingForSocket = 0
-    /// The maxima.
+    /// The maxima over the subscriptions.
     public var lag = 0
     public var age: UInt64 = 0
     public var behind: UInt64 = 0

@@ -10,8 +10,8 @@
 import Bytes
 import Replay
 
-/// One region of a log. Only the shard that owns the topic writes it, and only past the part that others know of. Every
-/// shard that received the chunk reads it. The published part is immutable, so no lock is needed.
+/// One region of a log. Only the shard that owns the topic writes it, and only past the part that other shards know of.
+/// Every shard that received the chunk reads it. The published part is immutable, so no lock is needed.
 final class Chunk: Region, @unchecked Sendable {
     /// The index entry of a message.
     struct Entry {

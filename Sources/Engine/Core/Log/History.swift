@@ -1,5 +1,6 @@
-// History: messages of a stored topic that are in its store and not in memory. A view requests those that are due to a
-// subscription, and the driver delivers them with a later input. Other subscriptions continue in the meantime.
+// History: messages of a stored topic that are in its store and not in memory. A view requests those that a
+// subscription is to receive next, and the driver delivers them with a later input. Other subscriptions continue in the
+// meantime.
 
 import Bytes
 import Replay

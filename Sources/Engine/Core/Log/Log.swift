@@ -165,7 +165,7 @@ final class Log {
         return Swift.max(first, head)
     }
 
-    /// The pieces with messages from `sequence` up to `limit` (exclusive), for a view that has everything before.
+    /// The pieces with messages from `sequence` up to `limit` (exclusive), for a view that has all earlier messages.
     func pieces(from sequence: SequenceNumber, upTo limit: SequenceNumber) -> [LogPiece] {
         guard sequence < limit else { return [] }
         var found = Array(pieces[index(of: sequence)...index(of: limit.advanced(by: -1))])

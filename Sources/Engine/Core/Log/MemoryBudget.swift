@@ -24,7 +24,7 @@ public final class MemoryBudget: Sendable {
     /// wait.
     private let pending = Counter()
 
-    /// Adds `change` to these bytes.
+    /// Adds `change` to the pending bytes.
     func addPending(_ change: Int) {
         pending.add(change)
         counter.add(change)
@@ -54,7 +54,7 @@ public final class MemoryBudget: Sendable {
 
     func removeUnread(_ bytes: Int) { unreadCounter.add(-bytes) }
 
-    /// Bytes of large messages encoded in other forms.
+    /// Bytes of large messages encoded in forms other than the log's.
     private let formsCounter = Counter()
     var forms: Int { formsCounter.value }
     func addForms(_ change: Int) { formsCounter.add(change) }

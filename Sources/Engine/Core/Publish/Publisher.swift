@@ -13,7 +13,7 @@ final class Publisher: BoundStream {
     var channelPlace = 0
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int
-    /// Whether that publish has been appended or refused.
+    /// Whether the publish that waits for its acknowledgement has been appended or refused.
     var isPlaced = false
     /// Credit for the broker's half: each acknowledgement costs one.
     var credit: Credit

@@ -73,7 +73,7 @@ final class PublisherNotices: ShardPart {
     }
 
     /// Sends credit. For a call whose answers are unread it accumulates: grants would pile up for a peer that sends
-    /// without ever reading. With RSocket, the broker stops reading the connection instead.
+    /// without ever reading. Over RSocket, the broker stops reading the connection instead.
     private func sendUnsentCredit(_ publisher: Publisher) {
         guard publisher.unsentCredit > 0 else { return }
         guard !hasUnread(publisher) else { return }

@@ -120,7 +120,7 @@ public final class Quotas: Sendable {
         private func sweepNext(now: UInt64) {
             if left == 0 { (left, idle) = (users.count, 0) }
             left -= 1
-            // Removed during the check, so that other references to it can be detected.
+            // The account is removed during the check, so that other references to it can be detected.
             guard let user = users.popFirst(), var account = accounts.removeValue(forKey: user) else { return }
             if isKnownUniquelyReferenced(&account) {
                 if account.isRemovable(at: now) || idle >= Quotas.idleAccounts { return }

@@ -192,7 +192,7 @@ final class RateLimiter {
             guard left > 0, let publisher = rateLimit.channels.first else { return }
             left -= 1
             guard !publishers.hasUnread(publisher) else {
-                // It asks again after reading its answers.
+                // The channel asks again once its peer has read the answers.
                 rateLimit.channels.popFirst()
                 publisher.tokenTurn = nil
                 continue

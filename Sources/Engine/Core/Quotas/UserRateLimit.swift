@@ -5,8 +5,8 @@ import Replay
 
 /// Tokens of one bucket that a shard took for the current turn and has not used.
 struct Purse {
-    /// A shard takes at most this many more than it needs, and at most a quarter of what is available, because others
-    /// share the bucket.
+    /// A shard takes at most this many more tokens than it needs, and at most a quarter of what is available, because
+    /// others share the bucket.
     static let most = 256 << 10
     private(set) var held = 0
 
@@ -63,7 +63,7 @@ final class UserRateLimit {
     var channels = TurnQueue<Publisher>()
     /// Whether the meter is in the shard's queue of meters that wait for tokens.
     fileprivate(set) var isListed = false
-    /// Whether channels are served first when both wait.
+    /// Whether channels are served first when parked publishes wait too.
     var isChannelsTurn = false
     /// Whether the meter holds tokens to be put back when the turn ends.
     private(set) var isTouched = false
@@ -200,7 +200,7 @@ struct UserRateLimits {
     /// Checks up to `most` users, and removes those that are no longer used.
     mutating func sweep(_ most: Int) {
         for _ in 0..<Swift.min(most, users.count) {
-            // Removed during the check, so that other references to it can be detected.
+            // The meter is removed during the check, so that other references to it can be detected.
             guard let user = users.popFirst(), var rateLimit = byUser.removeValue(forKey: user) else { continue }
             guard rateLimit.isWaiting || !isKnownUniquelyReferenced(&rateLimit) else { continue }
             byUser[user] = rateLimit

@@ -48,7 +48,7 @@ struct AdvanceRound {
         return place
     }
 
-    /// A member was added at index `count`: it must not take the visit of one at the end.
+    /// A member was added at index `count`: the new member must not take the visit of another.
     mutating func added(to count: Int) {
         guard due > 0 else { return }
         place = from(count)

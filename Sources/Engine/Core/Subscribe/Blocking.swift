@@ -36,8 +36,8 @@ final class Blocking: ShardPart {
         super.init(context)
     }
 
-    /// Ends a `block` subscription that has been full without progress for too long. If messages wait for it, it is
-    /// checked again when that could be the case.
+    /// Ends a `block` subscription that has been full without progress for too long. If messages wait for the
+    /// subscription, it is checked again at the earliest time at which it might have to end.
     func tick(_ subscriber: Subscriber, now: Instant) {
         let time = now.monotonic
         subscriber.fullness?.excuse(timers.stoodStill, now: time)

@@ -27,7 +27,7 @@ final class Delivery: ShardPart {
         note(subscriber, now: now)
         if isWaiting, !subscriber.isWaitingForOutput {
             subscriber.connection.add(outputWaiter: subscriber)
-            // It may be waiting for memory, and no write signals that.
+            // The subscription may be waiting for memory, and no write signals when there is some.
             if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }
         if let end = subscriber.cursor.takeEnd() {

@@ -8,7 +8,7 @@ final class Subscriber: BoundStream, Timed {
     let id: UInt64
     let options: SubscribeOptions
     let view: TopicView
-    /// Messages requested and not yet received. The cursor does not know of it.
+    /// The number of messages requested and not yet received. The cursor does not know of this number.
     private(set) var credit: Credit
     /// Whether the view exists and the subscriber is one of its members.
     private(set) var hasJoined = false
@@ -95,8 +95,8 @@ final class Subscriber: BoundStream, Timed {
 
     private var log: Log { view.log }
 
-    /// The messages that credit allows to hand over next; nil if there are none, or if the first is in a store.
-    /// Messages that the view's log no longer has are lost unless a store has them.
+    /// The messages that, given the credit, may be handed over next; nil if there are none, or if the first is in a
+    /// store. Messages that the view's log no longer has are lost unless a store has them.
     @inline(__always)
     func deliverable() -> SequenceRange? {
         while true {

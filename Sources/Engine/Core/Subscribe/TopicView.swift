@@ -148,7 +148,7 @@ final class TopicView {
 
     /// Releases the messages of a view that no subscription uses any longer.
     func release() {
-        // They reference the view.
+        // The waiting reads reference the view.
         reads = HistoryReads()
         if !sharesLog { log.removeAll() }
         removeRuns()
@@ -169,7 +169,7 @@ final class TopicView {
         return entries.memory > 0
     }
 
-    /// Releases all of them. Connections that are sending one keep it.
+    /// Releases all messages in other forms. Connections that are sending one keep it.
     func removeRuns() {
         entries.removeAll()
         guard formsPlace >= 0 else { return }

@@ -8,11 +8,11 @@ final class ViewNeeds {
     private let oldest = MinimumTree()
     /// The members with the policy `block`.
     private var blockers: [Subscriber] = []
-    /// By blocker that is not `isInStep`: from where nothing may be evicted, and how far publishers may append.
+    /// For each blocker that is not `isInStep`: from where nothing may be evicted, and how far publishers may append.
     private let floors = MinimumTree()
     private let horizons = MinimumTree()
-    /// By blocker that is `isInStep`: how far beyond the round publishers may append. Messages that it receives at once
-    /// do not change this.
+    /// For each blocker that is `isInStep`: how far beyond the round publishers may append. Messages that it receives
+    /// at once do not change this.
     private let buffers = MinimumTree()
     /// The last progress reported to the owner.
     private var reported: ViewProgress?

@@ -22,7 +22,7 @@ final class MinimumTree {
 
     deinit { nodes.deallocate() }
 
-    /// `none` if there are no keys.
+    /// The smallest key; `none` if there are no keys.
     @inline(__always)
     var minimum: UInt64 { nodes[1] }
 
@@ -49,11 +49,12 @@ final class MinimumTree {
         set(count - 1, MinimumTree.none)
         if place < count - 1 { set(place, last) }
         count -= 1
-        // At a quarter, so that alternating additions and removals do not resize it each time.
+        // The tree shrinks when only a quarter is in use, so that alternating additions and removals do not resize it
+        // each time.
         if capacity > MinimumTree.smallest, count <= capacity / 4 { resize(to: capacity / 2) }
     }
 
-    /// The indices from `start` on whose keys are less than `key`, in order, at most `most`. Visits O(log n) nodes for
+    /// At most `most` indices, from `start` on and in order, whose keys are less than `key`. Visits O(log n) nodes for
     /// each.
     func places(below key: UInt64, from start: Int = 0, most: Int = .max) -> [Int] {
         var found: [Int] = []

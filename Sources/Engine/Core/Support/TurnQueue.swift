@@ -70,7 +70,7 @@ struct TurnQueue<Element> {
         for entry in entries[head...] { if let element = entry.element { body(element) } }
     }
 
-    /// Without compaction the index differs from the head by the difference of the numbers, after it by less.
+    /// Without compaction the index differs from the head by the difference of the numbers; after compaction, by less.
     private func place(of number: UInt64) -> Int? {
         guard count > 0, number >= entries[head].number, number < nextNumber else { return nil }
         var high = Swift.min(entries.count - 1, head + Int(clamping: number - entries[head].number))

@@ -6,8 +6,8 @@ import Replay
 
 /// Marks (end of the log, time) of one topic, oldest first: messages before that end existed at that time.
 struct AgeMarks {
-    /// Marks per `age`, so there is at most one more than that. A message may be kept too long by at most this fraction
-    /// of the age, and is never removed too early.
+    /// The number of marks per `age`, so at most one more mark exists. A message may be kept too long by at most
+    /// 1/`count` of the age, and is never removed too early.
     static let count: UInt64 = 64
 
     private var marks: [(end: SequenceNumber, time: UInt64)] = []

@@ -1,9 +1,9 @@
 // BlockedTime: how long publishers of a topic have waited for room.
 
 struct BlockedTime {
-    /// On the monotonic clock; nil while none waits.
+    /// When the current wait began, on the monotonic clock; nil while no publisher waits.
     private(set) var since: UInt64?
-    /// Nanoseconds before `since`.
+    /// Nanoseconds of the waits before `since`.
     private var before: UInt64 = 0
 
     /// Returns whether the state has changed.

@@ -2,7 +2,7 @@
 
 struct ChannelTable {
     private var byKey = PartitionedDictionary<StreamKey, Channel>()
-    /// Each channel stores its index.
+    /// The channels; each stores its index here.
     private(set) var all: [Channel] = []
 
     var count: Int { all.count }

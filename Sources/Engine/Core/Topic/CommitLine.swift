@@ -5,8 +5,8 @@
 //
 // A topic in memory has no commit line: its messages are committed as they are appended. If a store keeps the topic,
 // the driver passes new messages to the store and reports progress with `Shard.committed`. Until then messages are
-// neither visible nor acknowledged, and are not dropped. To publishers the store is a `block` subscription that waits
-// for all of them.
+// neither visible nor acknowledged, and are not dropped. To publishers, the store is like a `block` subscription that
+// waits for all messages.
 
 import Replay
 
@@ -45,7 +45,7 @@ struct CommitLine {
             topic: epoch, first: handedOver, end: log.end, pieces: log.pieces(from: handedOver, upTo: log.end))
     }
 
-    /// The store has committed the messages before `end`. Returns false if that was known.
+    /// The store has committed the messages before `end`. Returns false if that was already known.
     mutating func commit(upTo end: SequenceNumber) -> Bool {
         let end = Swift.min(end, handedOver)
         guard end > committed else { return false }

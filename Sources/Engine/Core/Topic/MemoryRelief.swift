@@ -1,8 +1,8 @@
 // MemoryRelief: what is released when memory is short, in this order: data that can be produced again; history kept
 // only for replay; messages that subscriptions wait for, down to a fair share for each topic, which count as lost, as
 // under `retain-bytes`. What `block` subscriptions wait for, and parked publishes, are never released. Above the limit,
-// publishes are refused to topics in which these exceed the fair share, and to all topics once usage is a quarter above
-// the limit. Data handed to clients that do not read has its own bounds and causes no refusals.
+// publishes to topics in which these exceed the fair share are refused; once usage is a quarter above the limit,
+// publishes to all topics are. Data handed to clients that do not read has its own bounds and causes no refusals.
 
 import Replay
 
@@ -96,8 +96,8 @@ final class MemoryRelief {
     /// Counts deleted topics, too, because they remain while subscriptions wait for their messages.
     private var fairShare: Int { memory.limit / Swift.max(1, topics.count * context.shards) }
 
-    /// What each topic may keep for subscriptions to wait for. Unread data and forms being sent cannot be released at
-    /// once, so they are subtracted.
+    /// The bytes that each topic may keep of messages for which subscriptions wait. Unread data and messages being sent
+    /// in other forms cannot be released at once, so they are subtracted.
     private var share: Int {
         let others = Swift.min(memory.unread + memory.forms, memory.limit / 2)
         return (memory.limit - others) / Swift.max(1, topics.count * context.shards)

@@ -47,7 +47,7 @@ struct RetainedWindow {
         stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
     }
 
-    /// Stops replaying messages before `sequence`. Returns false if they were not replayed already.
+    /// Stops replaying messages before `sequence`. Returns false if their replay had stopped before.
     @discardableResult
     mutating func discard(before sequence: SequenceNumber) -> Bool {
         assert(sequence <= log.end)

@@ -1,5 +1,5 @@
 // Room: how many messages a topic's publishers may append before a `block` subscription is full or the topic's log
-// exceeds its byte limit, and the grants made from that.
+// exceeds its byte limit, and the grants made from this room.
 //
 // Without a `block` subscription there is always room, because the head of the log is evicted. A grant reserves room
 // for a second, during which no other publisher can use it. The grant remains valid after that, so late use may exceed
@@ -45,8 +45,8 @@ struct Room {
     }
 
     mutating func observe(charge: Int) {
-        // Larger ones count at once, smaller ones gradually: too small a grant costs a round trip, too large a grant
-        // memory.
+        // Larger messages count at once, smaller ones gradually: too small a grant costs a round trip, too large a
+        // grant memory.
         typical = charge > typical ? charge : Swift.max(Limits.messageOverhead, typical - (typical - charge) / 8)
     }
 

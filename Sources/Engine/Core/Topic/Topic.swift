@@ -299,7 +299,8 @@ final class Topic: Timed {
         ownership.reached(limit)
         trim(before: sequence)
         ownership.notifyOwnView(topic: self, lostBefore: sequence, now: now)
-        // At once, or a shard would hold evicted messages until the next one arrives. Views that lag learn of it then.
+        // At once; otherwise, other shards would hold evicted messages until the next message arrives. Views that lag
+        // release them when they advance.
         advanceOtherViews(now: now)
     }
 

@@ -15,7 +15,7 @@ final class TopicPublishers {
     var credits = ChannelCredits()
     /// Channels with pending acknowledgements.
     var awaitingAcknowledgement: [Channel] = []
-    /// Whether a parked publish got room last. Channels are then next if both wait.
+    /// Whether a parked publish got room last. Channels are then next if parked publishes wait too.
     private var isChannelsTurn = false
     /// Whether nothing is granted to channels, because memory is short.
     private var awaitsMemory = false
@@ -77,7 +77,7 @@ final class TopicPublishers {
     func place(
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) -> SequenceNumber? {
-        // Retained only once.
+        // A local reference, so that the topic is retained only once.
         let topic: Topic = topic
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if let refusal = topic.refusal(charge: charge) { throw refusal }
@@ -288,7 +288,8 @@ final class TopicPublishers {
     /// Uses room that may have become free.
     func maintain(now: Instant) {
         awaitsMemory = false
-        // If both wait for room, channels are granted some each time after parked publishes were served.
+        // If channels and parked publishes both wait for room, channels are granted some each time parked publishes
+        // have been served.
         if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
             isChannelsTurn = false
             grant(now: now)

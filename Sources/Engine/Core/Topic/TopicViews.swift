@@ -4,8 +4,8 @@ import Replay
 
 /// A shard that has subscriptions to a topic, as the owner knows it.
 struct ViewLink {
-    /// Bytes of messages that a view is sent beyond what it has reported to have seen. A shard that lags further is
-    /// sent the rest later, in one message.
+    /// Bytes of messages that a view is sent beyond what it has reported as seen. A shard that lags further is sent the
+    /// rest later, in one message.
     static let ahead = 1 << 20
 
     let shard: Int
