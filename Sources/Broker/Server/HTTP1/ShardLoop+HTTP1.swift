@@ -184,7 +184,7 @@ extension ShardLoop {
     }
 
     private func watch(_ fd: Int32, _ id: ConnectionID, _ interest: Interest) {
-        // Fails for a descriptor that is not watched, which then is not one of a connection.
+        // Fails for a descriptor that is not watched, which then does not belong to a connection.
         do throws(SystemError) { try poller.modify(fd, token: Token.connection(id).rawValue, interest: interest) } catch
         {
         }

@@ -53,8 +53,8 @@ public struct MessageProperties: Equatable, Sendable {
         }
     }
 
-    /// Reads composite metadata as gRPC subscribers receive it: other entries become headers named by their MIME types,
-    /// and values that are not UTF-8 become base64, with `-bin` appended to the name.
+    /// Reads composite metadata as gRPC subscribers receive it: other entries become headers named after their MIME
+    /// types, and values that are not UTF-8 become base64, with `-bin` appended to the name.
     public init(metadata: UnsafeRawBufferPointer) {
         self.init()
         var items = CarriedItems(metadata)
