@@ -19,7 +19,7 @@ public enum ReadResult: Equatable, Sendable {
 public enum WriteResult: Equatable, Sendable {
     /// The socket took this many bytes, possibly fewer than given.
     case bytes(Int)
-    /// It takes none at present.
+    /// The socket takes no bytes at present.
     case blocked
     /// The connection is gone; the value is an `errno`.
     case failed(Int32)
@@ -103,7 +103,7 @@ public enum Socket {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPINTVL, keepAliveInterval)
     }
 
-    /// Connects to the first address of `endpoint` that responds within `timeout` nanoseconds in all, which does not
+    /// Connects to the first address of `endpoint` that responds within `timeout` nanoseconds in total, which does not
     /// include resolving a name. Blocks. The socket has no delay for small writes.
     public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
         let addresses = try endpoint.resolve()
@@ -189,7 +189,7 @@ public enum Socket {
 
     /// Makes `fd` a duplicate of `other`, and closes what it referred to before.
     public static func replace(_ fd: Int32, by other: Int32) {
-        // It can only fail for an invalid descriptor.
+        // This can fail only for an invalid descriptor.
         _ = fb_replace(fd, other)
     }
 

@@ -68,7 +68,7 @@ public final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
-    /// The validity of its own certificate; nil if it has none.
+    /// The validity of this side's certificate; nil if it has none.
     var validity: TLSValidity? { SSL_CTX_get0_certificate(handle).map { TLSValidity($0) } }
 
     /// Reads a server's files.

@@ -59,7 +59,7 @@ public final class TLSStream {
 
     /// Bytes of a record that was begun.
     private var begun = 0
-    /// The bytes that follow it, and how many of them were sent.
+    /// A copy of the bytes that follow that record, and how many of them were sent.
     private var rest: UnsafeMutableRawBufferPointer?
     private var gone = 0
     /// The most bytes in a record that the peer wishes for, and the most that OpenSSL allocates space for.

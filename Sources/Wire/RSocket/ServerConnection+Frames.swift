@@ -1,6 +1,6 @@
 // ServerConnection+Frames: what each frame from a client means, according to RSocket 1.0 and to what clients really
-// send. Frames that a client may send before it learns that a stream has ended are ignored, as are frames that concern
-// nothing the server has.
+// send. Frames that a client may send before it learns that a stream has ended are ignored, as are frames about things
+// that the server does not have.
 
 import Bytes
 import ForebayWire

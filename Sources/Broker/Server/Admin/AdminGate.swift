@@ -91,7 +91,7 @@ struct AdminGate: ~Copyable {
         return true
     }
 
-    /// Handles the readiness of one of its sockets.
+    /// Handles the readiness of one of the gate's sockets.
     mutating func handle(
         _ token: Token, _ ready: Readiness, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {

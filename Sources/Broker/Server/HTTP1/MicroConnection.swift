@@ -13,7 +13,7 @@ final class MicroConnection {
         case waiting
         /// The library writes the answer.
         case answering
-        /// It was answered without the library; further input is discarded.
+        /// The request was answered without the library; further input is discarded.
         case discarding
     }
 
@@ -26,7 +26,7 @@ final class MicroConnection {
     /// The target's length in bytes.
     var targetCount = 0
     var isSuspended = false
-    /// Whether the library no longer owns its socket.
+    /// Whether the library no longer owns the connection's socket.
     var isReleased = false
     /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
     var hasBeenAsked = false

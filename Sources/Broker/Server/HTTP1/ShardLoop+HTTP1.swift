@@ -108,7 +108,7 @@ extension ShardLoop {
         Socket.keepAlive(fd)
         shard.speaksHTTP1(on: id, now: now)
         guard let micro = driver.add(fd, id: id) else {
-            // Its socket has been closed, and `closes` may have been called.
+            // The connection's socket has been closed, and `closes` may have been called.
             guard connections.remove(id) != nil else { return }
             context.connections.remove()
             return shard.lost(id, reason: "HTTP/1.1 cannot be served now", now: now)

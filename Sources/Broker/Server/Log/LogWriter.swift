@@ -20,7 +20,7 @@ final class LogWriter: Sendable {
             while let (bytes, lost) = state.take() { state.note(lost: output.write(bytes, lost: lost)) }
             state.finish()
         }
-        // It may hang in a write forever, so it is never joined.
+        // The thread may hang in a write forever, so it is never joined.
         thread.detach()
     }
 

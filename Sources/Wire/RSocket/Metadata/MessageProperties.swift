@@ -24,8 +24,8 @@ public struct MessageProperties: Equatable, Sendable {
 
     public var isEmpty: Bool { contentType.isEmpty && headers.isEmpty }
 
-    /// Whether it can be encoded: the content type is ASCII of at most 128 characters, and neither the number of
-    /// headers nor a name exceeds its limit.
+    /// Whether the properties can be encoded: the content type is ASCII of at most 128 characters, and neither the
+    /// number of headers nor a name exceeds its limit.
     public var isValid: Bool {
         CarriedMetadata.isContentType(contentType.utf8) && headers.count <= Self.mostHeaders
             && headers.allSatisfy { $0.name.utf8.count <= CarriedMetadata.longestName }
