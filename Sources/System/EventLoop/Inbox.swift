@@ -50,7 +50,7 @@ public final class Inbox<Element: Sendable>: @unchecked Sendable {
         wakeup.clear()
     }
 
-    /// Whether nothing waits. Anything pushed before something else that the consumer has seen is visible here too.
+    /// Whether nothing waits. Elements pushed before anything that the consumer has already seen are visible here too.
     public var isEmpty: Bool { head.load(ordering: .acquiring) == nil }
 
     /// Hands over everything that waits, oldest first. Only the consuming thread may call it.

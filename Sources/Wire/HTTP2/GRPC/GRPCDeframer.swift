@@ -31,7 +31,7 @@ public struct GRPCDeframer: ~Copyable {
 
     /// Bytes kept of an incomplete message, at most `limit` and the prefix.
     public var heldBytes: Int { held.count - handedOut }
-    /// Bytes of memory that hold them.
+    /// Bytes of memory that hold the incomplete message.
     public var heldMemory: Int { held.capacity }
 
     /// The next whole message without its prefix; nil once `rest` is used up. It is valid until the next call, and only
