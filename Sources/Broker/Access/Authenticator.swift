@@ -1,5 +1,5 @@
-// Authenticator: turns credentials into a user. Hashing passwords is slow, so it must not run on a shard's thread. It
-// neither reads the clock nor does I/O.
+// Authenticator: turns credentials into a user. Hashing passwords is slow, so an Authenticator must not run on a
+// shard's thread. It neither reads the clock nor does I/O.
 
 import Core
 
@@ -7,7 +7,8 @@ import Core
 public struct Authenticator: ~Copyable {
     private let table: AccessTable
     private let verifier: JWTVerifier
-    /// Hash that passwords of unknown users are compared with, so that they take as long as those of known ones.
+    /// The hash that passwords of unknown users are compared with, so that checking them takes as long as for known
+    /// users.
     private let dummy: String?
     private let tokens: [(digest: [UInt8], user: AccessTable.User)]
     private var recent: RecentLogins
@@ -144,7 +145,7 @@ public struct Authenticator: ~Copyable {
     }
 }
 
-/// Whose logins are slowed down.
+/// The address, and the user if known, whose logins are slowed down.
 public struct Slowed: Sendable, Equatable {
     public var address: String
     /// The user whose password was wrong, if that user exists.

@@ -68,7 +68,7 @@ struct FairQueue<Element> {
         return element
     }
 
-    /// The user with the most; among equals, the one that is served last.
+    /// The user with the most elements; among equals, the one that is served last.
     private func most(_ measure: (Line) -> Int) -> (user: String, most: Int)? {
         var found: (user: String, most: Int)?
         for user in turns {

@@ -7,7 +7,7 @@ final class JSONDocument {
     private let value: UnsafeMutablePointer<json_t>
     var root: JSONValue { JSONValue(value, of: self) }
 
-    /// Nil if it is not JSON, not an object, or has a duplicate name.
+    /// Nil if the bytes are not JSON, are not an object, or contain a duplicate name.
     init?(_ bytes: [UInt8]) {
         // JSON contains no NUL (RFC 8259, 2), but Jansson skips one after a number.
         guard !bytes.contains(0) else { return nil }

@@ -23,9 +23,9 @@ struct JWTClaims {
 
 /// Why a token is rejected.
 enum JWTFault: Error, Equatable {
-    /// It is not a JWT, or not one that is accepted here.
+    /// The token is not a JWT, or not one that is accepted here.
     case wrong
-    /// It was valid for this user.
+    /// The token was valid for this user but has expired.
     case expired(user: String)
     case notYetValid
 }
@@ -35,7 +35,7 @@ struct JWTVerifier: Sendable {
     private let audience: String?
     private let issuer: String?
 
-    /// How far ahead the issuer's clock may be when `nbf` is checked. Nanoseconds.
+    /// How far the issuer's clock may be ahead of ours when `nbf` is checked, in nanoseconds.
     static let leeway: Int64 = 5_000_000_000
 
     init(keys: [JWTKey], audience: String?, issuer: String?) {

@@ -33,7 +33,7 @@ public final class JWTKey: @unchecked Sendable {
                 throw AccessError(
                     place, "the secret has \(secret.count) bytes; HS256 needs \(JWTKey.shortestSecret) or more")
             }
-            // Otherwise anyone who has the public key could sign with it.
+            // If a public key were accepted as the secret, anyone who has that key could sign tokens.
             guard !secret.starts(with: Array("-----BEGIN".utf8)) else {
                 throw AccessError(place, "HS256 takes a secret, but this is a PEM key; set that key's algorithm")
             }

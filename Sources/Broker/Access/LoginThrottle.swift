@@ -48,7 +48,7 @@ public struct LoginThrottle {
         addresses.isKnown(AddressBlock.of(address), now: now)
     }
 
-    /// Records a failed login. Returns true if this is the failure from which on such logins are slowed down.
+    /// Records a failed login. Returns true if this failure is the first after which such logins are slowed down.
     public mutating func failed(_ address: String, _ user: String, now: UInt64) -> Bool {
         let address = AddressBlock.of(address)
         let failures = users.add(LoginThrottle.key(address, user), now: now)

@@ -72,7 +72,7 @@ const SHORTAGES = {
 const SHARED = ["memory", "connections", "subscriptions", "topics", "sessions"];
 let pictures = [];
 
-/// The `names` whose values in `figures` have grown within that time.
+/// The `names` whose values in `figures` have grown from the first to the last snapshot.
 const grown = (figures, names) => names.filter((name) => pictures.at(-1)[figures][name] > pictures[0][figures][name]);
 
 /// The increase of a sum from the first to the last snapshot.

@@ -38,7 +38,7 @@ export const watch = (look) => {
       clearTimeout(timer);
       timer = setTimeout(look, delay);
     };
-    // Not for every keystroke.
+    // Waits for a pause in typing instead of searching at every keystroke.
     $(`${table}-find`).addEventListener("input", begin(150));
     $(`${table}-sort`).addEventListener("input", begin(0));
     if (table === "subscriptions") $("only-slow").addEventListener("input", begin(0));
@@ -136,7 +136,7 @@ const pace = (row, item, at) => {
 const judge = (item, paces) => {
   if (!isSlow(item)) return ["calm", "keeping up", ""];
   if (item.waits_for === "socket") return ["bad", "not reading", "does not read what was sent"];
-  // A client that has requested messages since some are waiting does request them, but too few.
+  // A client that has requested messages since they began to wait requests too few.
   if (item.asked_ms >= item.behind_ms) return ["alert", "no credit", `has not asked for more for ${time(item.asked_ms)}`];
   return ["alert", "asks too little",
     paces ? `asks for ${rate(paces.asked)} / s, needs ${rate(Math.max(0, paces.came))} / s` : "asks, for too few"];

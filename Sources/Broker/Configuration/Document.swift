@@ -116,7 +116,7 @@ private struct Reader: ~Copyable {
     private func scalar() throws(Fault) -> Node.Content {
         let scalar = event.pointee.data.scalar
         try refuse(anchor: scalar.anchor, tag: scalar.tag)
-        // No value has several lines; a lone > is a value without its quotes.
+        // No value spans several lines; a lone > is a value whose quotes are missing.
         if scalar.style == YAML_FOLDED_SCALAR_STYLE || scalar.style == YAML_LITERAL_SCALAR_STYLE {
             let sign = scalar.style == YAML_FOLDED_SCALAR_STYLE ? ">" : "|"
             throw fault("\(sign) starts a block of text; write \"\(sign)\" in quotes if it is the value")

@@ -22,7 +22,7 @@ final class Acceptor {
         case idle(undelivered: UInt64)
         /// A shard's loop failed.
         case failed(shard: Int, SystemError)
-        /// Probe of the watchdog, as for shards.
+        /// A probe from the watchdog, as for shards.
         case ping
     }
 

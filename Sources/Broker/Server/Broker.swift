@@ -18,7 +18,7 @@ public enum Broker {
     /// Exit codes: 0 stopped as requested, 1 failed, 2 invalid usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
         Machine.fillStandardStreams()
-        // Swift reads the arguments from /proc. If there are none, all options would be ignored.
+        // Swift reads the arguments from /proc. Without /proc there are none, and all options would be ignored.
         if arguments.isEmpty {
             complain("cannot read the command line: mount /proc")
             return 1

@@ -21,7 +21,7 @@ final class ConnectionCount: Sendable {
         set { most.store(newValue, ordering: .relaxed) }
     }
 
-    /// Returns false if that would exceed the limit.
+    /// Counts a new connection. Returns false if that would exceed the limit.
     func add() -> Bool {
         if count.add(1, ordering: .relaxed).newValue <= limit { return true }
         remove()

@@ -1,4 +1,5 @@
-// Engine: the interface of what a loop drives. The broker uses Core.Shard, which documents each requirement.
+// Engine: the interface that a loop requires of the engine that it drives. The broker uses Core.Shard, which documents
+// each requirement.
 
 import Core
 

@@ -8,7 +8,7 @@ extension LingerQueue {
     /// Closes the sending side of a connection whose peer may still be sending. `poller` already watches its socket.
     /// - Parameters:
     ///   - tls: the connection's TLS stream, if any.
-    ///   - deadline: when the socket is closed at the latest, on the monotonic clock.
+    ///   - deadline: the time by which the socket is closed, on the monotonic clock.
     mutating func linger(_ fd: Int32, _ tls: TLSStream?, until deadline: UInt64, _ poller: borrowing Poller) {
         let isHeld = tls?.isHeld == true
         if !isHeld { LingerQueue.end(fd, tls) }

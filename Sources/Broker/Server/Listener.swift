@@ -53,7 +53,7 @@ extension WireProtocol {
     /// All protocols, in the order in which listeners are bound and reported.
     static let all: [WireProtocol] = [.rsocket, .http]
 
-    /// Its name in the log.
+    /// The protocol's name in the log.
     var name: String {
         switch self {
         case .rsocket: "rsocket"
@@ -61,7 +61,7 @@ extension WireProtocol {
         }
     }
 
-    /// Its name in a sentence.
+    /// The protocol's name in a sentence.
     var title: String {
         switch self {
         case .rsocket: "RSocket"
@@ -69,7 +69,7 @@ extension WireProtocol {
         }
     }
 
-    /// The option for its listener's address.
+    /// The option for the address of the protocol's listener.
     var option: String {
         switch self {
         case .rsocket: "--listen"
@@ -77,7 +77,7 @@ extension WireProtocol {
         }
     }
 
-    /// The default address of its listener: loopback only.
+    /// The default address of the protocol's listener: loopback only.
     var defaultEndpoint: Endpoint {
         switch self {
         case .rsocket: Endpoint(host: "127.0.0.1", port: 7690)

@@ -24,7 +24,7 @@ enum InboxItem: Sendable {
     case drain
     /// A query of the admin thread, to be answered into its inbox.
     case query(job: UInt64, ShardQuery)
-    /// Probe of the watchdog; `LoopContext.pulse` must be answered.
+    /// A probe from the watchdog; `LoopContext.pulse` must be answered.
     case ping
     /// End the thread at once.
     case stop
@@ -60,7 +60,7 @@ struct LoopContext: Sendable {
     /// Log records that any client can cause.
     var frequent = FrequentRecords()
     var reloads = ReloadCount()
-    /// What changed permissions ended.
+    /// Counts the streams and connections that ended because of changed permissions.
     var reviews = Reviews()
     /// The TLS configuration of listeners that use TLS.
     var tls: TLSServer?

@@ -92,7 +92,7 @@ extension Server.Configuration {
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles)
         let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
-        // If the reserve would leave next to nothing, it is not fully used either.
+        // A reserve that would leave next to nothing is cut to three quarters of the files.
         limits.connections = max(1, min(limits.connections, max(files / 4, files - reserved)))
         cleartext = Set(options.tls.cleartext)
         do throws(TLSError) {

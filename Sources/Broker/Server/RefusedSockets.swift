@@ -26,7 +26,8 @@ struct RefusedSockets {
 
     private let limit: Int
     private var waiting: [UInt32: (connection: RefusedConnection, deadline: UInt64)] = [:]
-    /// The oldest number that may still be waiting, and the next one. They are in the order of their deadlines.
+    /// The oldest number of a socket that may still be waiting, and the next number to assign. Deadlines ascend with
+    /// the numbers.
     private var oldest: UInt32 = 0
     private var next: UInt32 = 0
     private var lingering: LingerQueue
@@ -37,9 +38,9 @@ struct RefusedSockets {
     }
 
     var count: Int { waiting.count + lingering.count }
-    /// Whether any client may not have read its answer yet.
+    /// Whether there may be clients that have not read their answers yet.
     var isLingering: Bool { lingering.count > 0 }
-    /// When the first one expires, on the monotonic clock.
+    /// When the first socket expires, on the monotonic clock.
     var deadline: UInt64 { min(lingering.deadline ?? .max, waiting[oldest]?.deadline ?? .max) }
 
     static func token(_ number: UInt32) -> UInt64 {

@@ -255,7 +255,7 @@ public final class Server: Sendable {
         return !failure.isSet
     }
 
-    /// A line that lists the addresses it listens on.
+    /// A line that lists the addresses that the broker listens on.
     var status: String {
         "Listening on " + bound.map { "\($0.address) (\($0.wireProtocol.name))" }.joined(separator: ", ")
     }

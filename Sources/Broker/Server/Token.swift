@@ -1,4 +1,4 @@
-// Token: identifies the owner of an event of a loop's poller.
+// Token: identifies the owner of an event from a loop's poller.
 
 import Core
 

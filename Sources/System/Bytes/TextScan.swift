@@ -133,7 +133,7 @@ extension UnsafeRawBufferPointer {
     /// No bytes.
     public static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 
-    /// Whether it is well-formed UTF-8. Neither copies nor allocates.
+    /// Whether the bytes are well-formed UTF-8. Neither copies nor allocates.
     public var isUTF8: Bool {
         guard !isEmpty else { return true }
         // Most texts are short and ASCII.

@@ -9,8 +9,8 @@
 import Synchronization
 
 /// A queue with many producing threads and one consuming thread. The elements of one producer come out in the order in
-/// which they were pushed. A push costs an allocation, so push whole batches as one element. The queue has no limit of
-/// its own; its users must bound what is in flight.
+/// which they were pushed. A push costs an allocation, so push whole batches as one element. The queue has no limit;
+/// its users must bound the number of elements in flight.
 public final class Inbox<Element: Sendable>: @unchecked Sendable {
     // Unchecked because a pointer is not Sendable: a node is its producer's until it is pushed, then the consumer's.
     private struct Node {
@@ -50,7 +50,7 @@ public final class Inbox<Element: Sendable>: @unchecked Sendable {
         wakeup.clear()
     }
 
-    /// Whether nothing waits. Anything pushed before something else that the consumer has seen is visible here too.
+    /// Whether nothing waits. Elements pushed before anything that the consumer has already seen are visible here too.
     public var isEmpty: Bool { head.load(ordering: .acquiring) == nil }
 
     /// Hands over everything that waits, oldest first. Only the consuming thread may call it.

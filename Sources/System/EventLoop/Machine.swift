@@ -47,7 +47,7 @@ public enum Machine {
     /// and output for the stream, such as a log, goes to a client's socket. Must be called before anything is opened.
     public static func fillStandardStreams() {
         for stream in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(stream, F_GETFD) < 0 {
-            // It gets the lowest free number.
+            // The new descriptor gets the lowest free number.
             _ = open("/dev/null", O_RDWR)
         }
     }

@@ -10,7 +10,7 @@ public struct Interest: OptionSet, Sendable {
 
     public static let read = Interest(rawValue: UInt32(FB_READABLE))
     public static let write = Interest(rawValue: UInt32(FB_WRITABLE))
-    /// The peer's end, even if nothing is read.
+    /// The peer's end of stream, even if nothing is read.
     public static let end = Interest(rawValue: UInt32(FB_ENDED))
 }
 
@@ -19,18 +19,18 @@ public struct Readiness: OptionSet, Sendable {
     public let rawValue: UInt32
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// There are bytes, an end, or a connection to accept.
+    /// There are bytes to read, an end of stream, or a connection to accept.
     public static let readable = Readiness(rawValue: UInt32(FB_READABLE))
     public static let writable = Readiness(rawValue: UInt32(FB_WRITABLE))
-    /// The peer has sent its end. Reported only if requested.
+    /// The peer has sent its end of stream. Reported only if requested.
     public static let ended = Readiness(rawValue: UInt32(FB_ENDED))
     /// Both directions are closed, or there is an error (see `Socket.error`). Reported in every wait, even if not
     /// requested: a descriptor that will not be read must be closed or removed.
     public static let dead = Readiness(rawValue: UInt32(FB_ERROR | FB_HANGUP))
 }
 
-/// Waits for file descriptors. Each has a 64-bit token chosen by the caller. A token of (generation, index) makes
-/// events harmless that were fetched before their descriptor was closed.
+/// Waits for file descriptors. Each has a 64-bit token chosen by the caller. With tokens of (generation, index), events
+/// that were fetched before their descriptor was closed are harmless.
 public struct Poller: ~Copyable {
     /// The most events returned by one `wait`.
     public static let capacity = 256

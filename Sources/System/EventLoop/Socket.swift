@@ -19,14 +19,14 @@ public enum ReadResult: Equatable, Sendable {
 public enum WriteResult: Equatable, Sendable {
     /// The socket took this many bytes, possibly fewer than given.
     case bytes(Int)
-    /// It takes none at present.
+    /// The socket takes no bytes at present.
     case blocked
     /// The connection is gone; the value is an `errno`.
     case failed(Int32)
 }
 
 public enum Socket {
-    /// Connections that the kernel queues until they are accepted.
+    /// Maximum number of connections that the kernel queues until they are accepted.
     public static let backlog: Int32 = 1024
     /// The size of the kernel's send buffer (it doubles the value for its own bookkeeping), and the number of unsent
     /// bytes at which it counts as full. They are small so that a KEEPALIVE response does not queue after megabytes of
@@ -103,7 +103,7 @@ public enum Socket {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPINTVL, keepAliveInterval)
     }
 
-    /// Connects to the first address of `endpoint` that responds within `timeout` nanoseconds in all, which does not
+    /// Connects to the first address of `endpoint` that responds within `timeout` nanoseconds in total, which does not
     /// include resolving a name. Blocks. The socket has no delay for small writes.
     public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
         let addresses = try endpoint.resolve()
@@ -176,7 +176,7 @@ public enum Socket {
         return count == -Int(EAGAIN) ? .blocked : .failed(Int32(-count))
     }
 
-    /// Makes a poller report bytes only once there are `count` of them, or the peer's end.
+    /// Makes a poller report bytes only once there are `count` of them, or the peer's end of stream.
     public static func waitForBytes(_ count: Int32, on fd: Int32) {
         _ = fb_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, count)
     }
@@ -187,9 +187,9 @@ public enum Socket {
         return copy < 0 ? nil : copy
     }
 
-    /// Makes `fd` refer to what `other` does, closing what it referred to.
+    /// Makes `fd` a duplicate of `other`, and closes what it referred to before.
     public static func replace(_ fd: Int32, by other: Int32) {
-        // It can only fail for an invalid descriptor.
+        // This can fail only for an invalid descriptor.
         _ = fb_replace(fd, other)
     }
 
@@ -227,12 +227,12 @@ public enum Socket {
         _ = Glibc.shutdown(fd, Int32(SHUT_RDWR))
     }
 
-    /// Makes readers see an end after the bytes already received.
+    /// Makes readers see an end of stream after the bytes already received.
     public static func shutdownRead(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_RD))
     }
 
-    /// Sends an end after what was written; reading continues.
+    /// Sends an end of stream after the bytes already written; reading continues.
     public static func shutdownWrite(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_WR))
     }

@@ -89,7 +89,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
 
     public var isIPv6: Bool { family == AF_INET6 }
 
-    /// Whether both have the same host address; the ports may differ.
+    /// Whether the two have the same host address; their ports may differ.
     public func hasHost(of other: SocketAddress) -> Bool {
         var same = self
         same.port = other.port
@@ -113,7 +113,7 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether it is only reachable from this machine: 127.0.0.0/8, ::1, and the former mapped to IPv6.
+    /// Whether the address is reachable only from this machine: 127.0.0.0/8 (also mapped to IPv6) or ::1.
     public var isLoopback: Bool {
         withUnsafeBytes(of: storage) { bytes in
             guard isIPv6 else { return bytes[4] == 127 }

@@ -17,7 +17,7 @@ public final class Wakeup: Sendable {
 
     /// Makes the descriptor readable. Any thread may call it, any number of times.
     public func signal() {
-        // It fails only after 2⁶⁴ − 2 signals, and then the descriptor is readable anyway.
+        // This fails only after 2⁶⁴ − 2 signals, and then the descriptor is readable anyway.
         _ = fb_wakeup_signal(descriptor)
     }
 

@@ -6,7 +6,7 @@ import COpenSSL
 /// Whether a server requests its clients' certificates.
 public enum ClientVerification: String, CaseIterable, Sendable {
     case off
-    /// A certificate that is presented must be trusted; none is accepted too.
+    /// A certificate that is presented must be trusted, but clients need not present one.
     case optional
     case required
 }
@@ -68,7 +68,7 @@ public final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
-    /// The validity of its own certificate; nil if it has none.
+    /// The validity of this side's certificate; nil if it has none.
     var validity: TLSValidity? { SSL_CTX_get0_certificate(handle).map { TLSValidity($0) } }
 
     /// Reads a server's files.
@@ -133,7 +133,7 @@ public final class TLSContext: @unchecked Sendable {
     private static func why(_ nothingFound: String) -> String {
         switch TLSError.reason() {
         case nil, "unsupported", "no start line", "no certificate or crl found": nothingFound
-        // Only `fb_tls_no_phrase` causes these.
+        // Only `fb_tls_no_phrase` causes these two reasons.
         case "interrupted or cancelled", "bad password read": "it is encrypted; use one without a passphrase"
         case let reason?: reason
         }

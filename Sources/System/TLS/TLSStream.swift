@@ -15,7 +15,7 @@ import Glibc
 public struct TLSGauge: Sendable {
     /// Called with the change in the number of bytes held.
     let hold: @Sendable (Int) -> Void
-    /// Whether all streams hold so much that records should be small.
+    /// Whether all streams together hold so many bytes that records should be small.
     let isFull: @Sendable () -> Bool
 
     public init(hold: @escaping @Sendable (Int) -> Void, isFull: @escaping @Sendable () -> Bool) {
@@ -54,22 +54,22 @@ public final class TLSStream {
 
     private let ssl: OpaquePointer
     private let fd: Int32
-    /// Bytes in one record while streams hold much.
+    /// Bytes in one record while streams hold many bytes.
     static let smallRecord = 2 << 10
 
     /// Bytes of a record that was begun.
     private var begun = 0
-    /// The bytes that follow it, and how many of them were sent.
+    /// A copy of the bytes that follow that record, and how many of them were sent.
     private var rest: UnsafeMutableRawBufferPointer?
     private var gone = 0
-    /// The most bytes in a record as the peer wishes, and the most for which OpenSSL allocates space.
+    /// The most bytes in a record that the peer wishes for, and the most that OpenSSL allocates space for.
     private var most = TLSStream.record
     private var room = TLSStream.record
     /// The bytes last reported to the gauge.
     private var gauged = 0
-    /// Receives changes of what is held from now on.
+    /// Receives changes in the number of bytes held, from now on.
     public var gauge: TLSGauge?
-    /// The result of a read that returned its bytes first.
+    /// The end or failure that followed the bytes of the last read. The next read returns it.
     private var latched: ReadResult?
     /// Whether the kernel encrypts what is written to the socket.
     private var kernelSends = false

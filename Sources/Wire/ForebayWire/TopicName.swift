@@ -7,7 +7,7 @@ public enum TopicName {
     /// The prefix of the broker's own topics.
     public static let system = "$SYS."
 
-    /// Whether it is one of the broker's own topics, whose names follow no other rule.
+    /// Whether this names one of the broker's own topics. Such a name follows no other rule.
     public static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
 
     /// Whether a token may contain `byte`.

@@ -42,7 +42,7 @@ public enum FrameWriter {
         }
     }
 
-    /// Appends the ERROR that `error` asks for.
+    /// Appends the ERROR that `error` calls for.
     public static func error(_ error: RSocketError, into out: inout ByteBuffer) {
         self.error(stream: error.stream, code: error.code, message: error.message, into: &out)
     }

@@ -7,7 +7,7 @@ import ForebayWire
 public struct RSocketError: Error, Sendable, Equatable {
     /// What the error ends.
     public enum Scope: Sendable, Equatable {
-        /// That stream; the connection and its other streams continue.
+        /// The stream with this id; the connection and its other streams continue.
         case stream(UInt32)
         /// The connection: the ERROR goes out on stream 0, then the socket is closed.
         case connection

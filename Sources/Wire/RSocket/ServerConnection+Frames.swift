@@ -1,6 +1,6 @@
-// ServerConnection+Frames: what each frame from a client means, by RSocket 1.0 and by what clients really send. Frames
-// that a client may send before it learns that a stream has ended are ignored, as are frames that concern nothing the
-// server has.
+// ServerConnection+Frames: what each frame from a client means, according to RSocket 1.0 and to what clients really
+// send. Frames that a client may send before it learns that a stream has ended are ignored, as are frames about things
+// that the server does not have.
 
 import Bytes
 import ForebayWire
@@ -265,7 +265,7 @@ extension ServerConnection {
 
     enum Decoded {
         case frame(Frame.Body)
-        /// The frame cannot be decoded; the event to return, if any.
+        /// The frame cannot be decoded; the value is the event to return, if any.
         case event(Event?)
     }
 

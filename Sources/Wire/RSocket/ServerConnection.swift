@@ -38,7 +38,7 @@ public struct ServerConnection: ~Copyable {
     private var aside = ByteBuffer()
     /// Bytes at the front of `aside` that the latest event may point to.
     private var pointedAt = 0
-    /// Remaining bytes of a frame that was decided by its header; they are discarded as they arrive.
+    /// Remaining bytes of a frame whose header decided how to handle it; they are discarded as they arrive.
     private var discarding = 0
     /// The length of that frame if it belongs to a stream; it counts as received when its last byte arrives.
     private var discarded = 0
@@ -46,7 +46,7 @@ public struct ServerConnection: ~Copyable {
     private var repeats = false
     /// Bytes of the handled frames of streams, without lengths: the position from which a resuming client sends again.
     public private(set) var received: UInt64 = 0
-    /// Keeps the reassembled message alive that the latest event points to.
+    /// Keeps alive the reassembled message that the latest event points to.
     var delivered: Partial?
     private var expiry: UInt64 = 0
 

@@ -13,7 +13,7 @@ final class AdminClient {
     let peer: String
     /// The verified TLS client certificate.
     let certificate: PeerCertificate?
-    /// When it was last active, on the monotonic clock.
+    /// When the connection was last active, on the monotonic clock.
     var lastSign: UInt64
     /// The current request; nil between requests.
     var call: Result<AdminCall, Problem>?
@@ -21,9 +21,9 @@ final class AdminClient {
     var authority: String?
     /// The `authorization` header.
     var authorization: String?
-    /// The `authorization` with which its login was counted.
+    /// The `authorization` with which the connection's login was counted.
     var counted: String?
-    /// The job that it waits for.
+    /// The job that the connection waits for.
     var job: UInt64?
     /// Whether the request comes from a script, which handles a refusal itself.
     var isScript = false

@@ -56,7 +56,7 @@ struct AdminGate: ~Copyable {
     /// Whether there are relays, which may have to be closed when their clients are silent.
     var hasRelays: Bool { relays.count > 0 }
 
-    /// Number of connections that are not lingering, if the library has `served`.
+    /// Number of connections that are not lingering; `served` is the number of the library's connections.
     func occupancy(_ served: Int) -> Int { guests.count + max(served, relays.count) }
 
     /// When `tick` is due, on the monotonic clock.
@@ -91,7 +91,7 @@ struct AdminGate: ~Copyable {
         return true
     }
 
-    /// Handles the readiness of one of its sockets.
+    /// Handles the readiness of one of the gate's sockets.
     mutating func handle(
         _ token: Token, _ ready: Readiness, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {

@@ -8,7 +8,7 @@ import HTTP2
 struct AdminLogin {
     /// How a request continues.
     enum Verdict {
-        /// It is allowed; `user` is nil for anonymous clients.
+        /// The request is allowed; `user` is nil for anonymous clients.
         case goOn(user: String?)
         /// Wait for a login thread's result with this number.
         case wait(UInt64)

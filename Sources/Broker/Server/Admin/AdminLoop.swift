@@ -20,7 +20,7 @@ enum AdminItem: Sendable {
     case access(AccessTable)
     /// New limits, and new host names that this listener accepts.
     case settings(Limits, HostPolicy)
-    /// Probe of the watchdog; `LoopContext.pulse` must be answered.
+    /// A probe from the watchdog; `LoopContext.pulse` must be answered.
     case ping
     /// End the thread at once.
     case stop
@@ -187,8 +187,8 @@ final class AdminLoop {
         }
     }
 
-    /// Closes the connection that has been in its handshake, without a complete request, or not reading its answer for
-    /// the longest time, so that idle connections cannot keep others out. Returns false if all are being served.
+    /// Closes the connection that has spent the longest time in its handshake, without a complete request, or without
+    /// reading its answer, so that idle connections cannot keep others out. Returns false if all are being served.
     private func makeRoom() -> Bool {
         let longest = clients.values.filter { givesWay($0) }.min { $0.lastSign < $1.lastSign }
         if gate.dropOldest(before: longest?.lastSign ?? .max) { return true }
@@ -237,7 +237,7 @@ final class AdminLoop {
 
     // MARK: Jobs
 
-    /// Answers a request, or starts what leads to its answer.
+    /// Answers a request, or starts the work that leads to its answer.
     func begin(_ client: AdminClient) {
         guard let call = client.call else { return }
         switch call {

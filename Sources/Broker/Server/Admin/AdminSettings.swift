@@ -22,9 +22,9 @@ struct AdminSettings: Sendable {
     /// Whether the admin listener uses TLS.
     var isSecure: Bool { listeners.contains { $0.name == AdminThread.name && $0.isSecure } }
 
-    /// The origin of the broker's HTTP listener for a page loaded from `authority`; nil if there is none. A listener on
-    /// all addresses has the page's host name. So does a TLS listener on the page's address, because its certificate
-    /// may contain only the name.
+    /// The origin of the broker's HTTP listener for a page loaded from `authority`; nil if there is none. For a
+    /// listener on all addresses, the origin has the page's host name. The same applies to a TLS listener on the
+    /// page's address, because its certificate may contain only the name.
     func httpOrigin(for authority: String?) -> String? {
         guard let http = listeners.first(where: { $0.name == "http" }) else { return nil }
         let scheme = http.isSecure ? "https" : "http"

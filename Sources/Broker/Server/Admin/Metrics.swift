@@ -19,7 +19,7 @@ struct ProcessStatistics: Sendable {
     var connectionLimit: Int
     /// Refused connections by reason.
     var refusedConnections: [(reason: String, count: UInt64)]
-    /// How many of them were refused before they reached a shard.
+    /// Number of connections that were refused before they reached a shard.
     var connectionsOverLimit: UInt64
     /// Handshakes of the admin listener.
     var handshakes = HandshakeCounts()
@@ -185,7 +185,7 @@ enum Metrics {
         _ counters: ShardCounters, connectionsOverLimit: UInt64, to out: inout Exposition
     ) {
         var limits = counters.limits
-        // Most of these are refused before they reach a shard.
+        // Most refused connections never reach a shard, so they are added here.
         limits[.connections] &+= connectionsOverLimit
         out.family("forebay_requests_refused_total", .counter, "Refused requests and failed streams, by reason.")
         for reason in ErrorWord.allCases { out.sample(["reason": reason.name], counters.refusals[reason]) }

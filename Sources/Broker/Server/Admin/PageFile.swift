@@ -35,7 +35,7 @@ struct PageFile: @unchecked Sendable {
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
             + "connect-src 'self'\(http.map { " " + $0 } ?? ""); base-uri 'none'; form-action 'none'; "
             + "frame-ancestors 'none'"
-        // `info` has it too, but a user who may publish is not necessarily permitted to see `info`.
+        // `info` has the origin too, but a user who may publish is not necessarily permitted to see `info`.
         let origin = http.map { [(name: "forebay-http", value: $0)] } ?? []
         return AdminAnswer(
             type: type, bytes: Array(bytes), headers: [(name: "content-security-policy", value: policy)] + origin)

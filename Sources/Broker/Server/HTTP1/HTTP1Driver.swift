@@ -8,7 +8,7 @@ import EventLoop
 final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     private unowned let loop: ShardLoop<Shard>
     private let shard: Shard
-    /// Whether it is in the loop's list of drivers with work to do.
+    /// Whether this driver is in the loop's list of drivers with work to do.
     private var isListed = false
 
     init?(loop: ShardLoop<Shard>, shard: Shard) {
@@ -24,7 +24,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.http1.add(due: self)
     }
 
-    /// Runs it after its removal from that list.
+    /// Runs the library. The loop has just removed this driver from its list.
     func runListed() {
         run()
         isListed = false

@@ -1,4 +1,4 @@
-// MicroConnection: a connection of libmicrohttpd: the state of its request, and its answer.
+// MicroConnection: a connection of libmicrohttpd, with the state of its request and its answer.
 
 import CMicroHTTPD
 import Core
@@ -13,7 +13,7 @@ final class MicroConnection {
         case waiting
         /// The library writes the answer.
         case answering
-        /// It was answered without the library; further input is discarded.
+        /// The request was answered without the library; further input is discarded.
         case discarding
     }
 
@@ -23,16 +23,16 @@ final class MicroConnection {
     var handle: OpaquePointer?
     /// The request's target as received.
     var target = ""
-    /// Its length in bytes.
+    /// The target's length in bytes.
     var targetCount = 0
     var isSuspended = false
-    /// Whether the library no longer owns its socket.
+    /// Whether the library no longer owns the connection's socket.
     var isReleased = false
     /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
     var hasBeenAsked = false
-    /// Whether the head of its first request is complete. Before that, it has sent at least one byte.
+    /// Whether the head of the client's first request is complete. Before that, the client has sent at least one byte.
     var hasRequested = false
-    /// Whether it ends as soon as the library handles it.
+    /// Whether the connection ends as soon as the library handles it.
     var isDropped = false
     var stage = Stage.idle
 
@@ -42,14 +42,14 @@ final class MicroConnection {
         self.daemon = daemon
     }
 
-    /// Suspends it until there is an answer. When a connection is resumed, the library still expects what it expected
-    /// before: here, more of the request. It would take an end of stream that has arrived in the meantime for a
-    /// truncated request. So the first call lets the library ask again, after which it expects only the answer.
+    /// Suspends the connection until there is an answer. When a connection is resumed, the library still expects what
+    /// it expected before: here, more of the request. It would take an end of stream that has arrived in the meantime
+    /// for a truncated request. So the first call lets the library ask again, after which it expects only the answer.
     func wait() {
         if hasBeenAsked { suspend() } else { hasBeenAsked = true }
     }
 
-    /// Suspends it: the library makes no callbacks for it until `MicroDaemon.resume`.
+    /// Suspends the connection: the library makes no callbacks for it until `MicroDaemon.resume`.
     func suspend() {
         isSuspended = true
         MHD_suspend_connection(handle)
@@ -110,8 +110,8 @@ final class MicroConnection {
         guard let response else { return false }
         // Must come first, because it makes the library forget which other headers there are.
         if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
-        // The answer to HEAD of a stream. If it were chunked, the library would send the end of a body, which HEAD must
-        // not have.
+        // The answer to a HEAD request for a stream. If it were chunked, the library would send the end of a body,
+        // which HEAD must not have.
         if answer.length == nil { fb_mhd_end_behind(response) }
         for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
         let done = MHD_queue_response(handle, UInt32(answer.status), response)

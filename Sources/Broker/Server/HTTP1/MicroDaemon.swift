@@ -4,7 +4,7 @@
 //
 // A connection that waits for its answer is suspended: the library does not watch its socket until it is resumed, so
 // the loop must watch it for disconnection. Each resumption makes the library iterate over all suspended connections.
-// Therefore a connection whose answer is a stream, which may last, is released together with its socket.
+// Therefore a connection whose answer is a stream, which may last indefinitely, is released together with its socket.
 //
 //     idle ──head──▶ uploading ──end──▶ waiting ──answer──▶ answering ──▶ idle
 //       └────────────(no body)────────────▲ └─ suspended
@@ -20,7 +20,7 @@ class MicroDaemon {
     /// What the library's callback does next.
     enum Verdict {
         case goOn
-        /// Suspend until `resume`; there may be one more callback before.
+        /// Suspend until `resume`; there may be one more callback first.
         case suspend
         /// Call `leaves` once the library's callback has returned.
         case release

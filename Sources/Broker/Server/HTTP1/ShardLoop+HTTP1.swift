@@ -108,7 +108,7 @@ extension ShardLoop {
         Socket.keepAlive(fd)
         shard.speaksHTTP1(on: id, now: now)
         guard let micro = driver.add(fd, id: id) else {
-            // Its socket has been closed, and `closes` may have been called.
+            // The connection's socket has been closed, and `closes` may have been called.
             guard connections.remove(id) != nil else { return }
             context.connections.remove()
             return shard.lost(id, reason: "HTTP/1.1 cannot be served now", now: now)
@@ -184,7 +184,7 @@ extension ShardLoop {
     }
 
     private func watch(_ fd: Int32, _ id: ConnectionID, _ interest: Interest) {
-        // Fails for a descriptor that is not watched, which then is not one of a connection.
+        // Fails for a descriptor that is not watched, which then does not belong to a connection.
         do throws(SystemError) { try poller.modify(fd, token: Token.connection(id).rawValue, interest: interest) } catch
         {
         }

@@ -20,7 +20,7 @@ final class LogWriter: Sendable {
             while let (bytes, lost) = state.take() { state.note(lost: output.write(bytes, lost: lost)) }
             state.finish()
         }
-        // It may hang in a write forever, so it is never joined.
+        // The thread may hang in a write forever, so it is never joined.
         thread.detach()
     }
 
@@ -137,7 +137,8 @@ private final class LogBuffer: @unchecked Sendable {
     func append(_ line: String) {
         locked {
             if closed { return }
-            // Once lines are dropped, so are later ones until that is reported: the report is then where the gap is.
+            // Once a line is dropped, so are later ones until the loss is reported. The report is thus where the gap
+            // is.
             if dropped > 0 || bytes.count + line.utf8.count > LogWriter.limit {
                 dropped += 1
                 return

@@ -15,7 +15,8 @@ import Synchronization
 final class LoginService: Sendable {
     /// Number of threads that check credentials.
     static let workers = 2
-    /// Maximum bytes of credentials on their way to one thread, and the overhead counted for each. More are refused.
+    /// Maximum bytes of credentials on their way to one thread, and the overhead in bytes counted for each login.
+    /// Logins beyond that are refused.
     static let arrivals = 4 << 20
     static let overhead = 256
     /// How many arrivals a thread handles before it continues with the hash of a password.
@@ -95,7 +96,7 @@ private final class Worker: Sendable {
         let others = all.enumerated().filter { $0.offset != index }.map(\.element)
         let waiting = Waiting()
         thread = try NamedThread.start("forebay-login-\(index)") {
-            // Messages have priority.
+            // The shards' threads, which carry messages, have priority.
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 10)
             let bytes = secret.flatMap { word in withUnsafeBytes(of: word) { Array($0) } }
             var desk = Desk(

@@ -30,7 +30,7 @@ enum ConfigurationFile {
         var bytes: [UInt8] = []
         let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 1)
         defer { piece.deallocate() }
-        // Reads beyond the limit, so that the parser rejects the file.
+        // Reads beyond the limit, so that the parser rejects a file that is too long.
         while bytes.count <= Document.longest {
             let count = Glibc.read(fd, piece.baseAddress!, piece.count)
             if count < 0, errno == EINTR { continue }

@@ -67,7 +67,7 @@ extension Broker {
 }
 
 extension Endpoint {
-    /// Whether only one of the two can be bound: they have the same port, and the same or a wildcard address.
+    /// Whether only one of the two endpoints can be bound: they have the same port, and the same or a wildcard address.
     fileprivate func excludes(_ other: Endpoint) -> Bool {
         guard port == other.port else { return false }
         if host == other.host { return true }

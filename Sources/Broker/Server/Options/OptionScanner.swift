@@ -16,7 +16,8 @@ struct OptionScanner: ~Copyable {
             ("version", "V", .none),
             ("help", "h", .none),
         ]
-    /// Value of the first long option. The others follow in the order of the table, above all letters.
+    /// Value of the first long option. The others follow in the order of the table. All are greater than the value of
+    /// any letter.
     private static let base: Int32 = 1000
 
     private let count: Int

@@ -60,7 +60,7 @@ public struct Options: Equatable, Sendable {
 }
 
 extension Endpoint {
-    /// Whether only one of them can be bound.
+    /// Whether only one of the two endpoints can be bound.
     fileprivate func overlaps(_ other: Endpoint) -> Bool {
         guard port != 0, port == other.port, host.contains(":") == other.host.contains(":") else { return false }
         return host == other.host || [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }

@@ -55,7 +55,8 @@ struct Setting: Sendable {
     var isReloadable = false
     /// Whether the value is never shown.
     var isSecret = false
-    /// Whether it is the name of a readable file, relative to the folder of the configuration file that contains it.
+    /// Whether the value is the name of a readable file, relative to the folder of the configuration file that contains
+    /// it.
     var isPath = false
     /// The possible values, if they are a few words.
     var words: [String] = []

@@ -61,7 +61,7 @@ struct Relays {
     }
 
     /// The client's socket is always watched, at least for disconnection. The poller reports the library's end of
-    /// stream repeatedly, so that socket is watched only while it is needed.
+    /// stream repeatedly, so the library's socket is watched only while it is needed.
     private mutating func watch(_ relay: Relay, _ number: UInt32, _ poller: borrowing Poller) {
         do throws(SystemError) {
             try poller.modify(relay.outer, token: Token.relay(number).rawValue, interest: relay.outerInterest)

@@ -11,7 +11,7 @@ import Glibc
 import TLS
 
 extension ShardLoop {
-    /// Continues a handshake, unless this turn has spent its time for handshakes: then the poller reports it again.
+    /// Continues a handshake, unless this turn has used up its time for handshakes: then the poller reports it again.
     func shakeHands(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ wireProtocol: WireProtocol) {
         guard handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
         let began = Clock.monotonic()
@@ -120,7 +120,7 @@ extension ShardLoop {
         linger(connection.fd, tls)
     }
 
-    /// Whether there are so many that connections are not kept for another request, to make room for new ones.
+    /// Whether there are so many relays that connections are not kept for another request, to make room for new ones.
     var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
     /// A connection with a relay starts a stream: the loop takes back the client's socket and closes the library's.

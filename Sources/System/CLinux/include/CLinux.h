@@ -47,7 +47,7 @@ int fb_bind(int fd, const struct sockaddr_storage *address, socklen_t length);
 int fb_connect(int fd, const struct sockaddr_storage *address, socklen_t length);
 int fb_name(int fd, int peer, struct sockaddr_storage *address, socklen_t *length);
 int fb_set_option(int fd, int level, int option, int value);
-// Closes `fd` and makes it refer to what `other` does, close-on-exec.
+// Closes `fd` and makes it a duplicate of `other`, close-on-exec.
 int fb_replace(int fd, int other);
 int fb_socket_error(int fd);
 ptrdiff_t fb_read(int fd, void *bytes, size_t count);

@@ -67,9 +67,9 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
 
 /// Why a request is not accepted as a call.
 public enum GRPCHeadRefusal: Error, Equatable, Sendable {
-    /// It is not gRPC: answer with this HTTP status, without a body. `allow` is the header that 405 requires.
+    /// The request is not gRPC: answer with this HTTP status, without a body. `allow` is the header that 405 requires.
     case http(status: Int, allow: String?)
-    /// It is gRPC: answer with 200 and these trailers only.
+    /// The request is gRPC: answer with 200 and these trailers only.
     case call(GRPCError)
 
     /// The headers of the response, which also end the stream.

@@ -13,7 +13,7 @@ import Bytes
 ///
 /// After an error it accepts nothing more: the call has ended.
 public struct GRPCDeframer: ~Copyable {
-    /// Maximum bytes of a message; a longer one is RESOURCE_EXHAUSTED.
+    /// Maximum bytes of a message; a longer one fails with RESOURCE_EXHAUSTED.
     public let limit: Int
     /// The part of an incomplete message that has arrived.
     private var held = ByteBuffer()
@@ -31,7 +31,7 @@ public struct GRPCDeframer: ~Copyable {
 
     /// Bytes kept of an incomplete message, at most `limit` and the prefix.
     public var heldBytes: Int { held.count - handedOut }
-    /// Bytes of memory that hold them.
+    /// Bytes of memory that hold the incomplete message.
     public var heldMemory: Int { held.capacity }
 
     /// The next whole message without its prefix; nil once `rest` is used up. It is valid until the next call, and only
@@ -53,7 +53,7 @@ public struct GRPCDeframer: ~Copyable {
 
     /// The client has half-closed, so no message may be incomplete.
     ///
-    /// - Throws: INTERNAL if one is.
+    /// - Throws: INTERNAL if a message is incomplete.
     public mutating func finish() throws(GRPCError) {
         release()
         guard !isBroken, !held.isEmpty else { return }

@@ -78,7 +78,7 @@ extension GRPCStatus {
     }
 }
 
-/// Why a call ends. It always ends only the call's stream: no gRPC error ends the connection.
+/// Why a call ends. The error ends only the call's stream: no gRPC error ends the connection.
 public struct GRPCError: Error, Equatable, Sendable {
     public var status: GRPCStatus
     /// What the text begins with.

@@ -23,7 +23,7 @@ extension Connection {
         nghttp2_option_set_no_auto_window_update(option, 1)
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, HTTP2Limits.maxWaitingAnswers)
-        // Both are limited by our own rules instead: see ResetLimit and ContinuationLimit.
+        // Resets and CONTINUATIONs are limited by our own rules instead: see ResetLimit and ContinuationLimit.
         nghttp2_option_set_stream_reset_rate_limit(option, 1 << 40, 1 << 40)
         nghttp2_option_set_max_continuations(option, 1 << 30)
         var made: OpaquePointer?
@@ -34,7 +34,7 @@ extension Connection {
             : nghttp2_session_client_new2(&made, callbacks, user, option)
         nghttp2_option_del(option)
         nghttp2_session_callbacks_del(callbacks)
-        // It fails only when memory runs out, and then Swift's own allocations end the process too.
+        // This fails only when memory runs out, and then Swift's own allocations end the process too.
         precondition(result == 0 && made != nil, "nghttp2 could not create a session")
         submitSettings(made!)
         return made!

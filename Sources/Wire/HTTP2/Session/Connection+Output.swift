@@ -3,7 +3,7 @@
 
 import CNGHTTP2
 
-/// The sink of one `produce` type-erased because nghttp2's callbacks cannot be generic. Its functions capture nothing.
+/// The sink of one `produce`, type-erased because nghttp2's callbacks cannot be generic. Its functions capture nothing.
 @usableFromInline
 struct SinkPort {
     @usableFromInline let sink: UnsafeMutableRawPointer

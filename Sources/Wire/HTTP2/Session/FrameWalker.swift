@@ -31,7 +31,7 @@ struct FrameHead {
     static let endHeaders: UInt8 = 4
     static let size = 9
 
-    /// Whether its sender will send nothing after it on the stream, except CONTINUATION.
+    /// Whether the sender will send nothing on the stream after this frame, except CONTINUATION.
     var endsStream: Bool { (type == Kind.data || type == Kind.headers) && flags & Self.endStream != 0 }
 }
 

@@ -38,7 +38,8 @@ public struct HTTP2Limits: Sendable {
     /// WINDOW_UPDATE frames, in addition to two for each request, two for each DATA frame sent and one for each KiB of
     /// it, and one for each non-empty DATA frame received.
     public var maxWindowUpdates = 2_000
-    /// Frames without effect: of unknown type, of streams long ended – including their resets –, further GOAWAYs.
+    /// Frames without effect: those of unknown type, those on streams that ended long ago (including their resets), and
+    /// further GOAWAYs.
     public var maxMeaningless = 2_000
     /// If the peer's window would cut DATA to fewer bytes than this, the stream waits for more room (CVE-2019-9511).
     public var tinyData = 512

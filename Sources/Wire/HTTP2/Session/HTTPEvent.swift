@@ -20,7 +20,7 @@ public enum HTTPEvent {
     /// error, which was answered with RST_STREAM; for a client also if the peer accepts no more streams. It has been
     /// removed.
     case reset(stream: UInt32, handle: UInt32, code: HTTP2Code)
-    /// Both the response and the request have ended; the response has been written or, by a client, read completely.
+    /// Both the response and the request have ended; the response has been written or, in a client, read completely.
     /// The stream has been removed.
     case closed(stream: UInt32, handle: UInt32)
     /// The peer made room on a stream that had none. `produce` will ask for its body.

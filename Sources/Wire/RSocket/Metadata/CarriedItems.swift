@@ -3,7 +3,7 @@
 //
 //     the first entry 0x7a       the content type
 //     the entry of headers       headers, unchanged; a value that is not UTF-8 is converted as below
-//     any other entry            a header named by its MIME type. The value is the content if that is UTF-8;
+//     any other entry            a header named after its MIME type. The value is the content if that is UTF-8;
 //                                otherwise base64 without padding, with `-bin` appended to the name
 //
 // An entry 0x7a or an entry of headers that cannot be parsed is "any other entry", so nothing is lost. A well-known id
@@ -83,7 +83,7 @@ private struct HeaderRows {
         return row
     }
 
-    /// Whether it consists of rows whose names are UTF-8.
+    /// Whether the content consists of rows whose names are UTF-8.
     var isWellFormed: Bool {
         var copy = self
         while let row = copy.next() { if !row.name.isUTF8 { return false } }

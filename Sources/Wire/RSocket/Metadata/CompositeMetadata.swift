@@ -17,12 +17,12 @@ public enum CompositeMetadata {
         /// The range of the whole entry in the metadata, including its head.
         public var range: Range<Int>
 
-        /// Whether it is a route, by id or by name.
+        /// Whether the entry is a route, by id or by name.
         public var isRouting: Bool {
             id == MimeType.routingID || MimeType.matches(name, "message/x.rsocket.routing.v0")
         }
 
-        /// Whether it is credentials, by id or by name.
+        /// Whether the entry contains credentials, by id or by name.
         public var isAuthentication: Bool {
             id == MimeType.authenticationID || MimeType.matches(name, "message/x.rsocket.authentication.v0")
         }

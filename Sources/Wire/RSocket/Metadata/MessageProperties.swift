@@ -24,8 +24,8 @@ public struct MessageProperties: Equatable, Sendable {
 
     public var isEmpty: Bool { contentType.isEmpty && headers.isEmpty }
 
-    /// Whether it can be encoded: the content type is ASCII of at most 128 characters, and neither the number of
-    /// headers nor a name exceeds its limit.
+    /// Whether the properties can be encoded: the content type is ASCII of at most 128 characters, and neither the
+    /// number of headers nor a name exceeds its limit.
     public var isValid: Bool {
         CarriedMetadata.isContentType(contentType.utf8) && headers.count <= Self.mostHeaders
             && headers.allSatisfy { $0.name.utf8.count <= CarriedMetadata.longestName }
@@ -53,8 +53,8 @@ public struct MessageProperties: Equatable, Sendable {
         }
     }
 
-    /// Reads composite metadata as gRPC subscribers receive it: other entries become headers named by their MIME types,
-    /// and values that are not UTF-8 become base64, with `-bin` appended to the name.
+    /// Reads composite metadata as gRPC subscribers receive it: other entries become headers named after their MIME
+    /// types, and values that are not UTF-8 become base64, with `-bin` appended to the name.
     public init(metadata: UnsafeRawBufferPointer) {
         self.init()
         var items = CarriedItems(metadata)

@@ -29,7 +29,8 @@ enum WellKnownMime {
         return metadataNames.indices.contains(index) ? bytes(metadataNames[index]) : nil
     }
 
-    /// The id of a payload's MIME type. Nil for a name without an id, or in different case: it is carried as written.
+    /// The id of a payload's MIME type. Nil for a name without an id, or in a different case: such a name is carried as
+    /// written.
     static func id(_ name: UnsafeRawBufferPointer) -> UInt8? {
         for (id, known) in names.enumerated()
         where known.utf8CodeUnitCount == name.count && name.elementsEqual(bytes(known)) {

@@ -1,4 +1,4 @@
-// CORSPolicy: pages from which other origins a browser lets access the broker. Off unless configured.
+// CORSPolicy: the other origins whose pages a browser allows to access the broker. Off unless configured.
 // https://fetch.spec.whatwg.org/#http-cors-protocol
 
 /// Cross-origin rules for plain HTTP.

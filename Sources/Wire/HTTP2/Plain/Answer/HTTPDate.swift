@@ -5,7 +5,7 @@
 public enum HTTPDate {
     private static let length = 29
 
-    /// - Parameter nanoseconds: since 1970 UTC; earlier times are treated as 1970.
+    /// - Parameter nanoseconds: nanoseconds since 1970 UTC; earlier times are treated as 1970.
     public static func text(_ nanoseconds: Int64) -> String {
         let seconds = Int(max(nanoseconds, 0) / 1_000_000_000)
         let days = seconds / 86_400

@@ -46,7 +46,7 @@ public struct HostPolicy: Equatable, Sendable {
         return String(host.hasSuffix(".") ? host.dropLast() : host)
     }
 
-    /// Whether it is an address as browsers write them: four decimal numbers, or anything in brackets.
+    /// Whether the host is an address as browsers write it: four decimal numbers, or anything in brackets.
     private static func isAddress(_ host: String) -> Bool {
         if host.hasPrefix("[") { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

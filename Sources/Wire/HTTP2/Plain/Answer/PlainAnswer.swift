@@ -75,7 +75,7 @@ public final class PlainProtocol: Sendable {
 
     /// The response for an accepted message.
     ///
-    /// - Parameter origin: of the page that sent the request, if any.
+    /// - Parameter origin: the origin of the page that sent the request, if any.
     public func answerPublished(sequence: UInt64, epoch: UInt64, origin: String?) -> PlainAnswer {
         // Assembled from bytes, because every message needs this response.
         let head: StaticString = "{\"sequence\":"
@@ -102,7 +102,7 @@ public final class PlainProtocol: Sendable {
 
     /// The head of a stream of messages.
     ///
-    /// - Parameter id: of the subscription; nil for HEAD, which opens none.
+    /// - Parameter id: the subscription's id; nil for HEAD, which opens none.
     public func streamHead(_ format: StreamFormat, id: SubscriptionID?, to request: PlainRequest) -> PlainAnswer {
         var headers = [
             PlainHeader("content-type", format.mime),

@@ -187,9 +187,9 @@ extension PlainCall {
     }
 }
 
-/// The limit of a publish's body.
+/// The limit on the size of a publish's body.
 public enum PlainBody {
-    /// Call it with Content-Length before the body, and with the bytes received so far as they arrive.
+    /// Call this with Content-Length before the body, and with the bytes received so far as they arrive.
     ///
     /// - Throws: 413 if the body has more bytes than a message may.
     public static func check(_ count: UInt64, _ limits: PlainLimits) throws(Problem) {

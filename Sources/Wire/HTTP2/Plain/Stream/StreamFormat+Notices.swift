@@ -24,8 +24,8 @@ extension StreamFormat {
     ///
     /// - Parameters:
     ///   - position: where the subscription begins; nil if the client did not ask for it.
-    ///   - resumesThere: an EventSource that is cut off before its first message resumes at that position. Otherwise it
-    ///     repeats its request, because only the first message reports what is missing before it.
+    ///   - resumesThere: whether an EventSource that is cut off before its first message resumes at that position.
+    ///     Otherwise it repeats its request, because only the first message reports what is missing before it.
     ///   - retry: milliseconds after which an EventSource reconnects.
     public func appendOpening(
         _ id: SubscriptionID, at position: OpeningPosition? = nil, resumesThere: Bool = true, retry: Int = 1000,

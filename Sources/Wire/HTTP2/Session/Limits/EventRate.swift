@@ -34,9 +34,9 @@ struct EventRate {
     }
 }
 
-/// A meter that does not count what other frames have earned.
+/// A rate limit with an allowance: events that other frames have earned do not count.
 struct EarnedRate {
-    /// The most that can be saved up.
+    /// The most events that can be saved up.
     private static let maxEarned = 10_000
 
     private var meter: EventRate

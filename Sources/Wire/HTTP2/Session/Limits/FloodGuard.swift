@@ -51,8 +51,8 @@ struct FloodGuard {
     /// Counts a frame before it is read.
     ///
     /// - Parameters:
-    ///   - late: its stream was once open but no longer is.
-    ///   - answered: its stream is open and has a response.
+    ///   - late: whether the frame's stream was once open but no longer is.
+    ///   - answered: whether the frame's stream is open and has a response.
     mutating func received(_ head: FrameHead, late: Bool, answered: Bool, now: UInt64) -> HTTP2Error? {
         counters.frames += 1
         if let error = continuations.count(head) ?? control.count(head, now: now) { return error }

@@ -5,7 +5,7 @@
 struct ReadingWork {
     /// One of the owner's units: this many bytes take about a microsecond, short fields somewhat longer.
     private static let unit = 512
-    /// Reported from this amount on. A usual request is a tenth of it.
+    /// Reported from this amount on. A typical request costs a tenth of this.
     private static let due = 8 << 10
 
     /// A frame without an event.
