@@ -128,7 +128,7 @@ struct ResourceMeter {
 
     var brokerCPU: UInt64 { ProcessStatistics.time(of: broker.id).used - time.used }
 
-    /// The resources that the processes used since then, and the broker's memory.
+    /// The resources that the processes used since the meter was made, and the broker's memory.
     func figure() -> (Figure, cpu: Double, seconds: Double) {
         var figure = Figure()
         let wall = Double(elapsed)
