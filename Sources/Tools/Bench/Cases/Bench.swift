@@ -85,7 +85,7 @@ final class Bench {
         try withBroker(contender) { (broker, _) throws(BenchError) in try body(broker) }
     }
 
-    /// The same, but passes `body` the directory in which the broker runs, which is removed afterwards.
+    /// Runs `body` with a broker and its directory. The broker is stopped and the directory is removed afterwards.
     func withBroker(
         _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {

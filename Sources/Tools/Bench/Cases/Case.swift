@@ -60,7 +60,7 @@ struct Latency {
     enum Schedule {
         /// Messages per second, each sent when it is due, whatever happened to earlier ones.
         case rate(Double)
-        /// The same, at half the rate that NATS reaches at full speed with as many subscribers in this run.
+        /// Like `rate`, at half the rate that NATS reaches at full speed with as many subscribers in this run.
         case halfOfNATS
         /// The next message is sent once all subscribers have received the previous one.
         case oneInFlight

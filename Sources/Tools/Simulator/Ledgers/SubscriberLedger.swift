@@ -68,7 +68,7 @@ final class SubscriberLedger: StreamLedger {
     private(set) var unseen = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// How many bytes its connection had room for when the subscription left.
+    /// How many bytes its connection had room for at the last inspection.
     private var room = 0
     /// What the client has received.
     private(set) var received = 0
