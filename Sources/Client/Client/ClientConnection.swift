@@ -107,7 +107,7 @@ public protocol ClientConnection: AnyObject {
     /// Drops the output, because nothing more can be written.
     func discardOutput()
 
-    /// When to call `fire` and then `next` at the latest.
+    /// The latest time to call `fire`, and then `next`.
     var deadline: UInt64 { get }
 
     /// Sends due keepalives, and gives up on a broker that has been silent for the lifetime.

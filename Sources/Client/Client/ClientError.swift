@@ -2,7 +2,7 @@
 
 import ForebayWire
 
-/// An error with a sentence for the person: what happened and, if possible, what to do.
+/// An error with a sentence for the user: what happened and, if possible, what to do.
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
         // Errors that end only the stream.

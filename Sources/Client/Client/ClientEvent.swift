@@ -74,7 +74,7 @@ public struct ClientLimits: Sendable {
     public var reassembly = 64 << 20
     /// Number of open streams.
     public var streams = 1024
-    /// Larger outgoing payloads are fragmented, with RSocket.
+    /// With RSocket, outgoing payloads larger than this are fragmented.
     public var fragment = 64 << 10
     /// How often this side sends a KEEPALIVE, or over HTTP/2 a PING if it has received nothing, in nanoseconds.
     public var keepaliveInterval: UInt64 = 10_000_000_000

@@ -54,7 +54,7 @@ public struct SentMessages {
         acknowledged = total
     }
 
-    /// The broker has accepted all of them.
+    /// The broker has accepted all messages sent on this connection.
     public mutating func acceptAll() { accept(here) }
 
     /// The connection was lost, so unacknowledged messages must be sent again. Returns how many of them had been sent

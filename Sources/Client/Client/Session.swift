@@ -63,7 +63,7 @@ public struct Session: ~Copyable {
         self.init(link, try Self.take(numbers), output)
     }
 
-    /// - Throws: an error with the messages of all of them and the code of the last one.
+    /// - Throws: an error with the messages of all attempts and the code of the last one.
     private static func connect(
         _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits, within time: UInt64 = Link.connectTime
     ) throws(ClientError) -> Link {
@@ -90,7 +90,7 @@ public struct Session: ~Copyable {
     /// or has failed.
     /// - Parameters:
     ///   - addresses: at least one.
-    ///   - time: nanoseconds allowed for each.
+    ///   - time: nanoseconds allowed for each address.
     public mutating func reconnect(
         to addresses: ArraySlice<BrokerAddress>, limits: ClientLimits = ClientLimits(), within time: UInt64
     ) throws(ClientError) {

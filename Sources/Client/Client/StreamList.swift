@@ -5,8 +5,8 @@ protocol NumberedStream: AnyObject {
     var id: StreamID { get }
 }
 
-/// A table of streams, ascending by id; lookup is a binary search. Nearly always there is only one stream or the newest
-/// is wanted, so that one is tried first.
+/// A table of streams, ascending by id; lookup is a binary search. Nearly always there is only one stream, or the
+/// newest is wanted, so the newest is tried first.
 struct StreamList<Stream: NumberedStream> {
     private var streams: [Stream] = []
 

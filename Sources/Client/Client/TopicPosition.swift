@@ -64,7 +64,8 @@ public struct TopicPosition: Sendable {
 
     /// The connection was lost.
     public mutating func lost() {
-        // A subscription that wants all retained messages, or begins at a given position, receives the same ones again.
+        // A subscription that wants all retained messages, or begins at a given position, receives the same messages
+        // again.
         switch asked {
         case .next, .last: if place == nil { isUncertain = true }
         case .all, .from: break

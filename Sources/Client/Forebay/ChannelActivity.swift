@@ -218,7 +218,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         }
     }
 
-    /// Requests what the broker has granted from the publisher.
+    /// Requests from the publisher what the broker has granted.
     private func askUpstream(_ loop: ClientLoop) {
         // Without a channel, the first message opens one; while output is congested nothing more is requested.
         guard let subscription = lock.with({ mailbox.subscription }) else { return }
@@ -261,13 +261,14 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     override func failed(_ error: ClientError, _ loop: ClientLoop) {
         switch phase {
         case .endingTopic(_, .failure(let before)): return end(.failure(before), loop)
-        // So it was ended the first time.
+        // The request sent before the connection was lost had already ended the topic.
         case .endingTopic(_, .success(let count)) where mayHaveEnded && error.code == .rejected:
             return end(.success(count), loop)
         case .publishing, .ending, .endingTopic: break
         }
         if mayHaveEnded, ending == .topic, error.code == .rejected {
-            // This channel itself may have ended it, including everything that is being sent again.
+            // This channel itself may have ended the topic, after the broker accepted everything that is being sent
+            // again.
             stopUpstream()
             return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)
         }

@@ -10,16 +10,17 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         // Ends one stream or one publish.
         /// The topic was failed or deleted.
         case topicFailed
-        /// The subscription's own overflow policy ended it: `.fail`, or `.block` that was full for too long.
+        /// The overflow policy ended the subscription: `.fail`, or `.block` with a buffer that was full for too long.
         case overflow
-        /// The broker does not allow it: the topic has ended, or one of the broker's limits is reached.
+        /// The broker does not allow the operation: the topic has ended, or one of the broker's limits is reached.
         case rejected
         /// The broker does not accept a name or an option.
         case invalid
         /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for a received one,
         /// `publishedBytes` for a published one. A message that is too large for the broker is `.invalid`.
         case messageTooLarge
-        /// The connection was lost before the broker answered: it may or may not have accepted what was published.
+        /// The connection was lost before the broker answered: the broker may or may not have accepted what was
+        /// published.
         case outcomeUnknown
         /// A publication was ended by `Publication.cancel()`. A cancelled task throws `CancellationError` instead.
         case cancelled
@@ -55,8 +56,8 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
     /// The number of messages that the broker had accepted when a publication failed; otherwise 0.
     public var acknowledged: UInt64 = 0
 
-    /// The word that the broker's error began with, such as `limit`, `forbidden` or `gap`: the reason for a program to
-    /// decide by. Nil if the broker did not report the failure.
+    /// The word that the broker's error began with, such as `limit`, `forbidden` or `gap`, for programs to act on. Nil
+    /// if the broker did not report the failure.
     public var reason: String?
 
     /// An error with this code and message.

@@ -113,7 +113,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         end(.failure(ForebayError(stream: error)), loop)
     }
 
-    /// The broker definitely refused it, so it waits for the next connection.
+    /// The broker definitely refused the message, so it waits for the next connection.
     override func turnedAway(_ loop: ClientLoop) {
         if outcome.current != nil { loop.finish(self) }
     }

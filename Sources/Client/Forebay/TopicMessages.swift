@@ -93,7 +93,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     let options: SubscribeOptions
     let window: Int
     var lossAtEnd: (@Sendable (Gap) -> Void)?
-    /// Nil if the broker has accepted the subscription, otherwise the reason why not. Called once.
+    /// Called once, with nil if the broker has accepted the subscription, otherwise with the reason why not.
     var whenAccepted: (@Sendable (ForebayError?) -> Void)?
 
     /// The same messages, with a handler for loss at the end. If the topic completes and messages after the last
@@ -185,8 +185,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
 }
 
 /// The messages of a subscription that the broker has accepted. Iterate over them once: iterators share the
-/// subscription, each message goes to one of them, and it ends when the last iterator and the last copy of this are
-/// released.
+/// subscription, each message goes to one of them, and it ends when the last iterator and the last copy of this
+/// sequence are released.
 public struct SubscribedMessages: AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ForebayError
@@ -223,7 +223,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     private var held: [Message?] = []
     private var head = 0
     private var count = 0
-    /// Taken, and not yet requested again.
+    /// The number of messages taken since the last request.
     private var taken = 0
     private var waiters: [UnsafeContinuation<Next, Never>] = []
     private var end: ForebayError??
@@ -352,7 +352,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
 
     func cancel() { finish(nil, keeping: false) }
 
-    /// - Parameter keeping: held messages can still be taken.
+    /// - Parameter keeping: whether held messages can still be taken.
     private func finish(_ error: ForebayError?, keeping: Bool) {
         lock.lock()
         if !keeping { (held, head, count) = ([], 0, 0) }

@@ -24,7 +24,7 @@ struct ChannelPublisher: ~Copyable {
     private var isEnding = false
     private var hasEnded = false
     private var lastSequence: UInt64?
-    /// The signal that ended it, and when an interrupted run stops waiting for the acknowledgement.
+    /// The signal that interrupted the run, and when the run stops waiting for the acknowledgement.
     private var interruption: (signal: Int32, patienceEnds: UInt64)?
     private var mistake: UsageError?
     /// Messages that are sent again on this connection; 0 once that has been reported.
@@ -93,7 +93,7 @@ struct ChannelPublisher: ~Copyable {
         case .signal(let signal):
             interruption = (signal, 0)
             return giveUp()
-        // Nobody reads its output.
+        // Nobody reads this command's output.
         case .outputGone: break
         }
         return nil

@@ -5,7 +5,7 @@ import Client
 import Glibc
 import Synchronization
 
-/// The line is on the screen. Any other output removes it first.
+/// Whether the line is on the screen. Any other output removes it first.
 private let isProgressShown: Atomic<Bool> = Atomic(false)
 
 struct Progress {

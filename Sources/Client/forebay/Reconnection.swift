@@ -47,7 +47,7 @@ struct Reconnection {
             help: "exit after SECONDS without a connection; default: never"),
     ]
 
-    /// - Parameter hasPicture: reports go to `note` instead of stderr.
+    /// - Parameter hasPicture: whether reports go to `note` instead of stderr.
     init(_ arguments: Arguments, _ addresses: [BrokerAddress], hasPicture: Bool = false) throws(UsageError) {
         if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
             throw UsageError("--no-reconnect and --reconnect-time are mutually exclusive.")
@@ -121,7 +121,7 @@ struct Reconnection {
         return min(now.addingClamped(pause), end)
     }
 
-    /// Tries each broker once, the one whose connection was lost last.
+    /// Tries each broker once, ending with the one whose connection was lost.
     mutating func attempt(_ session: inout Session) throws(ClientError) {
         place = (place + 1) % addresses.count
         try session.reconnect(

@@ -63,7 +63,7 @@ enum SafeText {
         return text.withUTF8 { line(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The same for bytes, which may not be UTF-8.
+    /// `bytes`, which may not be UTF-8, for a terminal, on one line.
     static func line(_ bytes: UnsafeRawBufferPointer) -> String {
         var out = ByteBuffer()
         appendForTerminal(bytes, newlines: false, to: &out)

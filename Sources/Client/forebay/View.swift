@@ -160,7 +160,8 @@ enum View {
         return out
     }
 
-    /// The same for a name. Both of its ends distinguish it from others, so it is truncated in the middle.
+    /// The part of a name that fits into `width` columns. Both ends distinguish a name from others, so it is truncated
+    /// in the middle.
     static func clipName(_ text: String, _ width: Int) -> String {
         guard text.utf8.count > width, columns(text) > width, width > 2 else { return clip(text, width) }
         var (end, used) = ("", 0)

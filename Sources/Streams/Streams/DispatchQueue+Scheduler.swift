@@ -99,7 +99,7 @@ extension DispatchQueue: Scheduler {
                 let (difference, overflow) = lhs.magnitude.subtractingReportingOverflow(rhs.magnitude)
                 return Stride(magnitude: overflow ? (lhs.magnitude < 0 ? .min : .max) : difference)
             }
-            /// The product of the two in seconds, as a number of seconds.
+            /// Multiplies the two as numbers of seconds.
             public static func * (lhs: Stride, rhs: Stride) -> Stride {
                 .seconds(Double(lhs.magnitude) * Double(rhs.magnitude) / 1e18)
             }

@@ -52,7 +52,7 @@ public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertib
         public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }
         public static func + (lhs: Stride, rhs: Stride) -> Stride { Stride(magnitude: lhs.magnitude + rhs.magnitude) }
         public static func - (lhs: Stride, rhs: Stride) -> Stride { Stride(magnitude: lhs.magnitude - rhs.magnitude) }
-        /// The product of the two in seconds, as a number of seconds.
+        /// Multiplies the two as numbers of seconds.
         public static func * (lhs: Stride, rhs: Stride) -> Stride {
             .seconds(Double(lhs.magnitude) * Double(rhs.magnitude) / 1e18)
         }

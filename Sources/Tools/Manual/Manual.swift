@@ -1,7 +1,7 @@
 // Manual: a program's description of itself (commands, options, operands and examples), from which manual pages and
 // shell completions are generated. Programs fill it from the tables that they use to parse their command lines.
 
-/// The possible values at a position of the command line that a shell can know.
+/// What a shell can know about the possible values at a position of the command line.
 public enum ManualValues: Equatable, Sendable {
     /// Only the user can know.
     case any

@@ -226,7 +226,7 @@ extension GRPCConnection {
         return .failed(call.id, error)
     }
 
-    /// Any answer, even an error, is a keepalive. The event points to memory that is valid until the next ping's.
+    /// Any answer, even an error, is a keepalive. The event points to memory that is valid until the next `.pong`.
     private func pong(_ data: [UInt8]) -> ClientEvent {
         metadata.removeAll()
         metadata.append(data)

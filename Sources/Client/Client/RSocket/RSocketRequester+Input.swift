@@ -84,7 +84,7 @@ extension RSocketRequester {
             }
             return nil
         case .request(let id, let answered):
-            // A client serves no requests; one with no stream id, or with one of ours, gets no answer.
+            // A client serves no requests; a request without a stream id, or with one of ours, gets no answer.
             if answered, id != 0, id & 1 == 0 {
                 FrameWriter.error(
                     stream: id, code: .rejected, message: "This client accepts no requests.", into: &output)

@@ -56,7 +56,7 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Time
 
-    /// When to call `fire` at the latest.
+    /// The latest time to call `fire`.
     var deadline: UInt64 {
         isReading ? min(nextKeepalive, lastHeard + limits.lifetime) : nextKeepalive
     }
@@ -71,7 +71,7 @@ struct RSocketRequester: ~Copyable {
         }
         guard now >= nextKeepalive else { return }
         nextKeepalive = now + limits.keepaliveInterval
-        // Do not queue another one for a peer that is not reading.
+        // Do not queue another KEEPALIVE for a peer that is not reading.
         if output.count < limits.controlOutput {
             FrameWriter.keepalive(respond: true, position: 0, data: Frames.nothing, into: &output)
         }

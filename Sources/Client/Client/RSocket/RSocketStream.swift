@@ -21,7 +21,7 @@ final class RSocketStream: NumberedStream {
         case messages
         /// Sequences of published messages, as many as were requested.
         case acknowledgements
-        /// The same, and each one requests another.
+        /// Sequences of published messages; each one that arrives is answered with a request for another.
         case allAcknowledgements
     }
 

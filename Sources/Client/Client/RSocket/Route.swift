@@ -1,7 +1,7 @@
 // Route: a topic or control call with its options, as the tags of a routing metadata entry.
 //
-// The first tag is `TOPIC?option=value&…`. A tag holds 255 bytes, so options that do not fit follow in tags of their
-// own, as `option=value`. Values are percent-encoded.
+// The first tag is `TOPIC?option=value&…`. A tag holds 255 bytes, so options that do not fit follow in separate tags,
+// as `option=value`. Values are percent-encoded.
 
 /// The target of a request.
 public struct Route: Equatable, Sendable {

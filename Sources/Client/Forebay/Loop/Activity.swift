@@ -26,7 +26,7 @@ class Activity: @unchecked Sendable {
     /// The bytes that count against the client's limit.
     var bytes: Int { 0 }
 
-    /// Hands it to the client's thread, once.
+    /// Hands the activity to the client's thread, once.
     final func start() throws(ForebayError) {
         isNoticed.store(true, ordering: .relaxed)
         isStarted.store(true, ordering: .sequentiallyConsistent)
@@ -46,9 +46,9 @@ class Activity: @unchecked Sendable {
 
     // The client's thread
 
-    /// Another thread requested something of it, or it is new.
+    /// Another thread requested something of the activity, or the activity is new.
     func attend(_ loop: ClientLoop) {}
-    /// There is a connection, and it has no stream on it.
+    /// There is a connection, on which the activity has no stream.
     func connected(_ loop: ClientLoop) {}
     /// Called at the end of the turn in which the activity was marked.
     func flush(_ loop: ClientLoop) {}

@@ -1,9 +1,9 @@
-// ClientLoop+Room: how many subscriptions and channels a client's connection carries.
+// ClientLoop+Room: how many subscriptions and channels a client's connection can carry.
 
 import Client
 
 extension ClientLoop {
-    /// The maximum number of a connection's streams that subscriptions and channels leave free for single publishes.
+    /// How many of a connection's streams, at most, are reserved for single publishes.
     static let reservedStreams = 16
 
     /// Whether the connection can carry another subscription or channel.
@@ -13,7 +13,7 @@ extension ClientLoop {
         return streams.count < max(limit - min(Self.reservedStreams, max(limit / 4, 1)), 1)
     }
 
-    /// The error for one that it cannot carry.
+    /// The error for a subscription or channel that the connection cannot carry.
     var noRoom: ForebayError {
         ForebayError(
             .busy,

@@ -99,7 +99,7 @@ final class ClientLoop {
         dirty.append(activity)
     }
 
-    /// Does the same once the network has accepted the queued output.
+    /// Marks the activity once the network has accepted the queued output.
     func markLater(_ activity: Activity) {
         if !held.contains(where: { $0 === activity }) { held.append(activity) }
     }

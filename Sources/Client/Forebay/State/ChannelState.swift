@@ -22,18 +22,18 @@ struct ChannelState {
     private var waiting = Fifo()
     /// Sent and not acknowledged; empty unless they are to be repeated.
     private var inFlight = Fifo()
-    /// Sent on the current connection, and accepted on it.
+    /// The numbers of messages sent and accepted on the current connection.
     private var sent: UInt64 = 0
     private var accepted: UInt64 = 0
-    /// Accepted on earlier connections.
+    /// The number of messages accepted on earlier connections.
     private var before: UInt64 = 0
     /// Requested from the publisher and not yet received.
     private var asked: UInt64 = 0
     /// Whether the publisher has ended.
     private(set) var isFinished = false
 
-    /// - Parameter repeats: messages that were not acknowledged when the connection was lost are sent again on the next
-    ///   one.
+    /// - Parameter repeats: whether messages that were not acknowledged when the connection was lost are sent again on
+    ///   the next one.
     init(repeats: Bool) { self.repeats = repeats }
 
     /// Messages that the broker has acknowledged.
@@ -106,7 +106,7 @@ struct Outgoing: Sendable, Equatable {
     /// The bytes that it holds.
     var size: Int { payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
 
-    /// Like the array's own, with a typed error.
+    /// Like the array's `withUnsafeBytes`, with a typed error.
     func withBytes<Value, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
     ) throws(Failure) -> Value {

@@ -46,7 +46,7 @@ final class BenchPublisher {
     /// Total number of messages to send.
     private var quota: UInt64
     private var inFlight = 0
-    /// When credit for the next message ran out, while there is none.
+    /// When credit ran out; nil while there is some.
     private var stalledSince: UInt64?
     /// Whether the next message is late because of the broker, not because of this side.
     private var isHeld = false

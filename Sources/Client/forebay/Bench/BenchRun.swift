@@ -35,7 +35,7 @@ struct BenchRun: ~Copyable {
     private static let markInterval: UInt64 = 20_000_000
     private static let markIntervalEach: UInt64 = 20_000
     private static let keepAliveInterval: UInt64 = 1_000_000_000
-    /// If nothing arrives for this many nanoseconds, the run ends; longer than the broker parks a mark.
+    /// If nothing arrives for this many nanoseconds, the run ends. This is longer than the broker parks a mark.
     private static let patience: UInt64 = 15_000_000_000
     /// How long the broker may take to delete the topic, in nanoseconds.
     private static let deleteTime: UInt64 = 2_000_000_000

@@ -47,7 +47,7 @@ final class BenchSubscriber {
             case .completed:
                 throw ClientError(.rejected, "The topic '\(settings.topic)' has completed; it takes no more messages.")
             case .failed(_, let error):
-                // This policy was chosen for the subscription, so this is expected.
+                // Under the policy `fail`, an overflow is expected to end the subscription.
                 guard settings.overflow == .fail, error.word == .overflow else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)

@@ -62,7 +62,7 @@ struct TopSubscription: Equatable {
     var behind: UInt64 = 0
     var waitsFor = ""
     /// How long ago its client last requested messages, how many it has requested in total and how many were delivered;
-    /// and both rates per second since the previous picture, if it was in that.
+    /// and both rates per second since the previous picture, if the subscription was in that picture.
     var asked = UInt64.max
     var requested: UInt64?
     var came: UInt64 = 0

@@ -3,8 +3,8 @@
 extension Publisher {
     /// Merges the values of the publishers that `transform` returns, in the order in which they arrive.
     /// - Parameters:
-    ///   - maxPublishers: how many of them may be subscribed to at a time; this limits the demand on upstream. A
-    ///     publisher counts until its last value has been delivered.
+    ///   - maxPublishers: how many of those publishers may be subscribed to at a time; this limits the demand on
+    ///     upstream. A publisher counts until its last value has been delivered.
     ///   - transform: returns a publisher for a value.
     public func flatMap<Result, P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P

@@ -2,7 +2,7 @@
 //
 // If the subscriber's demand is unlimited, values are passed on as they arrive. If it is limited, one value at a time
 // is requested from each upstream, so that none can starve the others. Values that arrive without demand wait in order,
-// at most one of each upstream. An upstream that has ended is kept until its value has been delivered.
+// at most one from each upstream. An upstream that has ended is kept until its value has been delivered.
 
 /// The upstreams and their waiting values: a component of state machines.
 struct Flattening<Output, Failure: Error> {

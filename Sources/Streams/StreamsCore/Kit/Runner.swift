@@ -5,9 +5,10 @@
 //     submit, request ─┬─ idle ──→ handle it, then everything that has arrived meanwhile ─→ postponed work
 //                      └─ busy ──→ inbox
 //
-// No lock is held while an event is handled. Demand is sent upstream afterwards, because a publisher may deliver all of
-// it during `request`, which would otherwise pile up in the inbox. So the inbox holds no more than was requested from
-// upstream. Signals that arrive without demand, such as those of subjects, are limited: surplus ones are dropped.
+// No lock is held while an event is handled. Demand is sent upstream afterwards, because a publisher may deliver
+// everything requested during `request`, and the values would otherwise pile up in the inbox. So the inbox holds no
+// more than was requested from upstream. Signals that arrive without demand, such as those of subjects, are limited:
+// surplus ones are dropped.
 
 /// Handles a stream's signals without any concern for threads: it is called one call at a time.
 protocol StreamMachine {

@@ -19,7 +19,7 @@ extension Publisher {
     /// Publishes the last value when upstream finishes.
     public func last() -> Publishers.Last<Self> { Publishers.Last(upstream: self) }
 
-    /// Publishes the last value for which `predicate` returned true when upstream finishes.
+    /// When upstream finishes, publishes the last value for which `predicate` returned true.
     public func last(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.LastWhere<Self> {
         Publishers.LastWhere(upstream: self, predicate: predicate)
     }

@@ -1,5 +1,5 @@
 // prefix and output: values selected by index. The stream finishes together with the last of them, so a subscriber that
-// wants two does not wait, and upstream is not kept, until there is a third.
+// wants two values does not wait for a third, and upstream is cancelled without one.
 
 extension Publisher {
     /// Publishes the first `maxLength` values, at least 0, and finishes with the last of them.

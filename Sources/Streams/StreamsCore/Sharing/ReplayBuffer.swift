@@ -12,11 +12,11 @@ import Replay
 /// The number of values that may go straight to the subscriber. It is separate from the buffer because it does not
 /// depend on the type of the values: values that are passed on immediately need nothing else.
 struct ReplayLane {
-    /// So many more values pass without any further check.
+    /// The number of further values that may pass without any other check.
     fileprivate var passing = 0
     /// Values that have passed but are not accounted for by the cursor yet. They are reported to it together.
     fileprivate var passed = 0
-    /// Credit that is not accounted for either.
+    /// Credit that the cursor does not account for yet.
     fileprivate var granted = 0
     /// The credit that the cursor knew at the last report.
     fileprivate var known = 0

@@ -41,7 +41,7 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
             retained.append(value)
             return distribute(value)
         }
-        // Released only here, without the lock: this may be the last reference, and its `deinit` may call back.
+        // Released only here, without the lock: this may be the last reference to an object whose `deinit` calls back.
         let gone = retained.exchange(value)
         distribute(value)
         withExtendedLifetime(gone) {}

@@ -26,7 +26,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     /// The latest value, if the subject keeps it.
     var latest: Output? { lock.with { current } }
 
-    /// - Parameter keepsAfterEnd: stores the value even after the completion.
+    /// - Parameter keepsAfterEnd: whether to store the value even after the completion.
     func send(_ value: Output, keepsAfterEnd: Bool = false) {
         lock.lock()
         let before = current

@@ -85,7 +85,7 @@ final class Bench {
         try withBroker(contender) { (broker, _) throws(BenchError) in try body(broker) }
     }
 
-    /// The same, but passes `body` the directory in which the broker runs, which is removed afterwards.
+    /// Runs `body` with a broker and its directory. The broker is stopped and the directory is removed afterwards.
     func withBroker(
         _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {
@@ -128,7 +128,7 @@ struct ResourceMeter {
 
     var brokerCPU: UInt64 { ProcessStatistics.time(of: broker.id).used - time.used }
 
-    /// The resources that the processes used since then, and the broker's memory.
+    /// The resources that the processes used since the meter was made, and the broker's memory.
     func figure() -> (Figure, cpu: Double, seconds: Double) {
         var figure = Figure()
         let wall = Double(elapsed)

@@ -4,7 +4,7 @@ struct Case {
     var name: String
     /// A description for the table.
     var title: String
-    /// The others are compared with the first.
+    /// The contenders; the first is the one that the others are compared with.
     var contenders: [Contender]
     var kind: Kind
     /// The metric whose ratios are reported.
@@ -60,7 +60,7 @@ struct Latency {
     enum Schedule {
         /// Messages per second, each sent when it is due, whatever happened to earlier ones.
         case rate(Double)
-        /// The same, at half the rate that NATS reaches at full speed with as many subscribers in this run.
+        /// Like `rate`, at half the rate that NATS reaches at full speed with as many subscribers in this run.
         case halfOfNATS
         /// The next message is sent once all subscribers have received the previous one.
         case oneInFlight

@@ -36,7 +36,7 @@ extension Bench {
         while Clock.monotonic() < end { poll(nil, 0, 100) }
     }
 
-    /// Subscribes to topics with other names, on as few connections as possible, and returns those.
+    /// Subscribes to topics with other names, on as few connections as possible, and returns the sockets.
     private func subscribe(to count: Int, port: UInt16) throws(BenchError) -> [Int32] {
         var sockets: [Int32] = []
         do throws(BenchError) {

@@ -11,7 +11,7 @@ struct FrameWalker {
     /// Complete stamps seen before the current one.
     private var messages: UInt64 = 0
 
-    /// - Parameter frame: its payload has at least eight bytes.
+    /// - Parameter frame: the frame of each message; its payload has at least eight bytes.
     init(_ frame: MessageFrame, noise: Noise?) {
         size = frame.size
         stampOffset = frame.head.count

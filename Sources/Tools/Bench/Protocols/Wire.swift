@@ -16,7 +16,7 @@ struct Greeting: Equatable {
         self.sign = sign
     }
 
-    /// The same without waiting for confirmation.
+    /// The same greeting, without waiting for confirmation.
     var unanswered: Greeting { Greeting(bytes) }
 }
 

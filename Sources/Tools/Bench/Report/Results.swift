@@ -9,7 +9,7 @@ struct Results {
     var systems: [(name: String, version: String)] = []
     /// CPUs not used by the generator.
     var freeCPUs = 1
-    /// Messages per second of the case with that name, if it was run.
+    /// The rate that `halfOfNATS` stands for, in messages per second, if such a case was run.
     var halfOfNATS: Double?
 
     init(cases: [Case]) {

@@ -87,7 +87,7 @@ final class HTTP2Client: VirtualClient {
         return nextStream
     }
 
-    /// Its request names the stream.
+    /// Nothing to do: the request names the stream.
     func add(_ ledger: StreamLedger) {}
     func learnt(_ message: Published) { learn(message) }
     func lose() { isOver = true }
@@ -191,7 +191,7 @@ final class HTTP2Client: VirtualClient {
         endSoon(ledger)
     }
 
-    /// Ends the request of a single message, which the broker has to wait for, now or later.
+    /// Ends the request of a single message now or later; the broker has to wait for the end.
     func endSoon(_ ledger: AcknowledgedLedger) {
         if chance.isOne(in: 3) { unended.append(ledger) } else { link.end(ledger.stream) }
     }

@@ -54,7 +54,7 @@ final class HTTP2Link {
     // From the broker
     private var window = 65_535
     private var owed = 0
-    /// The initial window of streams that the broker has acknowledged, and those sent since then.
+    /// The initial stream window that the broker has acknowledged, and the ones sent since then.
     private var initialWindow = 65_535
     private var reported: [Int]
     private var isLazy: Bool

@@ -189,7 +189,7 @@ final class RSocketClient: VirtualClient {
         }
     }
 
-    /// Sends all fragments but the last of a request with this many bytes, up to what the broker has to accept.
+    /// Sends all fragments except the last of a request of `size` bytes, unless the broker need not accept that much.
     func hold(_ ledger: HeldLedger, _ size: Int) {
         held += size
         guard held <= 2 << 20, asides.count < 8 else { return }

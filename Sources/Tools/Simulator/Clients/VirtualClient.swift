@@ -19,7 +19,7 @@ protocol VirtualClient: AnyObject {
     func freshStream() -> UInt32
     /// Adds a stream's ledger, before its first frame.
     func add(_ ledger: StreamLedger)
-    /// The client received a message's acknowledged place.
+    /// The client has learnt the place of a message from its acknowledgement.
     func learnt(_ message: Published)
 
     func subscribe(_ ledger: SubscriberLedger, n: Int)

@@ -20,7 +20,7 @@ struct EndCheck {
     }
 
     /// - Parameters:
-    ///   - owed: messages that were handed over and have not arrived.
+    ///   - owed: the number of messages that were handed over and have not arrived.
     ///   - restFirst: how many messages handed over at the moment of the end have arrived.
     func run(owed: Int, restFirst: Int) {
         expect(owed == 0, "\(name) was ended before \(owed) messages that had been handed to it")
@@ -90,7 +90,7 @@ struct EndCheck {
             "\(name) was reported \(reported) lost, but \(least) were waiting")
     }
 
-    /// It received everything that it requested, and could request no more.
+    /// The subscriber received everything that it requested, and could request no more.
     private func checkSpent() {
         expect(
             ledger.isHalfClosed && !ledger.isUnbounded && ledger.received == ledger.asked,

@@ -95,7 +95,7 @@ struct ListCheck {
         let first = Swift.max(topic.end - retained, forgotten)
         let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
         let open = channels.filter { $0.isAwaited && $0.topic == topic.name }
-        // If memory is short, the list itself may have caused history to be dropped after its row was made.
+        // If memory is short, the list itself may have caused history to be dropped after the topic's row was made.
         let kept = [("first", "\(first)"), ("retained", "\(topic.end - first)"), ("bytes", "\(bytes)")]
         return (plan.isMemoryShort ? [] : kept) + [
             ("name", topic.name), ("next", "\(topic.end)"), ("published", "\(topic.end - 1)"),
@@ -105,13 +105,15 @@ struct ListCheck {
         ]
     }
 
-    /// Totals delivered to and dropped for all subscriptions; for those that have left, except in their last moment.
+    /// The totals delivered to and dropped for all subscriptions, including those that have left, except for their last
+    /// moment.
     private func checkSums(_ row: Row, _ topic: TopicLedger) {
         let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
         let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
         let handed = all.reduce(0) { $0 + Swift.max($1.handed, $1.received) }
         let lost = all.reduce(0) { $0 + ($1.cursor?.dropped ?? 0) }
-        // Some may have joined and left within one moment, or discarded messages that were on their way to them.
+        // Some subscriptions may have joined and left within one moment, or discarded messages that were on their way
+        // to them.
         let isWhole = subscribers.allSatisfy {
             if $0.request.topic != topic.name { return true }
             if case .unknown? = $0.leaving { return false }

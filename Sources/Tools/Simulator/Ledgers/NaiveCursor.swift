@@ -13,9 +13,9 @@ struct NaiveCursor: Equatable {
     var next: UInt64
     var delivered = 0
     var dropped = 0
-    /// Lost since the last delivery, or earlier if a later message is still to come.
+    /// Messages lost since the last delivery, or earlier if a later message is still to come.
     var unsent: [UInt64] = []
-    /// Missing at its start, and not reported yet.
+    /// The number of messages missing at its start and not reported yet.
     var missed: Int
     /// Whether the policy `fail` has ended it. Nothing more is then accepted.
     var hasFailed = false
@@ -49,7 +49,8 @@ struct NaiveCursor: Equatable {
 
     var unreportedCount: Int { unsent.count + missed }
 
-    /// Hands over `count` messages, first those that wait and then those that arrive. Nil if there are not enough.
+    /// Hands over `count` messages, first those that wait and then those that arrive. Returns nil if there are not
+    /// enough.
     mutating func handOver(_ count: Int, upTo end: UInt64) -> [Handed]? {
         var handed: [Handed] = []
         for _ in 0..<count {

@@ -58,14 +58,14 @@ final class SessionLedger {
     private(set) var state = State.beginning
     /// The connection, which stays the same when its socket changes.
     let home: (shard: Int, id: ConnectionID)
-    /// The socket that the broker currently uses for it, and the position when that was attached.
+    /// The socket that the broker currently uses for it, and the position when that socket was attached.
     private var socket: Wire
     private var base: UInt64 = 0
     /// Bytes of SETUP, and the earliest time at which it could have been sent.
     private var setup = 0
     private var begun: UInt64?
     private var detachedAt: UInt64?
-    /// Since when it has not acknowledged anything that was sent.
+    /// The time since which the client has not acknowledged anything that was sent.
     private var quietSince: UInt64?
     private var seen: Inspection.Connection?
 
@@ -273,8 +273,8 @@ final class SessionLedger {
         return claim.first <= dealt && claim.last >= kept.position && index(of: claim.last) != nil
     }
 
-    /// How many bytes may be sent before some are acknowledged. If memory is short this may be 0 as long as much is
-    /// kept for other connections.
+    /// How many bytes may be sent before some are acknowledged. If memory is short, this may be 0 while much is kept
+    /// for other connections.
     func window(_ connection: Inspection.Connection) -> Int {
         guard let kept = connection.kept else { return .max }
         if plan.isMemoryShort { return 0 }
@@ -291,7 +291,7 @@ final class SessionLedger {
 
     /// - Parameters:
     ///   - now: the monotonic clock.
-    ///   - isFull: the maximum number of sessions exists.
+    ///   - isFull: whether the maximum number of sessions exists.
     func examine(_ seen: Inspection.Connection?, now: UInt64, isFull: Bool) {
         begun = begun ?? now
         guard let seen, seen.isOpen, let kept = seen.kept else { return isGone(seen, now, isFull: isFull) }

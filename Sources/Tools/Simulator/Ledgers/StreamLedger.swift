@@ -43,8 +43,8 @@ class StreamLedger {
             ErrorWord(beginning: error) != nil, "\(name) has an error text that does not begin with a word: \(error)")
     }
 
-    /// The connection could not assemble a message, or had too much in progress, which its topic does not know. Over
-    /// RSocket the connection ends; over gRPC only the call fails.
+    /// Whether the error says that the connection could not assemble a message or had too much in progress, of which
+    /// the topic knows nothing. Over RSocket the connection ends; over gRPC only the call fails.
     static func isOfFragments(_ error: String) -> Bool {
         [
             "bytes of unfinished messages", "fragments of a message did not arrive in time",

@@ -68,7 +68,7 @@ final class SubscriberLedger: StreamLedger {
     private(set) var unseen = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// How many bytes its connection had room for then.
+    /// How many bytes its connection had room for at the last inspection.
     private var room = 0
     /// What the client has received.
     private(set) var received = 0
@@ -99,7 +99,7 @@ final class SubscriberLedger: StreamLedger {
     // The engine's side
 
     /// The engine has the subscription, in this state.
-    /// - Parameter isBatch: called after several messages from other shards.
+    /// - Parameter isBatch: whether this is called after several messages from other shards.
     func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
             seen = now
@@ -354,7 +354,7 @@ final class SubscriberLedger: StreamLedger {
 
     /// - Parameters:
     ///   - lost: messages reported as lost since the last one.
-    ///   - isSpent: the end reported that everything requested has been delivered.
+    ///   - isSpent: whether the end reported that everything requested has been delivered.
     func ended(_ error: String?, lost: UInt64, isSpent: Bool) {
         super.ended(nil, error)
         if !isCancelled {

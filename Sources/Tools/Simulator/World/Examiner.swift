@@ -93,7 +93,7 @@ final class Examiner {
         epochs[shard] = now
     }
 
-    /// All accounted memory exists, and no more than allowed. Call while no shard is taking its turn.
+    /// All accounted memory exists and is no more than allowed. Call while no shard is taking its turn.
     func examineMemory() {
         let tally = broker.tally
         referee.expect(
@@ -136,8 +136,8 @@ final class Examiner {
             ledger.charges[sequence] = charge
         }
         checkWindow(topic, ledger)
-        // One message may have brought the room that another one's publishes took, and a third a joiner that removes it
-        // again.
+        // One shard message may have brought room, another the publishes that used it, and a third a joiner that takes
+        // the room away again.
         if !isBatch { checkRoom(topic, ledger, before) }
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon

@@ -7,7 +7,7 @@ enum Heap {
     /// Whether allocations are counted: not under a sanitizer, which has its own allocator.
     static var isCounted: Bool { allocation_counted() }
 
-    /// For the run on this thread.
+    /// The bytes that the run on this thread has allocated and not freed.
     static var live: Int { heap_live() }
 
     /// Every call into the engine goes through here: allocations during the call are the engine's.

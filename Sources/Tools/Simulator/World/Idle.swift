@@ -1,4 +1,4 @@
-// Idle: the memory cost of idle objects, measured by the allocator. `HeapCheck` allows that much for each.
+// Idle: the memory cost of idle objects, measured by the allocator, to compare with what `HeapCheck` allows for each.
 
 import Core
 

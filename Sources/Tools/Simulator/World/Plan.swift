@@ -91,7 +91,7 @@ struct Plan {
         if drawn.contains(.trickle) {
             // Subscriptions should live long.
             drawn.subtract([.cancels, .resets, .halfCloses, .ends, .deletion, .mistakes])
-            // And the log should not lose the messages that wait for them.
+            // And the log should not lose the messages that wait for the subscriptions.
             drawn.subtract([.shortLogs, .shortMemory])
         }
         features = drawn

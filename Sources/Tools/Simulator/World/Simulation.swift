@@ -10,7 +10,7 @@ public struct Outcome: Sendable {
     public let plan: String
     /// The rule that was broken, as a sentence; nil if none was.
     public let fault: String?
-    /// How many acts of clients and turns of shards had been done by then.
+    /// How many acts of clients and turns of shards had been done when the run ended.
     public let step: Int
     /// The hash of everything that happened.
     public let hash: UInt64

@@ -43,7 +43,7 @@ final class Store {
     }
 
     /// The next response for the shard; nil for none in this turn.
-    /// - Parameter isPartial: some responses may be held back.
+    /// - Parameter isPartial: whether some responses may be held back.
     func next(_ shard: Int, _ memory: MemoryBudget, _ isPartial: Bool) -> Word? {
         if isAtRest(shard) || isPartial && chance.isOne(in: 2) { return nil }
         if reads[shard].isEmpty || !appended[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }

@@ -42,7 +42,7 @@ final class Wire {
     var isUnderWay = false
     /// What the client wants to resume on it.
     var claim: ResumeClaim?
-    /// Why that is refused.
+    /// Why the claim is refused.
     var refusal: String?
     /// What the client has sent on it within its session: frames of streams, and its acknowledgements.
     var marks = SentMarks()

@@ -14,7 +14,7 @@ final class Workload {
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
     var singles: [StreamLedger] = []
-    /// Bytes.
+    /// In bytes.
     static let largestMessage = 140_000
     /// The latest message of each topic that clients know to be acknowledged.
     private var known: [String: Place] = [:]
@@ -177,7 +177,7 @@ final class Workload {
         var size = chance.pick([0, 0, 12, 100])
         if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, Workload.largestMessage]) }
         if plan.has(.shortLogs) {
-            // Some need much of the available room, while smaller ones after them would fit.
+            // Some messages need much of the available room, while smaller ones after them would fit.
             if chance.isOne(in: 6) { size = Swift.min(plan.limits.retainBytes / 2, 1500) }
             size = Swift.min(size, 2 * plan.limits.retainBytes)
         }
