@@ -9,7 +9,8 @@ tests run them from then on. With --still, a target's run ends when its coverage
 number of seconds; the last column marks targets whose coverage kept growing. The output of a target's fuzzer is in
 .build/fuzz/TARGET.log. With --runs, each target runs the given number of inputs, the same ones every time. With
 --scout, the fuzzers run without the address sanitizer, about four times as fast, and the runs with it start from the
-inputs found. """
+inputs found.
+"""
 
 import argparse
 import os

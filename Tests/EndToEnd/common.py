@@ -11,7 +11,8 @@ A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on 
 
 and what `Observer` builds on these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both
 transports. Only RSocket delivers the requests of one connection to the broker in order: a test that needs this order
-waits for the effect of the first request. """
+waits for the effect of the first request.
+"""
 
 import enum
 import time
