@@ -164,7 +164,7 @@ def write(figures: dict[str, Figure]) -> None:
 
 
 def compare(name: str, figure: Figure | None, kept: Figure | None) -> str | None:
-    """The problems with a scenario's figures, in sentences."""
+    """The problems with a scenario's figures, as sentences."""
     if figure is None:
         return f"{name} is on record, but no scenario has that name; remove it with {RECORD}."
     if kept is None or kept.unit != figure.unit:
@@ -206,7 +206,7 @@ def table(figures: dict[str, Figure], kept: dict[str, Figure]) -> None:
 
 
 def report(file: Path | None, cases: dict[str, str | None], tag: str) -> None:
-    """Writes one test case for each entry. Those with a text are failed or skipped (`tag`)."""
+    """Writes one test case for each entry. Entries with a text count as failed or skipped, according to `tag`."""
     if file is None:
         return
     suite = ElementTree.Element("testsuite", name="budget", tests=str(len(cases)))
@@ -229,7 +229,7 @@ def main() -> int:
     try:
         program = prepare()
         names = costs.Names(run([str(program), "costs"]))
-        # One measurement at a time for each processor.
+        # One measurement at a time on each processor.
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = [measure_costs(pool, program, names), measure(pool, program)]
             (beside, shared, uncounted), figures = [result() for result in results]

@@ -37,7 +37,7 @@ class Names:
             (self.crowds if kind == "crowd" else self.operations)[name] = title
 
     def cells(self):
-        """The largest first, so that none of them runs alone at the end."""
+        """The largest crowds come first, so that none of them runs alone at the end."""
         return [(crowd, size) for size in reversed(SIZES) for crowd in self.crowds]
 
 

@@ -34,7 +34,7 @@ def tests(chosen: str | None) -> bool:
 
 
 def exported() -> list[dict]:
-    # The one next to the compiler understands the compiler's profile format.
+    # The llvm-cov next to the compiler understands the compiler's profile format.
     tool = Path(shutil.which("swift")).resolve().parent / "llvm-cov"
     program = next((SCRATCH / "debug").glob("*PackageTests.xctest"))
     output = subprocess.run(

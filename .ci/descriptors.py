@@ -1,7 +1,7 @@
 """Generates Sources/Wire/HTTP2/GRPC/Descriptors.swift, the descriptors for the broker's server reflection.
 
 forebay's is compiled from Protocol/forebay/v1/forebay.proto by protoc; those of health and reflection are taken from
-gRPC's Python packages. Run this after each change of the .proto file:
+gRPC's Python packages. Run this after each change to the .proto file:
 
     .venv/bin/python .ci/descriptors.py            # writes the file
     .venv/bin/python .ci/descriptors.py --check    # checks that the file is up to date

@@ -2,8 +2,8 @@
 
 A program is
 - the ```swift blocks of a document, one after another; the ```text blocks are the expected output. The blocks form the
-  body of a function, except that a block that declares a type or an extension is placed outside of it. A block with an
-  `@main` type is a complete program;
+  body of a function, except that a block that declares a type or an extension is placed outside the function. A block
+  with an `@main` type is a complete program;
 - a code file of a tutorial, with an `@main` type; the expected output is in comments at its end, after `// Prints:`.
 
 All programs are compiled into one executable with modules that are already built, and run against a broker that is

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "Tests/Faults"
 RESULTS = LIST / "results.md"
 
-# The test targets to run for a module's faults that their named tests do not catch.
+# The test targets to run for a module's faults if the tests that they name do not catch them.
 MODULES = {
     "Replay": ["ReplayTests", "CoreTests"],
     "RSocket": ["RSocketTests", "CoreTests"],
@@ -37,10 +37,10 @@ class Fault:
     right: str
     wrong: str
     harm: str
-    # Suites or tests that should catch it, in the syntax of `swift test --filter` and `pytest -k`.
+    # Suites or tests that should catch the fault, in the syntax of `swift test --filter` and `pytest -k`.
     tests: list[str]
     wire: str
-    # The reason if the simulator cannot detect it.
+    # The reason if the simulator cannot detect the fault.
     unseen: str
 
     @property

@@ -98,7 +98,7 @@ def run(
                 if enough and enough in log.read_bytes():
                     deadline, enough = min(deadline, time.monotonic() + MORE), None
         finally:
-            # Including processes that it started and left running.
+            # Including processes that the command started and left running.
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -129,11 +129,11 @@ def swift_tests(names: list[str], limit: float) -> list[str]:
         if not re.search(r"Test run with [1-9]", text):
             raise Trouble(f"No test is named {' or '.join(names)}.")
         return []
-    # Named by the file and the function for which the issue is reported.
+    # Named after the file and the function for which the issue is reported.
     failed = re.findall(r"Test `?(\w[\w ,-]*?)`?\(.* recorded an issue.*? at (\w+)\.swift:", text)
     if failed:
         return sorted({f"{file}.{name}" for name, file in failed})
-    # The tests running when it ended, without the names of suites, which the output does not contain.
+    # The tests running when the process ended, without the names of suites, which the output does not contain.
     begun = re.findall(r"Test (\w+)\(.*started\.$", text, re.M)
     ended = set(re.findall(r"Test (\w+)\(.*(?:passed|failed) after", text))
     how = "timeout" if code is None else "crash"
@@ -189,7 +189,7 @@ def digest_of_copy() -> str:
 
 
 def expect_to_pass(runner, choice) -> float:
-    """Runs tests without a fault, which must pass, and returns how long that took. Tests that have passed with the same
+    """Runs tests, which must pass without a fault, and returns how long they took. Tests that have passed with the same
     sources are not run again."""
     known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     key = f"{digest_of_copy()} {runner.__name__} {choice}"
@@ -217,7 +217,7 @@ def rest(fault: Fault) -> list[str]:
 
 
 def try_tests(fault: Fault, limits: dict, quick: bool) -> tuple[list[str] | None, bool]:
-    """Returns the tests that catch the planted fault, None if they were not run; and whether other tests were run than
+    """Returns the tests that catch the planted fault (None if they were not run), and whether tests were run besides
     those that it names."""
     for tests in named(fault, quick):
         if caught := swift_tests(tests, limits[swift_tests]):

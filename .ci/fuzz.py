@@ -5,10 +5,11 @@
 
 libFuzzer saves interesting inputs in .build/fuzz/corpus, from which the next run continues. With --keep, the smallest
 subset with the same coverage replaces Tests/Fuzz/corpus. Failing inputs are saved in Tests/Fuzz/regressions, where the
-tests run them from then on. With --still, a target's run ends when its coverage (edges) has not grown for that many
-seconds; the last column marks targets whose coverage kept growing. The output of a target's fuzzer is in
-.build/fuzz/TARGET.log. With --runs, each target does that many executions, the same every time. With --scout, the
-fuzzers run without the address sanitizer, about four times as fast, and the runs with it start from the inputs found.
+tests run them from then on. With --still, a target's run ends when its coverage (edges) has not grown for the given
+number of seconds; the last column marks targets whose coverage kept growing. The output of a target's fuzzer is in
+.build/fuzz/TARGET.log. With --runs, each target runs the given number of inputs, the same ones every time. With
+--scout, the fuzzers run without the address sanitizer, about four times as fast, and the runs with it start from the
+inputs found.
 """
 
 import argparse
@@ -106,7 +107,7 @@ class Run:
         process = subprocess.Popen(
             [*command, str(work), str(kept), str(regressions)],
             env=environment(self.target), cwd=SCRATCH, stderr=subprocess.PIPE, text=True, errors="replace")
-        # It ends by itself, unless an input makes it hang where its own alarm has no effect.
+        # The fuzzer ends by itself, unless an input makes it hang where its own alarm has no effect.
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
         threading.Thread(target=self.watch, args=[process], daemon=True).start()
@@ -132,7 +133,7 @@ class Run:
     def watch(self, process: subprocess.Popen) -> None:
         while self.still and not self.over.wait(1):
             if time.monotonic() - self.grew > self.still:
-                # It ends as if its time had elapsed.
+                # The fuzzer ends as if its time had elapsed.
                 os.kill(process.pid, signal.SIGUSR1)
                 return
 
@@ -164,7 +165,7 @@ def keep(target: str) -> None:
         for file in kept.iterdir():
             file.unlink()
         for file in files:
-            # Named by its hash, as libFuzzer does; a prefix is sufficient.
+            # Named after its hash, as by libFuzzer; a prefix is sufficient.
             shutil.copy(file, kept / file.name[:12])
         size = sum(file.stat().st_size for file in kept.iterdir())
         print(f"{target}: {len(files)} inputs kept, {size:,} bytes", flush=True)

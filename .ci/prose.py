@@ -1,4 +1,4 @@
-"""Checks names and prose: words that the field has better ones for. Prints one line for each, as FILE:LINE: what.
+"""Checks names and prose for words for which the field has better ones. Prints one line for each, as FILE:LINE: what.
 
 Names are checked in Swift code, prose in comments, docstrings, messages and documents. A word that has a proper use
 besides the one to be avoided (drop, detach, pending, behind) is checked only where the use is clear.
@@ -54,7 +54,7 @@ IDENTIFIER = re.compile(r"(?<![\w.$`])\.?[A-Za-z_]\w*")
 SWIFT = re.compile(r'#+".*?"#+|"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
 PYTHON = re.compile(r'"""(.*?)"""|#[^\n]*', re.S)
 PROSE_SUFFIXES = (".md", ".proto", ".yaml", ".yml", ".tutorial")
-# Lists of names that were, and texts that are not the project's own.
+# Lists of former names, and texts that are not the project's own.
 SKIPPED = ("Tests/Faults/results.md", "CHANGELOG.md", ".ci/prose.py")
 
 

@@ -29,7 +29,8 @@ FORBIDDEN = re.compile(r"\b(?:fatalError\(|try!)")
 
 
 def function_lengths(lines: list[str]):
-    """Yields (first line, length) of every Swift function. In formatted code, its closing brace has the same indent."""
+    """Yields (first line, length) of every Swift function. In formatted code, the closing brace is indented like
+    `func`."""
     for first, line in enumerate(lines):
         match = FUNCTION.match(line)
         if not match or line.rstrip().endswith("}"):

@@ -15,7 +15,7 @@ LINES = 6
 
 def count(root: ElementTree.Element, failed: int) -> tuple[int, int, int]:
     """The numbers of passed, failed and skipped tests."""
-    # Not the number of cases: one that was retried is listed twice, without a failure the first time.
+    # Not the number of cases: a test that was retried is listed twice, without a failure the first time.
     tests = sum(int(suite.get("tests", 0)) for suite in root.iter("testsuite"))
     skipped = sum(case.find("skipped") is not None for case in root.iter("testcase"))
     return tests - failed - skipped, failed, skipped

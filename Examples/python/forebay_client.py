@@ -55,7 +55,7 @@ class Resuming:
         self.connection = self.stream = None
 
     def error(self, error: Exception):
-        if isinstance(error, RequestError) and error.word == "draining":  # It waits for the next connection.
+        if isinstance(error, RequestError) and error.word == "draining":  # The stream waits for the next connection.
             self.client.avoid(self.connection)
             self.connection = self.stream = None
         else:
@@ -73,7 +73,7 @@ class Resuming:
             self.end(ConnectionLost("cancelled by this client"))
 
     async def until(self, condition):
-        """Waits until `condition()`. Raises the failure if the stream ends before."""
+        """Waits until `condition()`. Raises the failure if the stream ends before that."""
         while not condition():
             if self.ended:
                 raise self.failure or StopAsyncIteration
@@ -82,8 +82,8 @@ class Resuming:
 
 
 class Answer(Resuming):
-    """A REQUEST_RESPONSE and the PAYLOAD that answers it. If the connection is lost before the answer, it is repeated
-    on the next one, or fails with ConnectionLost: it may have been carried out."""
+    """A REQUEST_RESPONSE and the PAYLOAD that answers it. If the connection is lost before the answer, the request is
+    repeated on the next one, or fails with ConnectionLost: it may have been carried out."""
 
     def __init__(self, client: "Client", metadata: bytes, data: bytes = b"", repeat: bool = True):
         self.request, self.repeat, self.data = (metadata, data), repeat, None
@@ -112,7 +112,7 @@ class Answer(Resuming):
 
 class Subscription(Resuming):
     """An asynchronous iterator of messages. At most `window` messages are requested or wait here. `position` is the
-    epoch and sequence of the next message. It begins with the opening, so nothing after it is lost."""
+    epoch and sequence of the next message. Its first value comes from the opening, so nothing after that is lost."""
 
     def __init__(self, client: "Client", name: str, options: dict, window: int, on_gap=None, is_list=False):
         self.name, self.options, self.window, self.is_list = name, options, window, is_list
@@ -134,7 +134,7 @@ class Subscription(Resuming):
         self.stream = connection.open(self, REQUEST_STREAM, route(self.name, options), demand=demand)
 
     def payload(self, flags: int, found: list, data: bytes):
-        mime, about = found[0] if found else (None, b"")  # The broker's is the first; others are the publisher's.
+        mime, about = found[0] if found else (None, b"")  # The broker's entry is the first; others are the publisher's.
         message = Message(data)
         if mime == OPENING:
             epoch, sequence = struct.unpack_from(">QQ", about)
@@ -183,9 +183,9 @@ class Subscription(Resuming):
 
 
 class Channel(Resuming):
-    """Publishes messages in order, at the broker's pace. `accepted` counts those that are in the topic, `sequence` is
-    that of the last one. After a lost connection, those without an acknowledgement are sent again. After an error they
-    may be published or not: it is up to the program."""
+    """Publishes messages in order, at the broker's pace. `accepted` counts the messages that are in the topic;
+    `sequence` is that of the last one. After a lost connection, messages without an acknowledgement are sent again.
+    After an error they may or may not have been published; what to do is up to the program."""
 
     def __init__(self, client: "Client", topic: str, options: dict):
         self.route, self.waiting, self.sent = route(topic, options), deque(), deque()
@@ -215,7 +215,7 @@ class Channel(Resuming):
             self.closed = True
             if self.stream:
                 self.connection.send(self.stream, PAYLOAD, COMPLETE)
-            else:  # All is acknowledged, and a channel cannot begin without a message.
+            else:  # Everything is acknowledged, and a channel cannot begin without a message.
                 self.end(ConnectionLost("whether the topic is completed is unknown") if self.completes else None)
         self.changed.set()
 
@@ -361,7 +361,7 @@ class Client:
         return Channel(self, topic, options or {})
 
     async def control(self, name: str, /, **options) -> dict:
-        repeat = name in ("$SYS.info", "$SYS.topic.info")  # The others change something.
+        repeat = name in ("$SYS.info", "$SYS.topic.info")  # The other calls change something.
         return json.loads(await Answer(self, route(name, options), repeat=repeat).wait())
 
     async def list(self, name: str):

@@ -1,6 +1,6 @@
 """What tests of the broker's behaviour share over every transport: events, errors, and queries for clients.
 
-A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on its own connection. Both have
+A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on its own connection. Both kinds have
 
     subscribe(path, n=, meta=)  a `Subscription`: request, cancel, event, take, data, end, rest, pending, nothing
     offer(topic, data)          an acknowledged publish in progress, an `Offer`: answered, sequence, cancel
@@ -9,9 +9,9 @@ A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on 
     control, listing            the control calls, by the names and with the fields that RSocket gives them
     peer, end, close            the connection: its address as seen by the broker, its end by the broker, and by us
 
-and what `Observer` builds on these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
-Only RSocket delivers the requests of one connection to the broker in order: a test that needs this order waits for the
-effect of the first request.
+and what `Observer` builds on these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both
+transports. Only RSocket delivers the requests of one connection to the broker in order: a test that needs this order
+waits for the effect of the first request.
 """
 
 import enum
@@ -225,7 +225,7 @@ def arrive(subscriber: Observer, publisher: Observer, topic: str, first: int, la
 
 
 def park(peer: Observer, topic: str, first: int, last: int) -> list:
-    """Publishes of b"first"… b"last" that are parked in this order, the topic's only parked ones."""
+    """Publishes b"first"… b"last", which are parked in this order; the topic must have no other parked publishes."""
     offers = []
     for one in numbers(first, last):
         offers.append(peer.offer(topic, one))

@@ -97,14 +97,15 @@ class Broker:
 
     @staticmethod
     def refusal(*options: str, launcher=(), **how) -> tuple[int, str]:
-        """The exit code and last line of a broker that does not start."""
+        """The exit code of a broker that does not start, and the last line of its output."""
         how = {"env": dict(os.environ, SWIFT_BACKTRACE="enable=no")} | how
         done = subprocess.run([*launcher, executable(), *options], capture_output=True, timeout=30, text=True, **how)
         return done.returncode, done.stderr.splitlines()[-1]
 
     @staticmethod
     def run(*options: str, **variables: str) -> tuple[int, str, str]:
-        """The exit code and output of a forebayd that starts nothing, with only these environment variables."""
+        """The exit code and output of a forebayd command that starts no broker, with only these environment
+        variables."""
         done = subprocess.run([executable(), *options], capture_output=True, timeout=60, text=True,
                               env={"SWIFT_BACKTRACE": "enable=no", **variables})
         return done.returncode, done.stdout, done.stderr
@@ -120,7 +121,7 @@ class Broker:
             import library
 
             return library.Peer(self.address, **options)
-        import grpc_client  # Only here, because it generates its stubs from the .proto.
+        import grpc_client  # Imported only here, because it generates its stubs from the .proto.
 
         return grpc_client.Peer(self.http, **options)
 
@@ -277,8 +278,8 @@ def http_version(request) -> str:
 
 @pytest.fixture
 def curl(broker, http_version):
-    """`curl(path, …)` waits for a response; `curl.stream(path, …)` reads one as it arrives. Over each version of
-    HTTP."""
+    """`curl(path, …)` waits for a response; `curl.stream(path, …)` reads one as it arrives. The test runs over each
+    version of HTTP."""
     from curl import VERSIONS, Curl
 
     this = Curl(broker.http, VERSIONS[http_version])
@@ -314,7 +315,7 @@ def b(connect) -> Observer:
 
 @pytest.fixture
 def topic(request) -> str:
-    """A topic name that no other test uses, nor a rerun of this one: the broker may be the same."""
+    """A topic name that neither another test nor a rerun of this one uses, because the broker may be the same."""
     name = "t." + re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.nodeid.split("::", 1)[1])[-180:]
     attempt = getattr(request.node, "execution_count", 1)
     return name if attempt == 1 else f"{name}.{attempt}"

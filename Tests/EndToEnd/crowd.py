@@ -16,7 +16,7 @@ SUBSCRIPTIONS, STALLED = 200, 5
 
 
 class Crowd:
-    """`stalled` are (topic, what its messages wait for) of the slow subscriptions."""
+    """`stalled` lists the slow subscriptions, as (topic, what its messages wait for)."""
 
     def __init__(self, address, rate=50):
         self._stop, self._threads, self._sockets = threading.Event(), [], []
@@ -27,7 +27,7 @@ class Crowd:
             one.sendall(self._subscribe(1, topic + "?buffer=20", 3))
             self.stalled.append((topic, "credit"))
             self._thread(self._read, one)
-        # It requests without limit and never reads: first the kernel's buffers fill, then the broker's output.
+        # This client requests without limit and never reads: first the kernel's buffers fill, then the broker's output.
         deaf = self._open(address, receive=4096)
         deaf.sendall(self._subscribe(1, TOPICS[0] + "?buffer=50", raw.UNBOUNDED))
         self.stalled.append((TOPICS[0], "socket"))

@@ -15,7 +15,7 @@ VERSIONS = {"1.1": ["--http1.1"], "2": ["--http2-prior-knowledge"]}
 
 
 def path(topic: str, query="") -> str:
-    """Where a topic's messages are."""
+    """The path of a topic's messages."""
     return f"/v1/topics/{topic}/messages" + (f"?{query}" if query else "")
 
 
@@ -114,7 +114,7 @@ class Stream:
         return [json.loads(self.line()) for _ in range(count)]
 
     def pending(self) -> int:
-        """Events that have arrived and were not taken."""
+        """Events that have arrived and have not been taken."""
         return self._lines.qsize()
 
     def nothing(self):

@@ -1,4 +1,4 @@
-"""A subscription by an event stream that curl reads, with the interface described in `common.py`."""
+"""A subscription through an event stream that curl reads, with the interface described in `common.py`."""
 
 import base64
 import json

@@ -68,7 +68,8 @@ def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
 
 
 def subscribers(watcher, topic: str) -> int | None:
-    """None if there is no response: where processors are scarce, many connections take their time."""
+    """The number of subscriptions; None if there is no response: where processors are scarce, many connections take
+    their time."""
     try:
         return watcher.info(topic)["subscriptions"]
     except (StreamError, TimeoutError):
@@ -76,7 +77,7 @@ def subscribers(watcher, topic: str) -> int | None:
 
 
 def everybody(selector, comers: list[Comer], step):
-    """Until each has completed its step."""
+    """Continues until each connection has completed its step."""
     while selector.get_map():
         ready = selector.select(timeout=30)
         assert ready, f"no progress: {len(selector.get_map())} of {len(comers)} are waiting"

@@ -81,7 +81,7 @@ ADMIN = [(b"", NOISE), *uploads(b"/api/v1/topics/t.garbage/complete"), *uploads(
 
 # TLS: raw bytes before and after the handshake, and garbage sent through TLS.
 
-HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of a hello of 200 bytes.
+HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of a 200-byte hello.
 RECORDS = some(lambda noise: b"\x17\x03\x03" + len(noise).to_bytes(2, "big") + noise, LONGEST)
 UNDER = [(b"", NOISE), (HELLO, NOISE), (b"", RECORDS), (b"\x16\x03\x03\x40\x00", NOISE)]
 

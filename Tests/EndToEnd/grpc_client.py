@@ -91,8 +91,8 @@ PERMITS = 1 << 12
 
 
 class Call:
-    """A call of two streams. Its thread receives responses at once, or for a lazy peer only those that a test waits
-    for."""
+    """A call with a stream in each direction. Its thread receives responses at once, or for a lazy peer only those that
+    a test waits for."""
 
     def __init__(self, peer: "Peer", method, first, **how):
         self.peer, self.over, self.trailers = peer, False, {}
@@ -117,7 +117,7 @@ class Call:
         self.call.cancel()
 
     def next(self, timeout):
-        """The next event. For a lazy peer, one more response is read if there is none."""
+        """The next event. For a lazy peer, one more response is read if no event is waiting."""
         if self.peer.lazy and not self._events:
             self._permits.release()
         with self._changed:

@@ -172,7 +172,7 @@ class Wire:
             try:
                 self.socket.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # The broker was faster.
+                pass  # The broker closed the connection first.
         self._until(lambda: self.closed, timeout)
         return Verdict("goaway", *self.goaway) if self.goaway else Verdict("closed")
 
@@ -225,7 +225,7 @@ class Wire:
                 self.acks += 1
             else:
                 self.settings |= this.settings
-                # A client that has not sent its preface cannot acknowledge.
+                # A client that has not sent its preface cannot acknowledge SETTINGS.
                 if not self.closed and self.polite:
                     self.flood(frame(SETTINGS, ACK, 0))
         elif isinstance(this, PingFrame):

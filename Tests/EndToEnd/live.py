@@ -4,7 +4,7 @@ import threading
 
 from common import *
 
-AHEAD = 500  # How far it may be ahead of what was read: within the 1,024 messages that a topic retains.
+AHEAD = 500  # How far the publisher may be ahead of the reader: within the 1,024 messages that a topic retains.
 
 
 class Publisher:
@@ -39,5 +39,5 @@ class Publisher:
 
     @staticmethod
     def _payload(i: int) -> bytes:
-        """One line, several, none, or bytes that are not text; short and long."""
+        """The data of a message: one line, several, none, or bytes that are not text; short and long."""
         return b"%d" % i + (b"", b"\n\nid: 1-1\n", b" " * (i % 3000), b"\xff\r\n", "å–😀".encode() * (i % 50))[i % 5]

@@ -68,13 +68,13 @@ class Page:
             try:
                 result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
                 break
-            except Gone:  # Together with the page that was loaded until now.
+            except Gone:  # The result is gone together with the page that was loaded until now.
                 pass
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def before_scripts(self, source: str):
-        """A script that runs before the page's own, from the next load on."""
+        """Adds a script that runs before the page's own, from the next load on."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=source)
 
     def reload(self):

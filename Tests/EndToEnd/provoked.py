@@ -351,7 +351,7 @@ def a_policy(here):
 
 @case("overflow", *STREAMS)
 def a_log_that_is_full(here):
-    """It may have 4 KiB."""
+    """The log may have 4 KiB."""
     here.topic = f"bytes.{here.topic[:80]}"
     root, taken = here.subscribe("overflow=fail", n=1)
     root.publish(here.topic, *[bytes(1000)] * 9)
@@ -367,7 +367,7 @@ def a_shutdown(here):
     return here.request.getfixturevalue("drained")[f"{here.place} {here.version}".strip()]
 
 
-# Sixteen logins of one address may wait. These come at once, and each password takes some time: the last are refused.
+# Sixteen logins from one address may wait. These come at once, and each password takes some time: the last are refused.
 PILE = range(47, 0, -2)
 
 
@@ -389,7 +389,7 @@ def logins_that_pile_up(here):
 def logins_of_calls_that_pile_up(here):
     wire, form = here.wire(), lambda user: ("authorization", access.basic(user, "secret"))
     wire.send(*(wire.call(stream, PUBLISH_ONE, b"", end=True, more=[form(user)]) for stream, user in logins(here)))
-    # Those that were checked have no topic.
+    # Calls whose logins were checked name no topic.
     return next(told for stream in PILE if (told := of_call(wire, stream)).code != grpc.StatusCode.INVALID_ARGUMENT)
 
 

@@ -16,9 +16,9 @@ RETRANSMISSION = 0.2  # Seconds: the minimum that Linux waits before it retransm
 
 
 class Proxy:
-    """`delay` and `jitter` are seconds each way. In each direction, one of `loss` pieces is late by a retransmission,
-    and `lost` counts those. `place` is (direction, count): after that many bytes "in", to the client, or "out", the
-    first connection ends for both sides; with a reset if the number is odd."""
+    """`delay` and `jitter` are seconds each way. In each direction, one in `loss` pieces is delayed by a
+    retransmission; `lost` counts these pieces. `place` is (direction, count): after `count` bytes "in" (to the client)
+    or "out", the first connection ends for both sides, with a reset if `count` is odd."""
 
     def __init__(self, address, delay=0.0, jitter=0.0, loss=0, place=(None, 0)):
         self.to, self.delay, self.jitter, self.loss, self.place = address, delay, jitter, loss, place

@@ -165,7 +165,7 @@ class Frame:
     stream: int
     kind: int
     flags: int
-    size: int  # Of the frame, without its length field.
+    size: int  # The size of the frame, without its length field.
     data: bytes = b""
     metadata: bytes | None = None
     n: int | None = None
@@ -221,7 +221,7 @@ class Connection:
         self.opened = {0}  # Streams on which something was sent: the broker may use no other.
         self.closed = False
         self.read = 0  # Bytes received in total.
-        self.lives = True  # Whether it answers the broker's keepalives.
+        self.lives = True  # Whether this connection answers the broker's keepalives.
         self._buffer = bytearray()
         self._queues = defaultdict(deque)
         self._parts = {}

@@ -33,14 +33,14 @@ class Resuming:
         self.address, self.pair, self.comes_back = address, pair, comes_back
         self.token = token or secrets.token_bytes(16)
         self.frames: dict[int, list[raw.Frame]] = {}
-        self.sent: list[bytes] = []  # Sent frames of streams, with their lengths, that the broker may lack.
-        self.first = 0  # The position of the first of them.
+        self.sent: list[bytes] = []  # Stream frames that were sent and that the broker may lack, with their lengths.
+        self.first = 0  # The position of the first of these frames.
         self.received = 0  # The position up to which frames were received completely.
         self.refusal: Refused | None = None
         self.resumed = 0
         self.answers = 0  # KEEPALIVEs received without R.
-        self.asked = 0  # Those with R.
-        self.lives = True  # Whether it answers those.
+        self.asked = 0  # KEEPALIVEs received with R.
+        self.lives = True  # Whether the client answers KEEPALIVEs with R.
         self.open()
         self._guard(lambda: self._write(raw.setup(flags=raw.R, token=self.token, **setup)))
 

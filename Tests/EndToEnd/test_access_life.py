@@ -111,7 +111,7 @@ def test_failed_logins_are_slowed_and_counted(start, tmp_path, hashed):
     with pytest.raises(Rejected, match="Too many logins failed"):
         rsocket(broker, bearer("guess"))
     eventually(lambda: sum('"logins slowed"' in line for line in broker.log), lambda count: count == 1)
-    # An existing connection is not affected, and sees it.
+    # An existing connection is not affected, and sees the figures.
     refused_logins = root.subscribe("$SYS.stats", n=3)
     seen = [json.loads(refused_logins.event().data) for _ in range(3)]
     assert seen[-1]["logins_refused"] >= 21 and seen[-1]["logins_slowed"] >= 2

@@ -184,7 +184,7 @@ def test_a_silent_connection_does_not_keep_others_out(admin):
     def answers():
         try:
             return admin("healthz").status_code == 200
-        except requests.ConnectionError:  # It has not noticed yet that there is room.
+        except requests.ConnectionError:  # The listener has not noticed yet that there is room.
             return False
 
     until(answers, "it answers again")
@@ -199,7 +199,7 @@ UNFINISHED = {"a body that does not come": (POST % b"Content-Length: 100", False
 
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
-    """They are ended when no progress is detected, long before the 30 seconds of silence that would end them."""
+    """Such requests are ended when no progress is detected, long before 30 seconds of silence would end them."""
     request, half_closes = UNFINISHED[what]
     held = []
 
@@ -221,7 +221,7 @@ def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
             return False
 
     hold(64)
-    for _ in range(8):  # The first time may come before all of them were checked.
+    for _ in range(8):  # The first attempt may come before all held connections were checked.
         until(answers, "it answers")
         hold(1)
     for one in held:

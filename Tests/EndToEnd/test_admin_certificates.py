@@ -133,7 +133,7 @@ def test_a_certificate_says_who_asks(begin, tmp_path):
     # An Authorization header takes precedence over the certificate, whether it is right or wrong.
     assert ask("metrics", "operator", authorization="Bearer other's") == 403
     assert ask("metrics", "operator", authorization="Bearer nobody's") == 401
-    # A certificate of another authority is as bad as no TLS.
+    # A certificate from another authority is as bad as no TLS.
     foreign = tls.stranger().issue("/CN=operator", "")
     with pytest.raises(requests.ConnectionError):
         Admin(broker)("healthz", cert=(foreign.cert, foreign.key))

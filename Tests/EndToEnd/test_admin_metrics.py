@@ -47,7 +47,7 @@ def test_topics_in_trouble_have_metrics_however_quiet(begin):
     told = until(lambda: (told := admin.metrics("?topics=1")).get(
         'forebay_behind_seconds{topic="lossy",policy="drop-oldest"}') and told, "one is behind for long enough")
     assert told['forebay_topic_published_total{topic="busy"}'] == 100
-    # As many more as were requested.
+    # As many topics in trouble, besides the busiest, as were requested.
     assert told['forebay_topic_publishes_lost_total{topic="full",reason="room"}'] == lost > 0
     assert len([sample for sample in told if sample.startswith("forebay_behind_seconds")]) == 1
     told = admin.metrics("?topics=2")
@@ -70,7 +70,7 @@ ALERTS = {
     "ForebayPublishersBlocked": ('forebay_topic_publishers_blocked{topic="phones.7"}', "1x20"),
     "ForebayPublishesLost": ('forebay_publishes_dropped_total{reason="memory"}', "0+60x20"),
     "ForebayReloadRefused": ('forebay_reloads_total{result="refused"}', "0x10 1x10"),
-    # It is released as soon as memory runs short.
+    # Memory is released as soon as it runs short.
     "ForebayMemoryShort": ("forebay_memory_bytes", "93 30x2 " * 7),
     "ForebayLogLost": ("forebay_log_lines_lost_total", "0+60x20"),
 }

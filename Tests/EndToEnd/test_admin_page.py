@@ -208,7 +208,7 @@ def test_the_broker_looks_for_what_the_page_shows(begin, browse):
     one = browse("http://%s:%d/" % broker.admin)
     one.until(lambda: one.text("#topics-place") == "1 to 100 of 701", "the first page of all topics")
     assert one.rows("topics")[0][0] == "busy" and len(one.rows("topics")) == 100
-    # A search finds topics at any position of the order.
+    # A search finds topics at any position in the order.
     one.fill("#topics-find", "0642")
     one.until(lambda: [row[0] for row in one.rows("topics")] == ["sensors.0642.celsius"], "the topic is found")
     assert not one.value("document.querySelector('#topics-pages').checkVisibility()")
@@ -306,7 +306,7 @@ def test_marks_that_cannot_be_seen_are_shown(begin, browse, tmp_path):
         assert one.value(client + ".textContent").startswith(seen) and one.value(client + ".title").startswith(seen)
         one.click("#subscriptions tbody button")
         assert seen in one.text("#ask-words")
-    # Format characters of a message remain only if they belong to its letters.
+    # Format characters in a message remain only if they belong to its letters.
     text = json.dumps("a\u202eb\n\t\u200d\U0001f600\x07")
     assert one.value(f"import('/kit.js').then((kit) => kit.readable({text}))") \
         == "a\\u{202e}b\n\t\u200d\U0001f600\\u{7}"

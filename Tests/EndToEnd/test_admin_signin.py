@@ -133,7 +133,7 @@ def test_who_may_only_look_is_told_what_is_refused(broker, page):
 
 
 def test_the_valve_works_under_a_users_permissions(broker, page):
-    """With a token only, of a user who may not see figures."""
+    """Only with the token of a user who may not see figures."""
     sign_in(page, "", "clerk's")
     page.until(lambda: "User 'clerk' may not control $SYS.stats" in page.text("#health"), "what is refused is told")
     page.until("!document.querySelector('#tail').disabled", "one can publish and tail nevertheless")
@@ -158,7 +158,7 @@ def test_the_valve_works_under_a_users_permissions(broker, page):
     page.until(lambda: page.text("#flow").startswith("4 received"), "and with the valve open the rest")
     page.until(lambda: page.text("#messages").split()[-3:] == ["4", "number", "4"], "the last one is shown last")
     shot(page, f"tailing-{broker.admin[1] in tls.secured}")
-    # It must not become another user's tail.
+    # The tail must not continue for another user.
     sign_in(page, "operator", "right, Käse")
     page.until(lambda: page.text("#tail") == "Tail", "it has ended")
     page.until(lambda: page.text("#health") == "healthy" and not slow(page), "the broker is shown")
@@ -188,7 +188,7 @@ def test_who_is_no_more_is_told_so_and_asks_no_longer(changing):
     until(lambda: any(json.loads(line)["message"] == "reloaded" for line in list(broker.log)), "it is reloaded")
     page.until(lambda: "The credentials are wrong" in page.text("#health"), "it is told")
     assert page.text("#sign-in") == "Sign in"
-    # It has guessed once, and does not continue without credentials.
+    # The page has guessed once, and does not continue without credentials.
     refused = "performance.getEntriesByType('resource').filter((one) => one.responseStatus === 401).length"
     before = page.value(refused)
     page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

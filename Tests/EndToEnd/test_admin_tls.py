@@ -99,7 +99,7 @@ def test_its_page_may_use_http_and_nobody_elses(broker, admin):
     answer = admin("")
     assert f"connect-src 'self' https://127.0.0.1:{broker.http[1]};" in answer.headers["content-security-policy"]
     assert answer.headers["forebay-http"] == "https://%s:%d" % broker.http
-    # It would apply to every other service of the same name, on any port.
+    # HSTS would apply to every other service with the same name, on any port.
     assert "strict-transport-security" not in answer.headers
 
 
@@ -163,7 +163,7 @@ def test_a_head_that_can_be_read_in_two_ways_ends_the_connection(broker):
 
 
 def test_a_handshake_has_its_time(begin):
-    """With nothing, with the beginning of a record, and with a byte now and then."""
+    """Clients send nothing, the beginning of a record, or a byte now and then."""
     broker = begin(*tls.server().options, "--admin", "127.0.0.1:0", "--setup-time", "700ms")
     hello = bytes.fromhex("160301020001") + bytes(100)
     began = time.monotonic()
@@ -256,7 +256,7 @@ def test_silent_connections_are_bounded_and_keep_nobody_out_for_ever(begin, shak
     def answers():
         try:
             return admin("healthz").status_code == 200
-        except requests.ConnectionError:  # It has not noticed yet that there is room.
+        except requests.ConnectionError:  # The listener has not noticed yet that there is room.
             return False
 
     until(answers, "it answers again")

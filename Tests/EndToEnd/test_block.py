@@ -201,7 +201,7 @@ def test_a_parked_publish_of_a_lost_connection_leaves_the_topic_working(connect,
 
 
 def test_several_channels_share_the_room_fairly(connect, a, topic):
-    """Four channels and one narrow reader: none is starved."""
+    """Four channels and one narrow reader: no channel is starved."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=8", n=1)
     a.joined(topic, 1)
     peers = [connect() for _ in range(4)]

@@ -94,7 +94,7 @@ def test_grants_of_a_channel_fit_the_byte_limit(connect, tight, topic):
 
 def test_memory_stays_bounded_under_stalled_subscribers(connect, tight, topic):
     """G3: 40 connections that read nothing, each with a subscription and its buffer."""
-    b = connect(tight, over="rsocket")  # It has a lot to send.
+    b = connect(tight, over="rsocket")  # This client has a lot to send.
     stalled = [connect(tight, receive_buffer=16 << 10) for _ in range(40)]
     for i, this in enumerate(stalled):
         this.subscribe(f"{topic}?buffer={1 + 100 * i}")

@@ -321,7 +321,7 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 
 def test_the_sample_file_is_in_order(start, file):
-    # The files that it names. A certificate that expires soon would cause a warning.
+    # The files that the sample names. A certificate that expires soon would cause a warning.
     pair = tls.authority().issue(days=400)
     for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
         (file.parent / name).write_bytes(Path(path).read_bytes())

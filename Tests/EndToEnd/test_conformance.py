@@ -1,5 +1,5 @@
 """Protocol/conformance.md, guarantees.md and threats.md name the test that shows each rule. This checks that these
-tests exist, that every test named after a rule is listed, and that every rule is.
+tests exist, that every test named after a rule is listed, and that every rule is, too.
 
 Tests are named in the last column of each table: `test_x` for a function in Tests/EndToEnd, or `file/test_x` if several
 files have one of that name; `Suite.test`, or `Folder/Suite.test`, for one in Suite.swift.
@@ -16,7 +16,7 @@ PAGES = ["conformance.md", "guarantees.md", "threats.md"]
 
 
 def wire_tests() -> dict[str, list[str]]:
-    """The test functions in Tests/EndToEnd: by name, the files that have one."""
+    """The test functions in Tests/EndToEnd: by name, the files that define one."""
     found = {}
     for file in sorted((ROOT / "Tests/EndToEnd").rglob("test_*.py")):
         for node in ast.parse(file.read_text()).body:

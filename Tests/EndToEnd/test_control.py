@@ -250,7 +250,7 @@ def test_subscriptions_to_events_raise_no_events(a, b, topic):
     for other in others:
         other.cancel()
     b.barrier(topic)
-    b.numbers(topic, 1, 1)  # An event that is certain to follow any of those.
+    b.numbers(topic, 1, 1)  # An event that is certain to follow any events about the subscriptions.
     told = b""
     while topic.encode() not in told:
         told = events.take(1)[0].data

@@ -90,7 +90,7 @@ def test_outstanding_credit_that_reaches_2_31_minus_1_is_unbounded(a, topic):
 
 
 def test_demand_saturates(a, b, topic):
-    """Requests whose sum overflows 32 bits, and even more bits together: unbounded, and still served."""
+    """Requests whose sum exceeds 32 bits by far: the demand is unbounded, and still served."""
     sub = a.subscribe(topic, n=UNBOUNDED)
     for _ in range(100):
         sub.request(UNBOUNDED)

@@ -17,8 +17,8 @@ from web import Web
 
 @pytest.fixture
 def own(start):
-    """A broker of this test only, which the test stops. Its drain limit is longer than any wait here, so that a broker
-    that stops has not waited for that limit."""
+    """A broker for this test only, which the test stops. Its drain limit is longer than any wait here, so a broker that
+    stops has not waited for that limit."""
     this = start("--drain-time", "1h", "--admin", "127.0.0.1:0")
     yield this
     if this.process.poll() is None:

@@ -38,7 +38,7 @@ NEVER = {
 
 @pytest.fixture(scope="module")
 def broker(start, tmp_path_factory):
-    """Clients without credentials may do everything here. Some users are for one case each."""
+    """Clients without credentials may do everything here. Some users exist for a single case."""
     token = lambda name, **may: dict(name=name, token=access.token_hash(name), **may)
     hashed = access.password_hash(start.executable(), "secret")
     users = [token("nobody"), *(token(name, **EVERYTHING) for name in ("poor", "gone-1", "gone-2"))]
@@ -140,7 +140,7 @@ def test_every_place_of_the_table_has_a_case_or_a_reason():
     assert named - provoked == NEVER.keys(), "these have no case, or a case and a reason"
 
 
-# Beside the table
+# Cases outside the table
 
 
 def test_streams_over_plain_http_stop_when_the_broker_shuts_down(drained):
@@ -150,7 +150,7 @@ def test_streams_over_plain_http_stop_when_the_broker_shuts_down(drained):
 @pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize("place", ["events", "lines", "grpc"])
 def test_streams_of_a_connection_that_is_closed_can_be_resumed(request, topic, place, version):
-    """They end as when the connection is lost: EventSource reconnects, and gRPC has UNAVAILABLE."""
+    """They end as when the connection is lost: EventSource reconnects, and gRPC reports UNAVAILABLE."""
     here = Here(request, topic, place, version)
     with here.stack:
         root, taken = here.subscribe()
@@ -201,7 +201,7 @@ def test_goaway_of_an_operator_has_the_word(goaway):
 
 
 def test_a_resumption_is_refused_with_a_word(broker, topic):
-    """`too-large` is of a token that no SETUP may have."""
+    """`too-large` applies to a token that no SETUP may have."""
     this = Resuming(broker.address)
     this.greet()
 

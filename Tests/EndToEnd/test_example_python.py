@@ -98,7 +98,7 @@ def test_entries_of_publishers_are_not_taken_for_the_brokers(broker, topic):
 def test_stream_ids_begin_again(broker, topic):
     async def body():
         async with client(broker.address) as this:
-            messages = await this.subscribe(topic)  # It has the first id.
+            messages = await this.subscribe(topic)  # This stream has the first id.
             this.connection.next_stream = forebay_wire.UNBOUNDED - 2
             for number in range(4):
                 assert await this.publish(topic, b"%d" % number) == number + 1
@@ -346,7 +346,7 @@ def test_nothing_is_lost_or_repeated_when_the_connection_is_cut_again_and_again(
             assert proxy.connections == cuts + 1
             info = await other.control("$SYS.topic.info", name=topic + ".back")
             repeated = [int(one) for one in await datas(back, info["next"] - 1)]
-            # At least once: each connection repeats, in order, what the last one did not acknowledge.
+            # At least once: each connection repeats, in order, what was not acknowledged on the last one.
             assert list(dict.fromkeys(repeated)) == list(range(count - 200)) and channel.accepted == count - 200
 
     run(body())
@@ -370,7 +370,7 @@ def test_a_client_that_is_closed_ends_what_waits(broker, topic):
     async def body():
         async with client(broker.address) as this:
             waiting = asyncio.create_task(anext(await this.subscribe(topic)))
-            await asyncio.sleep(0)  # It begins to wait.
+            await asyncio.sleep(0)  # The task begins to wait.
         with pytest.raises(ConnectionLost):
             await waiting
 

@@ -9,7 +9,7 @@ from events import EventStream
 
 pytestmark = pytest.mark.grpc  # The Observer's transport; the tests open the other two.
 
-BATCH, BUFFER = 32, 1024  # Messages; BUFFER is a subscription's default.
+BATCH, BUFFER = 32, 1024  # Numbers of messages; BUFFER is a subscription's default.
 
 
 class Faces:
@@ -45,7 +45,7 @@ class Faces:
         return row
 
     def stall(self, name: str):
-        """Publishes until it has lost messages. The other two have one more batch by then."""
+        """Publishes until the subscriber `name` has lost messages. The other two have one more batch by then."""
         if self.reads and name == "events":
             self.subs[name].stop()
         if not self.reads:
@@ -80,7 +80,7 @@ class Faces:
 
 @pytest.mark.parametrize("how", ["asks", "reads"])
 def test_each_stalls_in_turn_and_disturbs_no_other(connect, curl, topic, how):
-    """It stops requesting, or it requests everything and stops reading; then it continues."""
+    """A subscriber stops requesting, or requests everything and stops reading; then it continues."""
     faces = Faces(connect, curl, topic, reads=how == "reads")
     faces.step(*faces.subs)
     for name in ("grpc", "rsocket", "events"):
@@ -94,7 +94,7 @@ def test_each_stalls_in_turn_and_disturbs_no_other(connect, curl, topic, how):
 
 # What each policy keeps for a stalled event stream
 
-FEW = 50  # Its buffer.
+FEW = 50  # The event stream's buffer.
 KEPT = {"drop-oldest": lambda all: all[-FEW:], "drop-newest": lambda all: all[:FEW], "latest": lambda all: all[-1:],
         "replace-newest": lambda all: all[: FEW - 1] + all[-1:], "fail": lambda all: all[:FEW]}
 
@@ -151,7 +151,7 @@ def test_a_stalled_event_stream_keeps_what_its_policy_says(curl, a, b, topic, po
         end = sub.end()
         assert end.kind == Kind.OVERFLOW and told(got) == expected
         return
-    publish(b, topic, sent, 1)  # Under drop-newest it reports the loss.
+    publish(b, topic, sent, 1)  # Under drop-newest this message reports the loss.
     got += sub.take(1)
     assert told(got) == [*expected, len(sent)] and [one.data for one in got] == [sent[i - 1] for i in told(got)]
     assert beside.data(1) == sent[-1:]

@@ -95,7 +95,7 @@ def test_the_clock_is_set(broker, clock, step):
         assert abs(got[1].timestamp / 1e9 - clock.now()) < 60
         assert abs(got[0].timestamp / 1e9 - (clock.now() - step)) < 60
         if step > 0:
-            # Her token has expired: the clock was set ahead by an hour.
+            # The client's token has expired: the clock was set ahead by an hour.
             told = alice.frame(0)
             assert told.kind == ERROR and "expired" in told.text and not hers.pending(), told
             alice.end()

@@ -27,7 +27,8 @@ MIB = 1 << 20
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("port", ["rsocket", "http", "admin", "rsockets"])
 def test_garbage(begin, port):
-    """200 MB per second, as far as two processors allow next to everything else: `heavy` requires all of it."""
+    """Up to 200 MB per second, limited by what two processors can do next to everything else; `heavy` requires the full
+    rate."""
     pair = tls.server()
     broker = begin("--admin", "127.0.0.1:0", *(pair.options if port.endswith("s") else ()))
     address = {"rsocket": broker.address, "http": broker.http, "admin": broker.admin}[port.removesuffix("s")]
@@ -96,7 +97,7 @@ class Drip:
 
 
 def test_slowloris(begin):
-    """Each is closed when its time limit expires, although it is never silent."""
+    """Each connection is closed when its time limit expires, although it is never silent."""
     broker, count = begin("--setup-time", "1s"), 40
     with beside(broker, "rsocket", "grpc", growth=16 * MIB):
         drips = [Drip(getattr(broker, port), text, count) for port, text in DRIPS.values()]
@@ -124,7 +125,7 @@ def test_slowloris_of_handshakes(begin, port):
 
 
 def test_slowloris_on_the_admin_listener(begin):
-    """It allows few connections. One that has sent no request gives way to a new one."""
+    """The admin listener allows few connections. One that has sent no request gives way to a new one."""
     broker = begin("--admin", "127.0.0.1:0")
     ready = "http://%s:%d/readyz" % broker.admin
     with beside(broker, growth=16 * MIB):

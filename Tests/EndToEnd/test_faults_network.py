@@ -132,8 +132,8 @@ def test_cuts_lose_and_double_nothing(begin, transport):
 
 
 def test_delay_and_loss(begin, transport):
-    """A tenth of a second round trip, and every twentieth piece late by a retransmission: everything arrives, including
-    credit."""
+    """A round trip of a tenth of a second, and every twentieth piece delayed by a retransmission: everything arrives,
+    including credit."""
     broker = begin()
     with beside(broker, transport, growth=16 * MIB, slowest=20), contextlib.ExitStack() as stack:
         proxy = Proxy(address_of(broker, transport), delay=0.03, jitter=0.02, loss=20)
@@ -159,8 +159,8 @@ def test_delay_and_loss(begin, transport):
 
 
 def test_a_network_that_stands_still(begin, transport):
-    """Nothing arrives and neither side is notified. A reader cut off in this way costs nothing, and continues when it
-    is back."""
+    """Nothing arrives and neither side is notified. A reader cut off in this way costs nothing, and continues when the
+    network is back."""
     broker = begin()
     with beside(broker, transport, growth=16 * MIB) as (well,), contextlib.ExitStack() as stack:
         proxy = Proxy(address_of(broker, transport))

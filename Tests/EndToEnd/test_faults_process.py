@@ -131,7 +131,8 @@ class Quiet:
 
 @pytest.mark.rsocket
 def test_a_broker_that_was_stopped_blames_nobody(begin):
-    """It is stopped for longer than every time limit of its clients, which are more than it reads in one turn."""
+    """The broker is stopped for longer than every time limit of its clients. There are more clients than it reads in
+    one turn."""
     limit, count = 3, 400
     broker = begin("--threads", "1", "--http-silence", f"{limit}s", "--setup-time", f"{limit}s", "--block-limit",
                    f"{limit}s")

@@ -218,7 +218,7 @@ class Unread:
         return process
 
     def _first_lines(self):
-        """Those with the listeners' addresses, and what precedes them."""
+        """The lines with the listeners' addresses, and those before them."""
         listeners = 0
         while listeners < 2:
             line = b""
@@ -299,7 +299,7 @@ def unread(start):
 
 
 def be_refused(broker, count: int):
-    """From an address that already has all the connections it may have. Each refusal is a line of the log."""
+    """Connects from an address that already has all the connections it may have. Each refusal is a line in the log."""
     for _ in range(count):
         with socket.create_connection(broker.address, timeout=DEADLINE, source_address=("127.0.0.2", 0)) as line:
             answer = b""

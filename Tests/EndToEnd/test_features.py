@@ -1,5 +1,5 @@
 """What lets clients and brokers of several versions agree: options that begin with `x-`, the protocol's number and
-features, and options of control requests in their data, which a route has no room for."""
+features, and options of control requests that are in the data because a route has no room for them."""
 
 import contextlib
 import json
@@ -97,13 +97,13 @@ def test_calls_ignore_fields_that_are_unknown(broker, topic):
 
 
 def features() -> set[str]:
-    """Those of the table in Protocol/control.md."""
+    """The features in the table of Protocol/control.md."""
     section = (PROTOCOL / "control.md").read_text().partition("| feature | meaning |")[2].partition("\n\n")[0]
     return set(re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE))
 
 
 def told(broker) -> list[tuple[int, list[str]]]:
-    """Number of the protocol and features, over each protocol."""
+    """The protocol's number and the features, as reported over each protocol."""
     with contextlib.closing(broker.peer()) as peer, contextlib.closing(broker.peer("grpc")) as caller:
         answer = caller.admin.Info(pb.InfoRequest(), timeout=DEADLINE)
         objects = [peer.control("$SYS.info"), json.loads(answer.json), Admin(broker).json("api/v1/info")]

@@ -20,7 +20,7 @@ def pairs(route: bytes, kind=raw.REQUEST_STREAM, data=b"", n=1) -> bytes:
 
 
 def flood(connection, chunk: bytes):
-    """Sends it several times as fast as it is accepted, and reads the responses."""
+    """Sends the chunk several times, as fast as it is accepted, and reads the responses."""
     this, left = connection.socket, memoryview(chunk * TIMES)
     this.settimeout(0)
     while left:

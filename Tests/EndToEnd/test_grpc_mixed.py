@@ -119,7 +119,7 @@ def test_what_the_broker_says_of_a_publishers_message_is_not_the_publishers(a, b
 
 @pytest.mark.parametrize("stalled", ["grpc", "rsocket"])
 def test_a_stalled_subscriber_of_one_transport_disturbs_none_of_the_other(connect, topic, stalled):
-    """It reads nothing; subscribers of either transport receive everything at once."""
+    """The stalled subscriber reads nothing; subscribers of either transport receive everything at once."""
     idle = connect(over=stalled, receive_buffer=64 << 10)
     readers = [connect(over="grpc"), connect(over="rsocket")]
     subs = [reader.subscribe(topic) for reader in readers]

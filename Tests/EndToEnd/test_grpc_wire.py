@@ -31,7 +31,7 @@ def test_a_deadline_that_is_none(wire, topic, timeout):
 
 @pytest.mark.parametrize("timeout", ["99999999H", "1H", "60M", "5000000u", "99999999n"])
 def test_deadlines_of_every_unit(wire, a, topic, timeout):
-    """The last is a tenth of a second; none expires at once."""
+    """The last timeout is a tenth of a second; none expires at once."""
     this, name = wire(), topic[:90]
     this.send(this.call(1, SUBSCRIBE, open_of(name), more=[("grpc-timeout", timeout)]))
     this.until(lambda w: 1 in w.answers)
@@ -193,8 +193,8 @@ def test_several_messages_in_one_frame(wire, a, topic):
 
 def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
     """Of every kind, a hundred per connection, because more in a short time would be an attack. Afterwards the broker's
-    counted memory, and every table, are as a first thousand left them. The memory of the process may grow while the
-    topic of events turns over; a leak would add as much each time."""
+    counted memory, and every table, are as the first thousand streams left them. The memory of the process may grow
+    while the topic of events turns over; a leak would add as much each time."""
     name = topic[:90]
     streams = range(1, 200, 2)
     half = framed(channel_of(name))[:-3]
@@ -254,7 +254,7 @@ def subscribing(topic: str, **more) -> bytes:
 
 
 def responses(this: Wire, stream: int) -> list:
-    """The complete ones of those that have arrived."""
+    """The responses that have arrived completely."""
     found, at, body = [], 0, this.answers[stream].body if stream in this.answers else b""
     while at + 5 <= len(body) and at + 5 + (length := int.from_bytes(body[at + 1 : at + 5], "big")) <= len(body):
         found.append(pb.SubscribeResponse.FromString(bytes(body[at + 5 : at + 5 + length])))
@@ -323,6 +323,6 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
         assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grew by {grown >> 10} KiB"
         assert b.info(topic)["subscriptions"] == 40
         for this in stalled:
-            this.close()  # Or the broker would wait for them before it ends.
+            this.close()  # Otherwise the broker would wait for them before it ends.
     finally:
         tight.stop()

@@ -22,7 +22,7 @@ HTTP2_SETTINGS = 4
 
 @pytest.fixture
 def own(start):
-    """A broker of this test only, which the test may stop."""
+    """A broker for this test only, which the test may stop."""
     this = start()
     yield this
     if this.process.poll() is None:
@@ -93,7 +93,7 @@ def test_later_versions_are_refused(http1):
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"P", b"G", b"GET /nothing HTTP/1.1\r\nX: "])
 def test_a_head_that_does_not_come(http1, sent):
-    """One that arrives slowly, byte by byte, gets no more time either."""
+    """A head that arrives slowly, byte by byte, gets no more time either."""
     this = http1()
     began = time.monotonic()
     this.send(sent)
@@ -243,7 +243,7 @@ def test_a_client_that_goes_is_noticed(http1, a, topic, how):
     get("t", "", b"Transfer-Encoding: chunked\r\n", "POST") + b"5\r\nhel",
     b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\nGE"])
 def test_a_client_that_goes_in_the_middle_is_noticed(own, connect, sent):
-    """Its end arrives with its last bytes."""
+    """The client's end arrives with its last bytes."""
     a = connect(own)
     for _ in range(20):
         this = Line(own.http)

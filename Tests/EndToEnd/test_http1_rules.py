@@ -54,7 +54,7 @@ LENGTHS = [b"-1", b"+3", b"3 ", b"0x3", b"3,3", b"", b"3a", b"184467440737095516
 def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, pieces):
     this, others = http1(), [http1() for _ in range(3)]
     for other in others:
-        other.send(GET[:-2])  # Requests that have begun do not concern it.
+        other.send(GET[:-2])  # The others' unfinished requests do not affect the broker's answer.
     if kept:
         this.send(GET)
         assert this.answer()[0] == 404
@@ -106,7 +106,7 @@ def test_a_whole_uri(http1):
 
 
 def test_grpc_is_told_what_it_needs(http1, topic):
-    """By its path; a message may have that type like any other."""
+    """gRPC is recognised by its path; a message may have that type like any other."""
     this, kind = http1(), b"Content-Type: application/grpc+proto\r\n"
     this.send(b"POST /forebay.v1.PubSub/PublishOne HTTP/1.1\r\n" + HOST + kind + b"Content-Length: 5\r\n\r\nhello")
     assert problem(this.answer()) == (505, "http-version")

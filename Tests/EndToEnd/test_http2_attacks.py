@@ -135,7 +135,7 @@ def test_subscriptions_cancelled_are_no_rapid_reset(wire, witness, steady):
 
 
 def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
-    """The same by errors: a stream's window that is opened too far."""
+    """The same through errors: a stream's window that is opened too far."""
     this = wire()
     streams = range(1, 20_001, 2)
     this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + window_update(i, 0x7FFFFFFF) for i in streams))

@@ -102,7 +102,7 @@ def test_request_response_multiple_succession(a, topic):
 
 
 def test_request_response_request_after_cancel(a, b, topic):
-    """After its cancel, later room neither answers nor publishes it."""
+    """After the cancel, room that becomes free neither answers nor publishes the request."""
     sub = parked(a, b, topic)
     (offer,) = park(b, topic, 3, 3)
     offer.cancel()

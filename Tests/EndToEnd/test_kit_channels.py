@@ -12,7 +12,7 @@ CLIENTS = ["rsocket-py", "grpc"]
 
 
 def ends(channel, end=End()):
-    """What was received before the end, which must be this one."""
+    """What was received before the end, which must be `end`."""
     told = []
     while channel.ended is None:
         told.append(channel.event())

@@ -208,8 +208,8 @@ def test_meta_and_the_publishers_metadata(broker, topic):
 
 @pytest.mark.parametrize("size", [64, 1000])
 def test_fragments_by_the_library(broker, topic, size):
-    """It sends fragments of `size`, and accepts the broker's of 64 KiB. (Its COMPLETE may overtake its own
-    fragments.)"""
+    """The library sends fragments of `size` bytes, and accepts the broker's of 64 KiB. (Its COMPLETE may overtake its
+    own fragments.)"""
 
     async def scene(a, b):
         sub, body = subscribe(a, topic), bytes(range(256)) * 400

@@ -1,5 +1,5 @@
 """Limits on connections, users and addresses of a real broker with several threads: requests beyond them are refused
-and counted, and others are not affected. Limits that only the engine can be driven to are tested in CoreTests."""
+and counted, and others are not affected. Limits that can be reached only in the engine are tested in CoreTests."""
 
 import contextlib
 import http.client
@@ -358,7 +358,8 @@ def test_a_reload_changes_limits(limited, users):
 
 @pytest.mark.slow
 def test_channels_that_wait_for_tokens_leave_at_once(start, tmp_path):
-    """If this were quadratic, closing one of these connections would take seconds, during which nobody is served."""
+    """If leaving took quadratic time, closing one of these connections would take seconds, during which nobody is
+    served."""
     file = tmp_path / "forebayd.yaml"
     file.write_text("publish-rate: 1000000\n")
     broker = start("-c", str(file), "--max-parked", "10000", threads=1)

@@ -80,13 +80,13 @@ def test_right_passwords_pass_a_flood_of_wrong_ones(guarded):
     assert log_in(guarded, "alice", "127.0.0.1")[0] == 200
     flood = Flood(guarded)
     try:
-        # More arrive than may wait, and each address has had a failure: its next attempts give way to others.
+        # More attempts arrive than may wait, and each address has had a failure: its next attempts give way to others.
         eventually(lambda: (flood.refused > 0, len(flood.failed)), lambda seen: seen == (True, len(ADDRESSES)), 180)
         newcomers, known = [], []
         for number in range(10):
             # Each of these logs in for the first time, from an address not seen before.
             newcomers.append(log_in(guarded, f"user{number}", f"127.0.1.{number + 1}"))
-            # Her password is cached, and so does not wait for any that must be hashed.
+            # This user's password is cached, so the login does not wait for passwords that must be hashed.
             known += [log_in(guarded, "alice", "127.0.0.1") for _ in range(10)]
         assert all(status == 200 for status, _ in newcomers + known), newcomers + known
         median = lambda logins: statistics.median(took for _, took in logins)

@@ -1,6 +1,6 @@
-"""Memory stays within its bound, whatever clients leave unread, hold open or send. Some hundred connections here;
-`heavy` has five thousand. Others are served meanwhile. A client that did not read keeps its connection and receives the
-count of its losses."""
+"""Memory stays within its bound, whatever clients leave unread, hold open or send. These tests use a few hundred
+connections; `heavy` has five thousand. Meanwhile, other clients are served. A client that did not read keeps its
+connection and receives the count of its losses."""
 
 import contextlib
 import select
@@ -130,7 +130,7 @@ def test_bodies_that_are_never_whole(bounded, form):
             parts = [data_frame(stream, (body + bytes(16_384))[:16_384])]
             parts += [data_frame(stream, bytes(16_384))] * (room // 16_384 - 1)
             if not wire.flood(head, *parts):
-                break  # It is refused.
+                break  # The request is refused.
     well.moves(50)
     over(bound, well)
     for wire in crowd:
@@ -152,7 +152,8 @@ def test_bodies_of_http1_that_are_never_whole(bounded):
 
 
 def test_heads_of_http1_without_bodies(bounded):
-    """So many that the broker's state for them would use all memory: beyond half of it they are refused."""
+    """So many that the broker's state for them would use all memory: beyond half of the memory, requests are
+    refused."""
     broker, bound, well = bounded()
     count = 2 * LIMIT // (32 << 10)
     control, head = broker.peer(), post("unfinished", bytes(100_000))[:-100_000]
@@ -190,7 +191,7 @@ def test_idle_connections_of_http1(bounded, sent):
 
 
 def test_events(bounded):
-    """Subscribing and cancelling at full speed, with every event sent to another shard that is busy with the same.
+    """Subscribing and cancelling at full speed, with every event sent to another shard that is busy with the same work.
     Nobody reads the events."""
     broker, bound, well = bounded(LIMIT // 4, threads=2)
     control, peers = broker.peer(), [broker.peer() for _ in range(12)]

@@ -149,7 +149,7 @@ def test_options_in_the_route_and_in_further_tags_add_up(a, b, topic):
 def test_a_name_of_255_bytes_leaves_its_options_to_further_tags(a, b):
     name = ("n" * 50 + ".") * 5
     assert len(name) == 255
-    assert refusal(a.subscribe(name, "replay=1")).code == raw.INVALID  # It ends with a dot.
+    assert refusal(a.subscribe(name, "replay=1")).code == raw.INVALID  # The name ends with a dot.
     name = name[:-1] + "x"
     b.numbers(name, 1, 3)
     assert a.subscribe(name, "replay=1").data(1) == [b"3"]

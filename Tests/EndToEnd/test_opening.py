@@ -148,7 +148,7 @@ def test_topics_of_the_broker_have_openings(root):
 
 
 def test_who_is_cut_off_before_the_first_message_misses_nothing(peer, root, topic):
-    """Over as many connections, so over either thread."""
+    """Each attempt has its own connection, so both threads take part."""
     for first in (1, 3, 5, 7):
         cut = peer()
         epoch, next_ = opening(cut.subscribe(f"{topic}?opening=on", n=2))
@@ -238,7 +238,7 @@ def test_an_event_source_cut_off_before_its_first_message_misses_nothing(web, ro
         assert json.loads(resumed.data)["next"] == first
         events = [source.event() for _ in range(2)]
         assert [(one.type, one.data) for one in events] == [("message", b.decode()) for b in numbers(first, first + 1)]
-        # Once more, now behind the messages.
+        # Once more, now after the messages.
         source.cut()
         source.connect()
 

@@ -180,7 +180,7 @@ def test_a_broker_answers_as_the_document_says(broker):
             if block.kind in ("entries", LOGIN):
                 continue
             if block.connection not in lines:
-                if block.connection == "third":  # The second one breaks.
+                if block.connection == "third":  # The second connection breaks.
                     lines["second"].close()
                 lines[block.connection] = stack.enter_context(socket.create_connection(broker.address, DEADLINE))
             if block.kind == "frames client":

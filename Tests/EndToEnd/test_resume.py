@@ -66,7 +66,7 @@ def test_credit_and_policy_stay_in_force(broker, a, b, topic):
 
 
 def test_a_session_goes_over_from_a_socket_that_lives(broker, b, topic):
-    """The broker need not have noticed the old one's end."""
+    """The broker need not have noticed the end of the old socket."""
     this = Resuming(broker.address)
     this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9))
     b.joined(topic, 1)
@@ -124,7 +124,7 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.resume(version=(0, 1))
     b.numbers(topic, 3, 3)
     this.until(lambda: this.count(1) == 3)
-    # It cannot get again what it has acknowledged.
+    # The client cannot receive again what it has acknowledged.
     this.greet()
     refused(this, "cannot continue from position 7, because the data from there on is no longer kept", server=7)
     this.resume()

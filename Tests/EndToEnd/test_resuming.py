@@ -27,7 +27,7 @@ class Printed:
         self._rest = b""
 
     def read(self, curl: subprocess.Popen, most: float, publisher: Publisher):
-        """Reads curl's output until it has that much, or until curl ends."""
+        """Reads `most` bytes of curl's output, or until curl ends."""
         count = 0
         while count < most and (more := os.read(curl.stdout.fileno(), 1 << 16)):
             count += len(more)

@@ -39,7 +39,7 @@ class Manager:
         return dict(line.split("=", 1) for line in self._socket.recv(4096).decode().splitlines())
 
     def signs(self, seconds: float) -> int:
-        """The number of watchdog keepalives within that time, including those that have already arrived."""
+        """The number of watchdog keepalives within `seconds`, including those that have already arrived."""
         count, end = 0, time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):

@@ -114,7 +114,7 @@ def test_request_response_cancelled_is_answered_at_most_once(a, topic):
 
 
 def test_request_fnf_is_never_answered(a, topic):
-    """Neither if it is published nor if it cannot be; and its stream ends at once."""
+    """There is no answer, whether or not the message can be published, and the stream ends at once."""
     for path in (topic, "not a name", f"{topic}?nonsense=1"):
         a.send(raw.request(raw.REQUEST_FNF, 1001, b"x", a.route(path)))
     a.until(topic, lambda info: info["published"] == 1)

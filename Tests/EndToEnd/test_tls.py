@@ -81,7 +81,8 @@ def shown(pair) -> list[str]:
 @pytest.mark.parametrize("mode, none, other", [
     ("off", True, True), ("optional", True, False), ("required", False, False)])
 def test_certificates_of_clients(start, mode, none, other, version):
-    """The outcome for a client without a certificate, or with another authority's; a valid one is always accepted."""
+    """The outcome for a client without a certificate, or with one from another authority; a valid certificate is always
+    accepted."""
     broker = start(*tls.server().options, *zip_options(VERIFY, (tls.authority().file, mode)), "--log-level", "debug")
     good = tls.authority().issue("/CN=reader", "")
     foreign = tls.stranger().issue("/CN=reader", "")
@@ -123,7 +124,7 @@ def test_rsocket_by_another_library(broker, topic):
 
 
 def test_many_equal_subscriptions_get_the_same_bytes(broker, connect, b, topic):
-    """Of all sizes, so that records begin and end at any point."""
+    """Messages of all sizes, so that records begin and end at any point."""
     messages = [bytes([i % 251]) * (i * i * 3 % 40_000) for i in range(150)] + [bytes(range(256)) * 4096]
     peers = [connect() for _ in range(5)]
     subs = [peer.subscribe(f"{topic}?buffer=1000") for peer in peers for _ in range(8)]

@@ -105,7 +105,7 @@ def test_who_speaks_tls_to_a_port_that_does_not_is_refused_at_once(start):
 @pytest.mark.slow
 @pytest.mark.parametrize("face", ["address", "http"])
 def test_a_handshake_takes_5_seconds_at_most(broker, face):
-    """With nothing, with the beginning of a record, and with a byte now and then."""
+    """Clients send nothing, the beginning of a record, or a byte now and then."""
     hello = bytes.fromhex("160301020001") + bytes(100)
     lines = [socket.create_connection(getattr(broker, face), timeout=12) for _ in range(3)]
     lines[1].sendall(hello[:50])

@@ -55,7 +55,7 @@ REQUESTS = {
 @pytest.mark.parametrize("what", REQUESTS)
 @pytest.mark.parametrize("connections", [1, 5, 20, 60] if FULL else [1, 60])
 def test_requests_given_up_at_once(turns, what, connections):
-    """Subscriptions and cancels of 31 bytes a pair, and others, from a number of connections."""
+    """Subscriptions and cancels of 31 bytes a pair, and other requests, from a number of connections."""
     here, total = turns(), 400_000 if FULL else 30_000
     route, kind, data = REQUESTS[what]
     lines = [here.line() for _ in range(connections)]
@@ -71,7 +71,7 @@ def test_requests_to_topics_of_another_shard(turns, what):
     here = turns(threads=2)
     _, kind, data = REQUESTS[what]
     lines = [here.line() for _ in range(60)]
-    for topic in ("t.1", "t.2", "t.3"):  # At least one of them on each shard, or the events.
+    for topic in ("t.1", "t.2", "t.3"):  # Each shard has at least one of these topics or the events.
         for line in lines:
             line.queue(pairs(topic, 10_000 if FULL else 1_000, kind, data))
         throw(lines)
@@ -80,7 +80,7 @@ def test_requests_to_topics_of_another_shard(turns, what):
 
 @pytest.mark.parametrize("policy", ["drop-oldest", "block"])
 def test_twenty_thousand_join_and_leave(turns, policy):
-    """One topic, two connections; they leave one by one, and others with their connection."""
+    """One topic, two connections: some subscriptions leave one by one, the others with their connection."""
     here = turns()
     lines = [here.line() for _ in range(2)]
     for line in lines:
@@ -253,7 +253,7 @@ def test_much_to_read_at_once(turns, secured):
     options = [*tls.server().options, "--tls-except", "admin"] if secured else []
     here = turns("--memory", "1G", *options)
     count, piece = (600, b"x" * 400) if secured else (400, b"x" * 96_000)
-    # A frame that takes much more than that.
+    # A frame that is much longer than what is sent of it.
     head = (200_000).to_bytes(3, "big") + raw.request(raw.REQUEST_FNF, 1, b"", raw.route("t.read"))[3:]
     lines = [raw.Connection(here.broker.address) for _ in range(count)]
     for line in lines:

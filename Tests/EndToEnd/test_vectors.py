@@ -32,7 +32,7 @@ NAMES = {1: "SETUP", KEEPALIVE: "KEEPALIVE", 4: "REQUEST_RESPONSE", 5: "REQUEST_
          14: "RESUME_OK"}
 FLAGS = {"M": 0x100, "F": 0x80, "C": 0x40, "N": 0x20}
 ALIVE = bytes.fromhex("000011 00000000 0c80 0000000000000000") + b"end"
-LONG_RUN = 1000  # Equal bytes at the end of a frame, from which on they are written as `repeat`.
+LONG_RUN = 1000  # The number of equal bytes at the end of a frame from which they are written as `repeat`.
 
 # Fields that vary: what precedes them, how far they are from its end, their length and label.
 FIELDS = [
@@ -250,7 +250,7 @@ FILE = load() if EXCHANGES.exists() else {"vectors": [], "brokers": {}}
 
 @pytest.fixture(scope="module")
 def brokers(start, tmp_path_factory):
-    """`brokers(NAME)` is the running broker with those settings of the file."""
+    """`brokers(NAME)` is the running broker with the settings of that name in the file."""
     running = {}
 
     def named(name: str):
@@ -301,7 +301,7 @@ def test_descriptions_name_the_frames(exchange):
 
 
 def is_ended_by_a_broker(conversation: dict) -> bool:
-    """Not if a broker would refuse it earlier, because its requests have no route, or recognises HTTP or TLS."""
+    """It is not if a broker would refuse it earlier, because its requests have no route, or recognises HTTP or TLS."""
     return (conversation["expect"][-1].startswith("fatal") and "limits" not in conversation
             and not any(line.startswith("request") for line in conversation["expect"])
             and conversation["steps"][0]["client"].startswith("00"))

@@ -70,13 +70,13 @@ class Authority:
 
 @functools.cache
 def authority() -> Authority:
-    """The one that clients here trust."""
+    """The authority that clients here trust."""
     return Authority()
 
 
 @functools.cache
 def stranger() -> Authority:
-    """One that nobody trusts."""
+    """An authority that nobody trusts."""
     return Authority("A stranger")
 
 
@@ -105,7 +105,7 @@ def wrap(plain: socket.socket, address, *protocols: str, **how) -> socket.socket
 
 
 def trust(address) -> tuple[str, str | bool]:
-    """The scheme of a URL there, and its trusted certificates in the form that `requests` expects."""
+    """The scheme of a URL with this address, and the trusted certificates in the form that `requests` expects."""
     return ("https", authority().file) if address[1] in secured else ("http", True)
 
 

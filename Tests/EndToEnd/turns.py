@@ -96,7 +96,7 @@ class Line:
 
 
 def throw(lines: list[Line], also: list[Line] = (), timeout=60):
-    """Waits until everything was sent and handled. What `also` receive is read in the meantime."""
+    """Waits until everything was sent and handled. What the lines in `also` receive is read in the meantime."""
     with selectors.DefaultSelector() as selector:
         for line in [*lines, *also]:
             selector.register(line.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if line.left else 0), line)

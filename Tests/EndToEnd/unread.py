@@ -300,8 +300,8 @@ PROTOCOLS = {"rsocket": RSocket, "rsocket-meta": RSocketMeta, "grpc": GRPC, "sse
 
 
 class Bound:
-    """The memory the broker may use: the limit and a quarter, 16 MiB for itself and 8 for each thread beyond the first,
-    and for each connection what it used when idle. `check` looks at the peak."""
+    """The memory the broker may use: the limit and a quarter, 16 MiB for itself and 8 MiB for each thread beyond the
+    first, and for each connection what it used when idle. `check` looks at the peak."""
 
     def __init__(self, broker, limit=LIMIT, threads=1):
         self.broker, self.limit, self.began, self.idle = broker, limit, broker.status("VmRSS"), 0

@@ -24,7 +24,7 @@ PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
 
 
 def rows(page: str, columns: int) -> list[list[str]]:
-    """The rows of the page's tables with so many columns."""
+    """The rows of the page's tables that have this number of columns."""
     lines = [line.strip().strip("|") for line in (PROTOCOL / page).read_text().splitlines() if line.startswith("|")]
     split = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
     return [cells for cells in split if len(cells) == columns]
@@ -54,7 +54,7 @@ class Row:
 CONNECTION, RESUMPTION = (set(re.findall(r"`(.+?)`", part)) for part in SENTENCE)
 TABLE = {cells[0].strip("`"): Row(cells[0].strip("`"), *cells[1:]) for cells in rows("errors.md", 6)
          if cells[0].startswith("`")}
-# The name of each code of RSocket, whether it is of the connection, and the only words that it has, if they are listed.
+# The name of each code of RSocket, whether it ends the connection, and the only words that it has, if they are listed.
 CODES = {int(code.strip("`"), 16): (name, stream == "0", set(re.findall(r"`([a-z -]+):`", when)))
          for code, name, stream, when in rows("reference.md", 4) if code.startswith("`0x")}
 TYPES = {(int(status), kind.strip("`")) for status, kind, _ in rows("http.md", 3) if kind.startswith("`/problems/")}
@@ -62,7 +62,7 @@ TYPES = {(int(status), kind.strip("`")) for status, kind, _ in rows("http.md", 3
 
 @dataclass
 class Told:
-    """An error as a client received it. `target` says where, as in `Row.targets`; HTTP/2 has also `goaway`."""
+    """An error as a client received it. `target` says where, as in `Row.targets`; HTTP/2 also has `goaway`."""
 
     target: str
     code: object
@@ -70,7 +70,7 @@ class Told:
     type: str = ""
 
     def check(self, word: str, type: str = ""):
-        """Checks it against the documents. `type` is a problem's, if it is not that of the word."""
+        """Checks it against the documents. `type` is the problem's type if it is not named after the word."""
         begin, colon, rest = self.text.partition(": ")
         assert (begin, colon) == (word, ": ") and len(rest) > 5, self
         row = TABLE[word]
@@ -89,7 +89,7 @@ class Told:
 
 
 def ended(target: str, action) -> Told:
-    """The error that `action` raises, or with which the stream ended that it returns, over RSocket or gRPC."""
+    """The error that `action` raises, or the one that ended the stream it returns, over RSocket or gRPC."""
     try:
         end = action()
     except StreamError as error:
@@ -202,7 +202,8 @@ class Here:
         return of_problem(web.send(web.topic(topic or self.topic, query), *options, **how))
 
     def subscribe(self, query="", n=UNBOUNDED):
-        """A subscription over any protocol, which has joined. Returns a function that takes its failure."""
+        """Subscribes over any protocol and waits for it to join. Returns a publisher, and a function that takes the
+        failure."""
         if self.place in ("rsocket", "grpc"):
             sub = self.last = self.peer().subscribe(f"{self.topic}?{query}" if query else self.topic, n=n, meta=True)
             taken = lambda: ended(self.place, lambda: (sub.rest(), sub.ended)[1])
@@ -225,7 +226,7 @@ CASES = []
 
 
 def case(word: str, *places: str, type="", versions=("1.1", "2")):
-    """A case of the word at these places. `type` is the problem's, if it is not that of the word."""
+    """A case of the word at these places. `type` is the problem's type if it is not named after the word."""
     def add(function):
         for place in places:
             of_http = place.startswith("http") or place in ("events", "lines")

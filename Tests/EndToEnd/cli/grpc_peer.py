@@ -7,7 +7,7 @@ misbehaviour:
 
     status.CODE         the call ends with this status and the text "because"
     greedy              two messages more than requested
-    large.BYTES         one message of that many bytes
+    large.BYTES         one message of BYTES bytes
     never               no messages
 """
 import json

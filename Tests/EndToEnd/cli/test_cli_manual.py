@@ -160,7 +160,7 @@ def offered_by_zsh(program, script, *words, environment, load=ZSH_LOADS) -> list
 
 
 def offered_by_sourced_zsh(*words, environment) -> list[str]:
-    """The offers without compinit first, and with it. Each asks the broker over its own connection."""
+    """The offers, first without compinit and then with it. Each asks the broker over its own connection."""
     loads = "source {0}/_{1}", "autoload -Uz compinit; compinit -u -D; source {0}/_{1}"
     one, other = (offered_by_zsh(*words, environment=environment, load=load) for load in loads)
     return [word for word in one if word in other]

@@ -21,7 +21,7 @@ class Restarted:
         self.broker = start(*options)
 
     def end(self, hard=False):
-        """Stops it, or kills it."""
+        """Stops the broker, or kills it."""
         if hard:
             self.broker.process.kill()
             self.broker.process.wait()
@@ -39,7 +39,7 @@ def restarted(start):
 
 
 def unread(address) -> int:
-    """Bytes that clients have sent to a port and its process has not read."""
+    """Bytes that clients have sent to a port and that the listening process has not read."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[4].split(":")[1], 16) for row in rows
                if row[1].endswith(":%04X" % address[1]) and row[3] == "01")
@@ -93,7 +93,7 @@ def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
     reader = forebay.subscriber("t")
     forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
     assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
-    # It cannot reconnect before it is resumed.
+    # The stopped subscriber cannot reconnect before it is resumed.
     reader.send_signal(signal.SIGSTOP)
     row = forebay.rows("subs", topic="t")[0]
     forebay.ok("close", "connection", row["connection"])
@@ -164,7 +164,7 @@ def test_what_never_was_a_connection_is_not_tried_again(restarted, reach):
 @pytest.mark.parametrize("words", [
     ["sub", "t", "--replay", "all", "--format", "raw"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])
 def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, words):
-    """Repeated attempts would count as guessing and lock out others on that address."""
+    """Repeated attempts would count as guessing and lock out others at the same address."""
     def configure(token):
         return write(tmp_path, {"users": [dict(name="a", token=token_hash(token), publish=["t"], subscribe=["t"])]})
 
@@ -183,7 +183,7 @@ def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, 
     restarted.end(hard=True)
     configure("second")
     restarted.begin()
-    # Its input has not ended. Over HTTP the login is refused with the call.
+    # The publisher's input has not ended. Over HTTP the login is refused with the call.
     line_of(process.stderr, "Reconnecting")
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(b"y\n")
@@ -246,7 +246,7 @@ def test_credit_by_key_goes_on_behind_a_restart(restarted, reach, hard):
     screen.shows(r"credit +1 +granted 2\b")
     forebay.ok("pub", "t", "after")
     screen.shows(r"#1 \S+ after(.|\n)*the topic restarted; this is its #1\b")
-    # Without credit it begins with 1.
+    # Without remaining credit, the new subscription begins with 1.
     restarted.end(hard)
     restarted.begin()
     screen.shows(r"credit +1 +granted 3\b")

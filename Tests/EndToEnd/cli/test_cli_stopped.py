@@ -38,8 +38,8 @@ def test_a_stopped_subscriber(begin, reach, topic):
 
 
 def test_a_stopped_publisher(begin, reach, topic):
-    """It stops in the middle of a channel, holding credit. A `block` subscription still receives another publisher's
-    messages, and neither loses anything."""
+    """The publisher is stopped in the middle of a channel, holding credit. A `block` subscription still receives
+    another publisher's messages, and neither loses anything."""
     broker, count, asked = begin(), 2000, 100
     forebay = reach(broker)
     with beside(broker, growth=16 << 20):

@@ -132,7 +132,7 @@ def test_a_certificate_shows_who_a_user_is(guarded, scheme, tmp_path):
     # A fire-and-forget publish that was refused is not reported as accepted either.
     code, words = refused(cli, "pub", topic, "mine", *known())
     assert code == 1 and "may not publish to" in words
-    # Without a certificate, and with one of the same authority but another name.
+    # Without a certificate, and with one from the same authority but with another name.
     other = tls.authority().issue("/CN=writer", "")
     for shown in ([], ["--cert", other.cert, "--key", other.key]):
         code, words = refused(cli, "sub", topic, "--count", "1", *trusting, *shown)

@@ -5,7 +5,7 @@ import struct
 
 import raw
 
-HEADER = 9  # Of a PAYLOAD without metadata, including the length.
+HEADER = 9  # Bytes of a PAYLOAD's header without metadata, including the length field.
 
 
 class Batch:

@@ -1,5 +1,5 @@
 """The participants of the soak: publishers of each kind, subscribers of each policy over each protocol, and clients
-that come, go, and are cut. Each is a thread that takes small steps and checks what it sees at each step."""
+that come, go, and are cut off. Each is a thread that takes small steps and checks what it sees at each step."""
 
 import contextlib
 import json
@@ -127,7 +127,7 @@ class Fired(Role):
 
 
 class Subscribed(Role):
-    """Requests now and then, stalls now and then, and counts: every missing message was reported lost."""
+    """Requests now and then, stalls now and then, and counts: every missing message was reported as lost."""
 
     def __init__(self, broker, topic: str, transport: str, policy: str, buffer: int):
         super().__init__(broker, f"{policy} {topic} {transport} {buffer}", 0)
@@ -204,7 +204,7 @@ class Streamed(Role):
             if line.startswith("id: "):
                 sequence = int(line.split("-")[1])
                 former = int(self.id.split("-")[1]) if self.id else sequence - 1
-                # Between two of its lives, more messages may be published than are retained.
+                # Between two connections of the stream, more messages may be published than are retained.
                 assert sequence > former, (self.id, line)
                 self.id, self.received = line[4:], self.received + 1
         if self.dice.random() < 0.002:
@@ -289,7 +289,7 @@ class Endings(Role):
         end = subscription.end()
         assert end == {"complete": End(), "fail": failed("soaked"), "delete": failed("deleted")}[how], end
         if how != "delete":
-            with contextlib.suppress(StreamError):  # It may have been removed as idle.
+            with contextlib.suppress(StreamError):  # The topic may have been removed as idle.
                 self.peer.control("$SYS.topic.delete", name=topic)
 
     def close(self):

@@ -22,7 +22,7 @@ MESSAGE = 1024
 
 @pytest.fixture
 def fresh(start):
-    """A broker of this test only, so that no other test affects its memory."""
+    """A broker for this test only, so that no other test affects its memory."""
     this = start("--retain-bytes", str(RETAIN_BYTES))
     yield this
     this.stop()
@@ -113,7 +113,7 @@ def test_a_stalled_subscriber_beside_a_block_reader(fresh, connect, topic):
 
 
 def transfer(publishing: Publishing, reading: Reading, count: int):
-    """Transfers `count` messages. The deadline applies to a standstill, not to the whole."""
+    """Transfers `count` messages. The deadline applies to a standstill, not to the whole transfer."""
     with selectors.DefaultSelector() as selector:
         selector.register(reading.frames.socket, selectors.EVENT_READ, reading)
         selector.register(publishing.peer.socket, selectors.EVENT_READ, publishing)
@@ -131,7 +131,7 @@ def transfer(publishing: Publishing, reading: Reading, count: int):
 
 
 POLICIES = ["drop-oldest", "drop-newest", "replace-newest"]
-STREAMS = 10  # Per connection. They are identified by their buffers, and the last by its policy, `latest`.
+STREAMS = 10  # Per connection. Streams are identified by their buffers, and the last by its policy, `latest`.
 
 
 def key(peer: str, policy: str, buffer: int) -> tuple:

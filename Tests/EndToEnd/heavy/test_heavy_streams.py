@@ -69,7 +69,7 @@ def test_idle_streams_cost_an_active_one_nothing(begin, secure):
 
 
 def test_publishes_that_wait_cost_others_little(begin):
-    """Each waits on its own connection for a topic that has no room."""
+    """Each publish waits, on its own connection, for room in a topic."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < WAITING + 1000:
         pytest.skip("too few open files are allowed here")
     broker = begin("--threads", "1")
