@@ -1,5 +1,7 @@
 // Limits: every bound of the broker in one place. Each queue, table, buffer and retry names its limit here.
 
+import ForebayWire
+
 /// The limits of one broker. Sizes are in bytes and times in nanoseconds unless the name says otherwise.
 public struct Limits: Equatable, Sendable {
     // Topics
@@ -15,8 +17,10 @@ public struct Limits: Equatable, Sendable {
     /// Exceptions from the above for some topics. The first rule that matches a topic's name applies.
     public var topicRules: [TopicRule] = []
     public static let mostTopicRules = 256
-    /// Topics whose messages are visible and acknowledged only once a store has them.
-    public var stored: [TopicPattern] = []
+    /// Topics that a store keeps: whose messages are visible and acknowledged only once they are on disk, and whose
+    /// messages are written later.
+    public var durable: [TopicPattern] = []
+    public var relaxed: [TopicPattern] = []
     /// Uncommitted messages of a stored topic above which its publishers wait. Their bytes are bounded by
     /// `retainBytes`.
     public var uncommitted = 65_536
@@ -161,8 +165,12 @@ public struct Limits: Equatable, Sendable {
 
     public init() {}
 
-    /// Whether a store keeps the topic called `name`.
-    func isStored(_ name: String) -> Bool { stored.contains { $0.matches(name) } }
+    /// How a new topic called `name` keeps its messages.
+    func storage(of name: String) -> TopicStorage {
+        if durable.isEmpty && relaxed.isEmpty || TopicName.isSystem(name) { return .memory }
+        if durable.contains(where: { $0.matches(name) }) { return .durable }
+        return relaxed.contains { $0.matches(name) } ? .relaxed : .memory
+    }
 
     /// The retention limits of the topic called `name`.
     func retention(of name: String) -> Retention {

@@ -141,10 +141,14 @@ public final class Shard {
         input(now) { $0.turn.dispatch.receive(messages, now: now) }
     }
 
-    /// The store has committed the topic's messages before `end`, which `Effects.store` handed to it.
-    /// - Parameter topic: the topic's epoch. A topic that no longer exists is ignored.
-    public func committed(_ topic: UInt64, upTo end: SequenceNumber, now: Instant) {
-        input(now) { $0.tables.topics[epoch: topic]?.commit(upTo: end, now: now) }
+    /// The topics of this shard that the store has from an earlier run. Called before anything else.
+    public func restore(_ topics: [StoredTopic], now: Instant) {
+        input(now) { $0.output.ownership.restore(topics) }
+    }
+
+    /// The store's progress with what `Effects.store` handed to it. Topics that no longer exist are ignored.
+    public func stored(_ reports: [StoreReport], now: Instant) {
+        input(now) { $0.output.ownership.stored(reports, now: now) }
     }
 
     /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.

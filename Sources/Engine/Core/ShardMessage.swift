@@ -83,8 +83,8 @@ struct TopicSnapshot: Sendable {
     var retained: SequenceNumber
     /// Messages before this were lost to the byte limit.
     var lost: SequenceNumber
-    /// Whether a store has the retained messages before `head`.
-    var isStored: Bool
+    /// Where the retained messages before `head` are; nil if there are none.
+    var store: StoreReference?
     /// The charge of a recent message in bytes: nothing is granted to publishers while there is no room for one.
     var typical: Int
 }

@@ -28,6 +28,7 @@ final class ShardParts {
         output.ends.publishing = requests.publishing
         output.ends.listRequests = requests.listRequests
         output.notices.intake = requests.intake
+        output.ownership.calls = requests.calls
         requests.connectionEnds.resumption = protocols.resumption
         protocols.logins.httpLogins = protocols.httpLogins
         protocols.logins.inputs = protocols.inputs

@@ -109,8 +109,9 @@ final class Ticker: ShardPart {
     /// Returns how many channels and publishers were visited.
     private func tick(_ topic: Topic, most: Int, now: Instant) -> Int {
         let visited = topic.tick(most: most, now: now)
-        if let since = topic.usage.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle
-        {
+        let isIdle = topic.usage.idleSince.map { now.monotonic - $0 >= limits.topicIdle } ?? false
+        if isIdle, topic.isKept { topic.giveBack(to: 0, now: now) }
+        if isIdle, !topic.isKept, !TopicName.isSystem(topic.name) {
             // A deleted topic stays while subscriptions wait for its messages.
             let isNamed = topics.hasName(topic)
             ownership.remove(topic)

@@ -17,14 +17,8 @@ final class TestBroker {
     private var inboxes: [[[ShardMessage]]]
     /// Credentials to be checked, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
-    /// By shard: messages that were given to its store and have not been committed.
-    private(set) var appended: [[AppendedMessages]]
-    /// By epoch and sequence: what the stores have committed.
-    private var history: [UInt64: [UInt64: StoredMessage]] = [:]
-    /// The stores need not keep messages before this one.
-    private(set) var trimmed: UInt64 = 1
-    /// Reads that shards have requested from their stores.
-    private(set) var reads: [(shard: Int, request: HistoryRequest)] = []
+    /// Keeps stored topics.
+    var store: TestStore
     /// Sockets in transfer to each shard.
     private var arrivals: [[(client: TestClient, handover: Handover)]]
     /// Makes shards take their turns at random and leave work for later.
@@ -34,7 +28,7 @@ final class TestBroker {
         memory = MemoryBudget(limit: limits.memory)
         inboxes = Array(repeating: [], count: count)
         arrivals = Array(repeating: [], count: count)
-        appended = Array(repeating: [], count: count)
+        store = TestStore(shards: count)
         for index in 0..<count {
             shards.append(
                 Shard(
@@ -67,42 +61,6 @@ final class TestBroker {
     func answerLogin(_ outcome: LoginOutcome) {
         let (shard, request) = logins.removeFirst()
         shards[shard].authenticated(request.ticket, outcome, now: now)
-        run()
-    }
-
-    /// The stores commit the messages before `end`, by default all they have.
-    func commit(upTo end: UInt64 = .max) {
-        for (index, batches) in appended.enumerated() {
-            for batch in batches {
-                for (place, message) in batch.messages.enumerated() {
-                    history[batch.topic, default: [:]][batch.first.value + UInt64(place)] = message
-                }
-                shards[index].committed(batch.topic, upTo: min(batch.end, .init(end)), now: now)
-            }
-            appended[index] = batches.filter { $0.end > .init(end) }
-        }
-        run()
-    }
-
-    /// The stores answer the oldest read, with at most `most` messages.
-    func bring(most: Int = .max) {
-        let (shard, request) = reads.removeFirst()
-        let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
-        let messages = (request.first.value..<end).map { history[request.topic]![$0]! }
-        let found = StoredMessages(first: request.first, messages, budget: memory)
-        shards[shard].answer(request, .found(found), now: now)
-        run()
-    }
-
-    func answerLast() {
-        reads.insert(reads.removeLast(), at: 0)
-        bring()
-    }
-
-    /// The stores do not have what the oldest read requested.
-    func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
-        let (shard, request) = reads.removeFirst()
-        shards[shard].answer(request, answer(request), now: now)
         run()
     }
 
@@ -190,9 +148,7 @@ final class TestBroker {
         }
         shard.effects.handovers.removeAll()
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
-        for case .append(let messages) in shard.effects.store { appended[index].append(messages) }
-        for case .read(let request) in shard.effects.store { reads.append((index, request)) }
-        for case .trim(_, let end) in shard.effects.store { trimmed = end.value }
+        for request in shard.effects.store { store.take(request, from: index) }
         shard.effects.store.removeAll()
         log += shard.effects.log
         logins += shard.effects.logins.map { (index, $0) }

@@ -10,7 +10,7 @@ import Testing
     /// A broker that keeps nothing committed in memory, with the messages 1 to `count` in the topic "t".
     private func broker(_ shards: Int = 1, count: Int = 6, from: Int = 0) throws -> (TestBroker, TestClient) {
         var limits = Limits()
-        limits.stored = [try TopicPattern(parsing: ">")]
+        limits.durable = [try TopicPattern(parsing: ">")]
         limits.resident = 0
         let broker = TestBroker(shards: shards, limits: limits)
         let publisher = broker.connect(from)
@@ -120,7 +120,7 @@ import Testing
 
     @Test func theStoreKeepsWhatIsRetainedOrWaitedFor() throws {
         var limits = Limits()
-        limits.stored = [try TopicPattern(parsing: ">")]
+        limits.durable = [try TopicPattern(parsing: ">")]
         (limits.resident, limits.retain) = (0, 2)
         let broker = TestBroker(limits: limits)
         let (publisher, slow) = (broker.connect(), broker.connect())

@@ -175,7 +175,7 @@ import Testing
         view.begin(
             TopicSnapshot(
                 epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces,
-                retained: log.head, lost: log.head, isStored: false, typical: 0))
+                retained: log.head, lost: log.head, store: nil, typical: 0))
         let reported = log.end
         fill(log, Array(repeating: 60, count: 5000), budget: budget)
         #expect(view.end == reported)

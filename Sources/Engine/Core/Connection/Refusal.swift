@@ -31,6 +31,28 @@ public struct Refusal: Error, Sendable {
 
     static var draining: Refusal { Refusal(.draining, "The broker is shutting down; connect again later.") }
 
+    /// Refuses a message, or a topic's end, that the store did not write.
+    static func store(_ failure: StoreFailure) -> Refusal {
+        switch failure {
+        case .full:
+            Refusal(
+                .store,
+                "full; publish again once the store has room. Deleting topics, or a larger store-bytes, makes room."
+            )
+        case .aborted: Refusal(.store, "The store did not write the message; publish it again.")
+        case .unknown:
+            Refusal(
+                .store,
+                "outcome unknown; the store failed while writing the message, and the broker must be restarted to find "
+                    + "out whether it is kept.")
+        }
+    }
+
+    /// Refuses a message because the store has failed.
+    static var storeFailed: Refusal {
+        Refusal(.store, "The store has failed and takes no messages until the broker is restarted; try again later.")
+    }
+
     /// Refuses a message because the connection's incomplete messages together need more than `limit` bytes.
     static func unfinished(limit bytes: Int) -> Refusal {
         .limit("The connection's unfinished messages need more than \(bytes) bytes; send fewer at a time.")

@@ -51,7 +51,7 @@ public struct ControlRequest: Sendable {
 
     private init(closeSubscription number: UInt64) { subject = .subscription(number) }
 
-    init(_ action: Action, topic: String) throws(Refusal) {
+    package init(_ action: Action, topic: String) throws(Refusal) {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
         var action = action
         if case .fail(message: "") = action { action = .fail(message: ControlRequest.defaultReason) }
@@ -199,7 +199,7 @@ final class ControlRequests: ShardPart {
         }
         let owner = request.home(among: shards)
         if owner == index {
-            answer(streams.key(bound), perform(request, now: now))
+            perform(request, for: streams.key(bound), now: now)
         } else {
             reading.forward(ControlRequest.weight, of: connection)
             send(.call(streams.key(bound), connection.id, request), to: owner)
@@ -218,13 +218,27 @@ final class ControlRequests: ShardPart {
         }
     }
 
-    /// Carries out a call about something that this shard owns.
-    func perform(_ call: ControlRequest, now: Instant) -> Result<Description?, Refusal> {
+    /// Carries out a call about something that this shard owns, and answers it. The end of a stored topic is answered
+    /// once it is committed.
+    func perform(_ call: ControlRequest, for key: StreamKey, now: Instant) {
+        let result = result(of: call, now: now)
+        if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(key, description)) { return }
+        answer(key, result.map { $0.0 })
+    }
+
+    /// Carries out a call of the admin listener. Its answer does not wait for the store.
+    func perform(_ call: ControlRequest, now: Instant) -> Result<Description, Refusal> {
+        result(of: call, now: now).map { $0.0 }
+    }
+
+    /// Returns a description, and the topic that the call has ended.
+    private func result(of call: ControlRequest, now: Instant) -> Result<(Description, Topic?), Refusal> {
         do throws(Refusal) {
             switch call.subject {
             case .topic(let name, let action): return .success(try perform(action, on: name, by: call.caller, now: now))
-            case .connection(let shard, let id): return .success(try cutOff(id, of: shard, by: call.caller, now: now))
-            case .subscription(let id): return .success(try cutOff(subscription: id, by: call.caller, now: now))
+            case .connection(let shard, let id):
+                return .success((try cutOff(id, of: shard, by: call.caller, now: now), nil))
+            case .subscription(let id): return .success((try cutOff(subscription: id, by: call.caller, now: now), nil))
             }
         } catch {
             return .failure(error)
@@ -233,10 +247,10 @@ final class ControlRequests: ShardPart {
 
     private func perform(
         _ action: ControlRequest.Action, on name: String, by caller: Caller?, now: Instant
-    ) throws(Refusal) -> Description {
+    ) throws(Refusal) -> (Description, Topic?) {
         let topic = try ownership.existing(name, now: now)
         switch action {
-        case .info: break
+        case .info: return (descriptions.describe(topic, now: now), nil)
         case .complete:
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
             auditLog.audit(action, on: topic, by: caller)
@@ -251,9 +265,9 @@ final class ControlRequests: ShardPart {
             let description = descriptions.describe(topic, now: now)
             auditLog.audit(action, on: topic, by: caller)
             ownership.delete(topic, now: now)
-            return description
+            return (description, topic)
         }
-        return descriptions.describe(topic, now: now)
+        return (descriptions.describe(topic, now: now), topic)
     }
 
     /// Returns the connection's state before it was closed.

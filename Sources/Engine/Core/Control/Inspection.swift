@@ -186,7 +186,7 @@ package final class Inspector: ShardPart {
         return Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value,
-            committed: topic.window.commits?.committed.value, kept: topic.window.oldest.value,
+            committed: topic.window.commits?.written.value, kept: topic.window.oldest.value,
             retained: topic.retained.value,
             lost: topic.window.lost.value, shed: (topic.window.shed.before.value, topic.window.shed.used),
             forgotten: topic.window.forgotten.value, bytes: topic.log.bytes,
@@ -244,12 +244,15 @@ package final class Inspector: ShardPart {
         expect(intake.channels.count, "channels")
         expect(rateLimiter.count, "meters")
         expect(forwarding.outgoingCount, "unsent batches")
-        expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")
+        expect(topics.all.count { !TopicName.isSystem($0.name) && !$0.isUnloaded }, "topics")
         expect(
             effects.messages.reduce(0) { $0 + $1.count } + effects.deferredMessages.reduce(0) { $0 + $1.count }, "mails"
         )
         return left
     }
+
+    /// The names of the topics that stay because the store keeps them.
+    package func keptTopics() -> [String] { topics.all.filter(\.isKept).map(\.name).sorted() }
 
     /// Upper bound of the memory of an idle shard: the logs of the broker's own topics, and spare blocks.
     package var standingMemory: Int {

@@ -136,7 +136,7 @@ final class Surveys: ShardPart {
             return .page(rows.map(\.json), next: next)
         case .control(let call):
             switch calls.perform(call, now: now) {
-            case .success(let description): return .done(description?.json ?? "{}")
+            case .success(let description): return .done(description.json)
             case .failure(let refusal): return .refused(refusal)
             }
         }

@@ -5,18 +5,10 @@
 import Bytes
 import Replay
 
-/// Requests of a shard to the store that keeps its topics, in order. Topics are identified by epoch.
-public enum StoreRequest: Sendable {
-    /// Store these messages. `Shard.committed` reports progress.
-    case append(AppendedMessages)
-    /// Messages of the topic before `before` are no longer needed.
-    case trim(topic: UInt64, before: SequenceNumber)
-    /// Read messages. `Shard.answer` takes the result.
-    case read(HistoryRequest)
-}
-
 /// Messages that a topic has appended, for its store.
 public struct AppendedMessages: Sendable {
+    public let id: StoreID
+    /// The topic's epoch.
     public let topic: UInt64
     public let first: SequenceNumber
     /// The sequence after the last of them.
@@ -25,7 +17,7 @@ public struct AppendedMessages: Sendable {
 
     /// The messages from `sequence` on.
     package func after(_ sequence: SequenceNumber) -> AppendedMessages {
-        AppendedMessages(topic: topic, first: sequence, end: end, pieces: pieces.filter { $0.end > sequence })
+        AppendedMessages(id: id, topic: topic, first: sequence, end: end, pieces: pieces.filter { $0.end > sequence })
     }
 
     /// Copies of the messages, in order.
@@ -60,6 +52,8 @@ package struct StoredMessage: Sendable {
 
 /// Messages that a view requests from the store.
 public struct HistoryRequest: Sendable {
+    public let id: StoreID
+    /// The topic's epoch.
     public let topic: UInt64
     public let first: SequenceNumber
     /// The end of the requested range. The answer may be shorter but must contain the first message.

@@ -32,12 +32,21 @@ final class Log {
     private(set) var history = History()
     /// Whether this log created its chunks.
     private var isOwner = false
+    /// Whether the last chunk takes no more messages, because it holds some that were removed.
+    private var isSealed = false
 
     /// An empty log, for a new topic.
     init() {
         head = .first
         end = .first
         charged = 0
+    }
+
+    /// The log of a topic whose messages before `end`, with a total charge of `charged` bytes, are in a store.
+    init(end: SequenceNumber, charged: UInt64) {
+        head = end
+        self.end = end
+        self.charged = charged
     }
 
     /// A view's log begins with the owner's state.
@@ -51,17 +60,20 @@ final class Log {
 
     /// Releases all messages: this log, or this view of it, is no longer used.
     func removeAll() {
-        letGo(pieces.count)
+        letGo(0..<pieces.count)
         pieces = []
         history.evict(before: end)
     }
 
     deinit {
-        letGo(pieces.count)
+        letGo(0..<pieces.count)
         history.evict(before: end)
     }
 
     var window: SequenceRange { SequenceRange(lower: head, upper: end) }
+
+    /// Whether no message is in memory.
+    var isEmpty: Bool { pieces.isEmpty }
 
     /// All pieces, to count their memory.
     var allPieces: [LogPiece] { pieces + history.pieces }
@@ -108,13 +120,16 @@ final class Log {
     /// The index of the last piece, after making sure that it has room for a message of `needed` bytes.
     private func place(for needed: Int, carrying: Bool, budget: MemoryBudget) -> Int {
         let last = pieces.count - 1
-        if last >= 0, pieces[last].chunk.fits(needed), !carrying || pieces[last].chunk.hasMetadata { return last }
+        if last >= 0, !isSealed, pieces[last].chunk.fits(needed), !carrying || pieces[last].chunk.hasMetadata {
+            return last
+        }
         // Alternating messages with and without metadata must not start a new chunk each time.
         let hasMetadata = carrying || isCarrying
         let capacity = capacity(for: needed + Chunk.entrySize)
         let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
         pieces.append(LogPiece(chunk: chunk, visible: 0))
         isCarrying = false
+        isSealed = false
         isOwner = true
         return last + 1
     }
@@ -176,6 +191,25 @@ final class Log {
     /// The total charge of all messages before `sequence`, which must lie in `window`, since the topic began.
     func charged(before sequence: SequenceNumber) -> UInt64 { chargedBefore(sequence) }
 
+    /// Removes the messages from `sequence` on, which no other shard knows of. Their memory stays in use until the
+    /// chunks are released.
+    func removeAll(from sequence: SequenceNumber) {
+        guard sequence < end else { return }
+        charged = chargedBefore(sequence)
+        let last = index(of: sequence)
+        letGo(last + 1..<pieces.count)
+        pieces.removeLast(pieces.count - last - 1)
+        pieces[last].visible = sequence - pieces[last].first
+        if pieces[last].visible == 0 {
+            letGo(last..<last + 1)
+            pieces.removeLast()
+        } else {
+            isSealed = true
+        }
+        end = sequence
+        head = Swift.min(head, end)
+    }
+
     // Used by every view
 
     /// Extends this view: `fresh` holds the pieces from its end on.
@@ -199,23 +233,23 @@ final class Log {
         var passed = 0
         while passed < pieces.count - 1, pieces[passed].end <= head { passed += 1 }
         guard passed > 0 else { return }
-        letGo(passed)
+        letGo(0..<passed)
         pieces.removeFirst(passed)
     }
 
     /// Releases the last chunk too if it holds no message that is kept.
     func releaseLastChunk() {
         guard head == end else { return }
-        letGo(pieces.count)
+        letGo(0..<pieces.count)
         pieces.removeAll()
         nextCapacity = Chunk.smallest
         largestCapacity = Chunk.largest
     }
 
-    /// Releases the first `count` chunks on behalf of the log.
-    private func letGo(_ count: Int) {
+    /// Releases some chunks on behalf of the log.
+    private func letGo(_ range: Range<Int>) {
         guard isOwner else { return }
-        for piece in pieces[..<count] { piece.chunk.letGo() }
+        for piece in pieces[range] { piece.chunk.letGo() }
     }
 
     /// When the broker accepted the message at `sequence`, in ns since 1970.

@@ -33,10 +33,10 @@ struct HistoryReads {
                 underWay[place].subscribers.append(subscriber)
                 continue
             }
-            guard underWay.count < History.most else { return nil }
+            guard underWay.count < History.most, let id = view.store?.id else { return nil }
             waiting.popFirst()
             let end = Swift.min(range.upper, view.log.head)
-            let request = HistoryRequest(topic: view.epoch, first: range.lower, end: end)
+            let request = HistoryRequest(id: id, topic: view.epoch, first: range.lower, end: end)
             underWay.append((request, [subscriber]))
             return request
         }

@@ -204,7 +204,7 @@ final class Subscribing: ShardPart {
         view.epoch = topic.epoch
         view.state = topic.visibleState
         view.lost = topic.window.lost
-        view.isStored = topic.isStored
+        view.store = topic.window.stored?.reference
         view.typical = topic.publishers.room.typical
         view.isAttached = true
         views.insert(view)
@@ -222,7 +222,7 @@ final class Subscribing: ShardPart {
         view.state = snapshot.state
         view.retained = snapshot.retained
         view.lost = snapshot.lost
-        view.isStored = snapshot.isStored
+        view.store = snapshot.store
         view.typical = snapshot.typical
         views.attach(view)
         for subscriber in view.attach(snapshot) { join(subscriber, now: now) }

@@ -16,8 +16,9 @@ final class TopicView {
     let log: Log
     /// Whether the log is the owner's. The owner then appends and evicts.
     let sharesLog: Bool
-    /// Whether a store has the messages that the log does not hold.
-    var isStored = false
+    /// Where the messages are that the log does not hold; nil for a topic in memory.
+    var store: StoreReference?
+    var isStored: Bool { store != nil }
     var reads = HistoryReads()
     var isAttached = false
     var state = TopicState.live

@@ -1,34 +1,46 @@
-// CommitLine: the appended but uncommitted messages of a topic, and the publishers that wait for them to be committed.
+// CommitLine: the messages of a topic that its store has not written yet, and what waits for that.
 //
-//      committed            handedOver              log.end
-//  seen    |  sent to the store |  new in this input   |
+//      written             handedOver              log.end
+//         |  sent to the store |  new in this input   |
 //
 // A topic in memory has no commit line: its messages are committed as they are appended. If a store keeps the topic,
-// the driver passes new messages to the store and reports progress with `Shard.committed`. Until then messages are
-// neither visible nor acknowledged, and are not dropped. To publishers, the store is like a `block` subscription that
-// waits for all messages.
+// the driver passes new messages to the store and reports progress with `Shard.stored`. Until then the messages of a
+// durable topic are neither visible nor acknowledged, and are not dropped. To publishers, the store is like a `block`
+// subscription that waits for all messages. The messages of a relaxed topic do not wait; the store limits only how far
+// publishers may be ahead of it.
 
 import Replay
 
 struct CommitLine {
-    /// A publisher that waits for the message with this sequence to be committed.
-    typealias Waiting = (sequence: SequenceNumber, who: Publisher)
-    enum Publisher {
+    /// What waits for the message with this sequence, or for the topic's end, which has the sequence after its last
+    /// message.
+    typealias Waiting = (sequence: SequenceNumber, who: Waiter)
+    enum Waiter {
         /// Messages of the channel up to this one, `count` more than before.
         case channel(Channel, count: Int)
         case single(StreamKey)
+        /// A channel that ended the topic.
+        case finished(StreamKey)
+        /// A control call that ended the topic, and its answer.
+        case call(StreamKey, Description)
     }
 
-    /// Messages before this are visible and acknowledged.
-    private(set) var committed: SequenceNumber
+    /// Messages before this are on disk.
+    private(set) var written: SequenceNumber
     /// Messages before this were handed to the store.
     private var handedOver: SequenceNumber
     private var waiting = TurnQueue<Waiting>()
 
     init(end: SequenceNumber) {
-        committed = end
+        written = end
         handedOver = end
     }
+
+    /// How often the store was asked to note an end of the topic, and how often it has: a topic that has ended may then
+    /// be deleted.
+    private var ends = (requested: 0, written: 0)
+    /// Whether the store has noted the topic's end.
+    var isEndWritten: Bool { ends.requested > 0 && ends.written == ends.requested }
 
     mutating func add(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
         channel.uncommitted += count
@@ -37,29 +49,66 @@ struct CommitLine {
 
     mutating func add(_ key: StreamKey, at sequence: SequenceNumber) { waiting.append((sequence, .single(key))) }
 
+    /// Makes `who` wait for the topic's end.
+    mutating func add(_ who: Waiter, endAt sequence: SequenceNumber) { waiting.append((sequence, who)) }
+
     /// New messages in the log, for the store; nil if there are none.
-    mutating func takeNew(of log: Log, epoch: UInt64) -> AppendedMessages? {
+    mutating func takeNew(of log: Log, _ id: StoreID, epoch: UInt64) -> AppendedMessages? {
         guard handedOver < log.end else { return nil }
         defer { handedOver = log.end }
         return AppendedMessages(
-            topic: epoch, first: handedOver, end: log.end, pieces: log.pieces(from: handedOver, upTo: log.end))
+            id: id, topic: epoch, first: handedOver, end: log.end,
+            pieces: log.pieces(from: handedOver, upTo: log.end))
     }
 
-    /// The store has committed the messages before `end`. Returns false if that was already known.
+    /// The store has written the messages before `end`. Returns false if that was already known.
     mutating func commit(upTo end: SequenceNumber) -> Bool {
         let end = Swift.min(end, handedOver)
-        guard end > committed else { return false }
-        committed = end
+        guard end > written else { return false }
+        written = end
         return true
     }
 
-    /// Publishers whose messages are committed now, in the order of these messages.
-    mutating func takeCommitted() -> [Waiting] {
+    /// The store is asked to note the topic's end, or its deletion.
+    mutating func requestEnd() { ends.requested += 1 }
+
+    /// The end need not be noted, or the store has it from an earlier run.
+    mutating func restoreEnd() { ends = (1, 1) }
+
+    /// The store has noted one of them.
+    mutating func noteEnd() { ends.written += 1 }
+
+    /// What need not wait any longer, in the order of the messages.
+    mutating func takeCommitted() -> [Waiting] { takeWaiting(before: isEndWritten ? nil : written) }
+
+    /// The messages that wait, because the store has refused them; and what waits for the topic's end, if that was
+    /// refused too.
+    mutating func takeRefused(includingEnd: Bool) -> [Waiting] {
+        let all = takeWaiting(before: nil)
+        if includingEnd { return all }
+        for each in all where each.who.isForEnd { waiting.append(each) }
+        return all.filter { !$0.who.isForEnd }
+    }
+
+    /// Messages from `written` on have been removed from the log.
+    mutating func withdraw() { handedOver = written }
+
+    /// - Parameter end: nil takes everything.
+    private mutating func takeWaiting(before end: SequenceNumber?) -> [Waiting] {
         var taken: [Waiting] = []
-        while let next = waiting.first, next.sequence < committed {
+        while let next = waiting.first, end.map({ next.sequence < $0 }) ?? true {
             taken.append(next)
             waiting.popFirst()
         }
         return taken
+    }
+}
+
+extension CommitLine.Waiter {
+    fileprivate var isForEnd: Bool {
+        switch self {
+        case .channel, .single: false
+        case .finished, .call: true
+        }
     }
 }

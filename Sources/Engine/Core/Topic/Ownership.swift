@@ -14,6 +14,8 @@ final class TopicOwnership: ShardPart {
     let events: Events
     let views: ViewTable
     let notices: PublisherNotices
+    // Above
+    unowned(unsafe) var calls: ControlRequests!
 
     init(
         _ context: ShardContext, _ timers: Timers, _ auditLog: AuditLog, _ topics: TopicTable,
@@ -73,7 +75,7 @@ final class TopicOwnership: ShardPart {
                         epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
                         charged: topic.log.charged(before: topic.committed),
                         pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
-                        retained: topic.retained, lost: topic.window.lost, isStored: topic.isStored,
+                        retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
                         typical: topic.publishers.room.typical)), to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
@@ -116,7 +118,24 @@ final class TopicOwnership: ShardPart {
         removeIfUnused(topic)
     }
 
+    /// The topics that the store has from an earlier run.
+    func restore(_ earlier: [StoredTopic]) {
+        for topic in earlier { topics.restore(topic, by: self).keep() }
+    }
+
+    func stored(_ reports: [StoreReport], now: Instant) {
+        for report in reports {
+            switch report {
+            case .committed(let topic, let end): topics[epoch: topic]?.commit(upTo: end, now: now)
+            case .ended(let topic): topics[epoch: topic]?.commitEnd(now: now)
+            case .refused(let topic, let failure): topics[epoch: topic]?.refuseUncommitted(failure, now: now)
+            }
+        }
+    }
+
     func removeIfUnused(_ topic: Topic) {
-        if topics.removeIfUnused(topic) { timers.topics.cancel(topic) }
+        guard topics.removeIfUnused(topic) else { return }
+        timers.topics.cancel(topic)
+        if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }
 }

@@ -23,17 +23,25 @@ struct RetainedWindow {
     /// Messages before `before` were lost because memory was short; `used` is the memory in use at that time, in bytes.
     private(set) var shed = (before: SequenceNumber(1), used: 0)
 
-    init(_ log: Log, _ retention: Retention, isStored: Bool) {
+    init(_ log: Log, _ retention: Retention, _ stored: StoredLog?) {
         self.log = log
         self.retention = retention
-        guard isStored else { return }
-        commits = CommitLine(end: log.end)
-        stored = StoredLog()
+        self.stored = stored
+        if stored != nil { commits = CommitLine(end: log.end) }
     }
 
+    /// Whether messages and the topic's end wait for the store before they are visible and acknowledged.
+    var awaitsStore: Bool { stored.map { !$0.isRelaxed } ?? false }
     /// Messages before this are visible to subscribers and acknowledged to publishers.
-    var committed: SequenceNumber { commits?.committed ?? log.end }
+    var committed: SequenceNumber {
+        guard let commits, awaitsStore else { return log.end }
+        return commits.written
+    }
     var isCommitted: Bool { committed == log.end }
+    /// Whether the topic's end, if it has ended, is visible to subscribers.
+    var isEndCommitted: Bool { !awaitsStore || commits?.isEndWritten == true }
+    /// Whether the store has everything.
+    var isWritten: Bool { commits.map { $0.written == log.end } ?? true }
     /// The oldest message in memory or in the store.
     var oldest: SequenceNumber { stored?.kept ?? log.head }
     /// The oldest message retained for replay.

@@ -1,6 +1,7 @@
-// StoredLog: where the messages of a stored topic are. The store has all of them; the newest are in memory, too.
+// StoredLog: what a topic knows about itself in the store, and where its messages are. The store has all of them; the
+// newest are in memory, too.
 //
-//     kept                       log.head            committed      log.end
+//     kept                       log.head             written        log.end
 //      |        in the store        | in the store and memory | memory only |
 
 import Replay
@@ -9,10 +10,50 @@ struct StoredLog {
     /// Marks kept; when there are more, every second one is removed.
     private static let most = 4096
 
+    let id: StoreID
+    let isRelaxed: Bool
+    /// Epochs that the topic had before, oldest first.
+    private(set) var former: [FormerEpoch] = []
+    /// Whether the store has been asked to keep the topic.
+    private(set) var isKept = false
     /// The oldest message that the store must keep.
     private(set) var kept = SequenceNumber.first
     /// Messages that have left memory, and the total charge before each. They show how many bytes the store keeps.
     private var marks: [(sequence: SequenceNumber, chargedBefore: UInt64)] = []
+
+    /// A new topic; nil if it is kept in memory. Its first epoch identifies it in the store.
+    init?(_ storage: TopicStorage, epoch: UInt64) {
+        switch storage {
+        case .memory: return nil
+        case .durable: isRelaxed = false
+        case .relaxed: isRelaxed = true
+        }
+        id = StoreID(epoch)
+    }
+
+    /// A topic that the store has from an earlier run.
+    init(_ stored: StoredTopic) {
+        id = stored.row.id
+        isRelaxed = stored.row.isRelaxed
+        former = stored.row.former
+        isKept = true
+        kept = stored.messages.lower
+        marks = [(kept, stored.charged.lowerBound)]
+        guard stored.mayHaveLost else { return }
+        former = former.suffix(StoredTopicRow.mostFormer - 1)
+        former.append(FormerEpoch(epoch: stored.row.epoch, end: stored.messages.upper))
+        isKept = false
+    }
+
+    /// What views need to request messages.
+    var reference: StoreReference { StoreReference(id: id, former: former) }
+
+    /// The topic's row, if the store does not have it yet.
+    mutating func takeRow(name: String, epoch: UInt64) -> StoredTopicRow? {
+        guard !isKept else { return nil }
+        isKept = true
+        return StoredTopicRow(id: id, name: name, epoch: epoch, isRelaxed: isRelaxed, former: former)
+    }
 
     /// Messages before `sequence` are no longer needed. Returns whether there were any.
     mutating func trim(before sequence: SequenceNumber) -> Bool {
@@ -41,4 +82,10 @@ struct StoredLog {
         let mark = marks.first { log.charged - $0.chargedBefore <= UInt64(limit) }
         return Swift.max(kept, mark?.sequence ?? log.head)
     }
+}
+
+/// A topic in the store, for a view of it.
+struct StoreReference: Sendable {
+    var id: StoreID
+    var former: [FormerEpoch]
 }

@@ -20,8 +20,8 @@ final class Topic: Timed {
     var account: Account?
     private(set) var state: TopicState = .live
     private(set) var isDeleted = false
-    let log = Log()
-    private(set) var window: RetainedWindow
+    let log: Log
+    var window: RetainedWindow
     private(set) var views = TopicViews()
     let publishers: TopicPublishers
     private(set) var usage: TopicUsage
@@ -36,18 +36,28 @@ final class Topic: Timed {
     /// The owner of all topics of the shard.
     let ownership: TopicOwnership
 
-    init(name: String, epoch: UInt64, place: Handle, ownership: TopicOwnership, now: UInt64) {
+    /// - Parameter earlier: what the store has of it from an earlier run.
+    init(
+        name: String, epoch: UInt64, place: Handle, ownership: TopicOwnership, earlier: StoredTopic? = nil, now: UInt64
+    ) {
         self.name = name
         self.epoch = epoch
         self.place = place
         self.ownership = ownership
+        log = earlier.map { Log(end: $0.messages.upper, charged: $0.charged.upperBound) } ?? Log()
         activity = Activity(madeAt: now)
         usage = TopicUsage(madeAt: now)
-        window = RetainedWindow(
-            log, ownership.limits.retention(of: name), isStored: ownership.limits.isStored(name))
+        let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
+        window = RetainedWindow(log, ownership.limits.retention(of: name), stored)
         publishers = TopicPublishers(ownership, window)
         publishers.topic = self
         if window.stored != nil { updateRoom() }
+        switch earlier?.end {
+        case nil: return
+        case .completed: state = .completed
+        case .failed(let reason): state = .failed(reason)
+        }
+        window.commits?.restoreEnd()
     }
 
     // Derived from the window
@@ -56,8 +66,10 @@ final class Topic: Timed {
     var retained: SequenceNumber { window.retained }
     var isStored: Bool { window.stored != nil }
     var published: UInt64 { log.end.value - 1 }
-    /// Whether the topic has ended and all its messages are committed. Subscribers may then learn of the end.
-    var isOver: Bool { !state.isLive && window.isCommitted }
+    /// Whether the topic has ended, and its messages and its end are committed. Subscribers may then learn of the end.
+    var isOver: Bool { !state.isLive && window.isCommitted && window.isEndCommitted }
+    /// Whether nothing waits for the store.
+    var isStoreDone: Bool { window.isCommitted && (state.isLive || window.isEndCommitted) }
     /// The state visible to subscribers.
     var visibleState: TopicState { isOver ? state : .live }
 
@@ -110,27 +122,6 @@ final class Topic: Timed {
         markDirty()
     }
 
-    /// Makes publishers wait until their messages are committed. Returns false if messages are committed as they are
-    /// appended.
-    @inline(__always)
-    func awaitCommit(_ note: (inout CommitLine) -> Void) -> Bool {
-        guard window.commits != nil else { return false }
-        note(&window.commits!)
-        return true
-    }
-
-    /// The store has committed the messages before `end`.
-    func commit(upTo end: SequenceNumber, now: Instant) {
-        guard window.commits?.commit(upTo: end) == true, let waiting = window.commits?.takeCommitted() else { return }
-        publishers.committed(waiting, now: now)
-        updateRoom()
-        markDirty()
-        noteUse(now)
-        guard isOver else { return }
-        if let refusal = refusal(charge: 0) { publishers.refuse(refusal) }
-        ownership.removeIfUnused(self)
-    }
-
     func markDirty() { ownership.topics.markDirty(self) }
 
     func noteUse(_ now: Instant) {
@@ -138,8 +129,8 @@ final class Topic: Timed {
         noteIdleness(now)
     }
 
-    private func noteIdleness(_ now: Instant) {
-        usage.noteIdle(publishers.isEmpty && views.subscriptions == 0 && window.isCommitted, now: now.monotonic)
+    func noteIdleness(_ now: Instant) {
+        usage.noteIdle(publishers.isEmpty && views.subscriptions == 0 && isStoreDone, now: now.monotonic)
     }
 
     // The end
@@ -162,6 +153,7 @@ final class Topic: Timed {
     private func shut(_ end: TopicState, now: Instant) {
         assert(!end.isLive)
         state = end
+        storeEnd()
         advanceViews(now: now)
         if isOver, let refusal = refusal(charge: 0) { publishers.refuse(refusal) }
         noteUse(now)
@@ -175,7 +167,7 @@ final class Topic: Timed {
         window.noteAge(now: now.monotonic)
         advanceViews(now: now)
         publishers.maintain(now: now)
-        if let new = window.commits?.takeNew(of: log, epoch: epoch) { ownership.effects.store.append(.append(new)) }
+        storeNew()
         noteIdleness(now)
         if activity.note(published: published, now: now.monotonic), !isDeleted { ownership.topics.noteBusier(self) }
         ownership.timers.schedule(self, now: now.monotonic)
@@ -193,7 +185,7 @@ final class Topic: Timed {
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never.
     func deadline(now: UInt64) -> UInt64 {
         let due = Swift.min(publishers.deadline(now: now), window.ageDeadline(now: now) ?? .max)
-        guard let idleSince = usage.idleSince, !TopicName.isSystem(name) else { return due }
+        guard let idleSince = usage.idleSince, !TopicName.isSystem(name), !isUnloaded else { return due }
         return Swift.min(due, idleSince.addingClamped(ownership.limits.topicIdle))
     }
 
@@ -256,7 +248,7 @@ final class Topic: Timed {
     }
 
     /// Advances views on other shards so that they release chunks. Views that lag will release them when they advance.
-    private func advanceOtherViews(now: Instant) {
+    func advanceOtherViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
             if link.shard != ownership.index, link.sentEnd == committed { advanceView(at: index, now: now) }
@@ -265,8 +257,8 @@ final class Topic: Timed {
 
     /// Updates what publishers must leave room for: `block` subscriptions, and a store that has not committed
     /// everything.
-    private func updateRoom() {
-        var floor = window.commits?.committed
+    func updateRoom() {
+        var floor = window.commits?.written
         var horizon = floor?.advanced(by: ownership.limits.uncommitted)
         for link in views.links {
             if let its = link.progress.horizon { horizon = Swift.min(horizon ?? its, its) }
@@ -302,27 +294,6 @@ final class Topic: Timed {
         // At once; otherwise, other shards would hold evicted messages until the next message arrives. Views that lag
         // release them when they advance.
         advanceOtherViews(now: now)
-    }
-
-    /// The store need not keep messages before `sequence`.
-    private func trim(before sequence: SequenceNumber) {
-        guard window.stored?.trim(before: sequence) == true else { return }
-        log.evict(before: sequence)
-        ownership.effects.store.append(.trim(topic: epoch, before: sequence))
-    }
-
-    /// Removes messages from memory except for the newest `most` bytes, uncommitted messages, and what `block`
-    /// subscriptions wait for.
-    private func unload(to most: Int) {
-        guard let floor = publishers.room.floor else { return }
-        window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
-    }
-
-    /// Like `unload`, here and on other shards, because memory is short.
-    private func giveBack(to most: Int, now: Instant) {
-        let before = log.head
-        unload(to: most)
-        if log.head > before { advanceOtherViews(now: now) }
     }
 
     /// Releases messages that were forgotten and for which no subscription waits.

@@ -28,20 +28,42 @@ extension TopicPublishers {
         ownership.notices.notify(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
     }
 
-    /// Acknowledges messages that have been committed.
+    /// Messages, or the topic's end, have been committed.
     func committed(_ waiting: [CommitLine.Waiting], now: Instant) {
         var committed: [Channel] = []
-        for (sequence, publisher) in waiting {
-            switch publisher {
+        for (sequence, who) in waiting {
+            switch who {
             case .single(let key): acknowledge(key, at: sequence)
             case .channel(let channel, let count):
                 channel.uncommitted -= count
                 assert(channel.uncommitted >= 0)
                 acknowledge(channel, count, upTo: sequence)
                 if channel.uncommitted == 0 { committed.append(channel) }
+            case .finished(let key): ownership.notices.notify(key, .finished)
+            case .call(let key, let description): ownership.calls.answer(key, .success(description))
             }
         }
         for channel in committed { endCommitted(channel, now: now) }
+    }
+
+    /// The store has refused messages, or the topic's end. A channel ends at the first message that was refused.
+    func refused(_ waiting: [CommitLine.Waiting], _ refusal: Refusal, now: Instant) {
+        for case (_, .channel(let channel, let count)) in waiting { channel.uncommitted -= count }
+        for (_, who) in waiting {
+            switch who {
+            case .single(let key): refuse(key, refusal)
+            case .channel(let channel, _):
+                switch channel.state {
+                case .open, .complete: reject(channel, refusal)
+                case .removed(nil): break
+                case .removed(let earlier?):
+                    channel.state = .removed(nil)
+                    ownership.notices.notify(channel.key, .refused(earlier))
+                }
+            case .finished(let key): ownership.notices.notify(key, .refused(refusal))
+            case .call(let key, _): ownership.calls.answer(key, .failure(refusal))
+            }
+        }
     }
 
     /// All messages of a channel are committed: ends the channel if its end waited for that.
@@ -102,8 +124,9 @@ extension TopicPublishers {
         guard channel.uncommitted == 0 else { return credits.line.update(channel) }
         sendAcknowledgements(of: channel)
         remove(channel)
-        ownership.notices.notify(channel.key, .finished)
         if channel.options.completesTopic { topic.finish(.completed, now: now) }
+        let isOver = !channel.options.completesTopic || !topic.awaitEnd(.finished(channel.key))
+        if isOver { ownership.notices.notify(channel.key, .finished) }
         topic.noteUse(now)
     }
 

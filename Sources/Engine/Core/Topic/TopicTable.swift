@@ -53,11 +53,25 @@ final class TopicTable {
         assert(named[name] == nil)
         let account = TopicName.isSystem(name) ? nil : account
         try count(for: account)
+        let topic = insert(name, epoch: context.random(), nil, by: ownership)
+        topic.account = account
+        return topic
+    }
+
+    /// Creates a topic that the store has from an earlier run. It counts against the limit of topics, but is not
+    /// refused.
+    func restore(_ earlier: StoredTopic, by ownership: TopicOwnership) -> Topic {
+        _ = context.quotas.topics.take(limit: .max)
+        return insert(
+            earlier.row.name, epoch: earlier.mayHaveLost ? context.random() : earlier.row.epoch, earlier, by: ownership)
+    }
+
+    private func insert(_ name: String, epoch: UInt64, _ earlier: StoredTopic?, by ownership: TopicOwnership) -> Topic {
         let topic = places.insert { place in
             Topic(
-                name: name, epoch: context.random(), place: place, ownership: ownership, now: context.moment.monotonic)
+                name: name, epoch: epoch, place: place, ownership: ownership, earlier: earlier,
+                now: context.moment.monotonic)
         }
-        topic.account = account
         _ = held.insert { place in
             topic.held = place
             return topic
@@ -96,7 +110,7 @@ final class TopicTable {
     /// Removes a topic without a name once no subscription waits for its messages and its publishers have been notified
     /// of its end. Returns whether it did.
     func removeIfUnused(_ topic: Topic) -> Bool {
-        guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.window.isCommitted else {
+        guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.isStoreDone else {
             return false
         }
         byEpoch[topic.epoch] = nil

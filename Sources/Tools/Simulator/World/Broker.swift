@@ -223,9 +223,9 @@ final class Broker {
         let shard = shards[index]
         while let word = store.next(index, memory, isPartial) {
             switch word {
-            case .committed(let topic, let end):
-                trace.add(.store, index, Int(end.value), "committed")
-                Heap.engine { shard.committed(topic, upTo: end, now: now) }
+            case .report(let report):
+                trace.add(.store, index, 0, "\(report)")
+                Heap.engine { shard.stored([report], now: now) }
             case .answer(let request, let answer):
                 trace.add(.store, index, Int(request.first.value), "\(answer)")
                 Heap.engine { shard.answer(request, answer, now: now) }

@@ -124,7 +124,7 @@ struct Plan {
 
     private mutating func store(_ apart: Chance) {
         features.insert(.store)
-        limits.stored = TopicPattern.some(of: topics, apart)
+        limits.durable = TopicPattern.some(of: topics, apart)
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
         limits.resident = apart.pick([0, 0, 5000, 16 << 20])
     }

@@ -344,6 +344,7 @@ public final class Simulation {
             referee.expect(
                 left.isEmpty, "shard \(index) still has \(left.joined(separator: ", ")) after all clients have left")
         }
+        deleteKeptTopics()
         referee.expect(
             broker.quotas.isAtRest, "connections, subscriptions or topics are still counted after all clients have left"
         )
@@ -352,5 +353,19 @@ public final class Simulation {
             broker.memory.used <= most,
             "\(broker.memory.used) bytes are in use after all clients have left; the limit is \(most)"
         )
+    }
+    /// Topics that the store keeps stay until they are deleted.
+    private func deleteKeptTopics() {
+        for shard in broker.shards {
+            for name in shard.inspector.keptTopics() {
+                guard let request = try? ControlRequest(.delete, topic: name) else { continue }
+                _ = shard.answer(.control(request), now: broker.now)
+            }
+        }
+        pass(seconds: 1)
+        for (index, shard) in broker.shards.enumerated() {
+            let kept = shard.inspector.keptTopics()
+            referee.expect(kept.isEmpty, "shard \(index) has not deleted \(kept.joined(separator: ", "))")
+        }
     }
 }

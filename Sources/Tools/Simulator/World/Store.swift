@@ -6,7 +6,7 @@ import Replay
 
 final class Store {
     enum Word {
-        case committed(UInt64, upTo: SequenceNumber)
+        case report(StoreReport)
         case answer(HistoryRequest, HistoryAnswer)
     }
 
@@ -15,24 +15,32 @@ final class Store {
         var messages: [SequenceNumber: StoredMessage] = [:]
     }
 
-    private var topics: [UInt64: Topic] = [:]
+    private var topics: [StoreID: Topic] = [:]
+    /// What a transaction has to contain.
+    private enum Write {
+        case append(AppendedMessages)
+        case end(StoreID, epoch: UInt64)
+    }
     /// By shard, oldest first.
-    private var appended: [[AppendedMessages]]
+    private var writes: [[Write]]
     private var reads: [[HistoryRequest]]
     private let chance: Chance
 
     init(_ plan: Plan, _ chance: Chance) {
-        appended = Array(repeating: [], count: plan.shards)
+        writes = Array(repeating: [], count: plan.shards)
         reads = Array(repeating: [], count: plan.shards)
         self.chance = chance
     }
 
-    func isAtRest(_ shard: Int) -> Bool { appended[shard].isEmpty && reads[shard].isEmpty }
+    func isAtRest(_ shard: Int) -> Bool { writes[shard].isEmpty && reads[shard].isEmpty }
 
     func take(_ requests: [StoreRequest], from shard: Int) {
         for request in requests {
             switch request {
-            case .append(let messages): appended[shard].append(messages)
+            case .keep: break
+            case .append(let messages): writes[shard].append(.append(messages))
+            case .end(let id, let epoch, _), .delete(let id, let epoch): writes[shard].append(.end(id, epoch: epoch))
+            case .purge(let id): topics[id] = nil
             case .read(let request): reads[shard].append(request)
             case .trim(let topic, let end):
                 guard let kept = topics[topic]?.kept, end > kept else { continue }
@@ -46,27 +54,36 @@ final class Store {
     /// - Parameter isPartial: whether some responses may be held back.
     func next(_ shard: Int, _ memory: MemoryBudget, _ isPartial: Bool) -> Word? {
         if isAtRest(shard) || isPartial && chance.isOne(in: 2) { return nil }
-        if reads[shard].isEmpty || !appended[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }
+        if reads[shard].isEmpty || !writes[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }
         let request = reads[shard].remove(at: chance.below(reads[shard].count))
         return .answer(request, answer(request, memory))
     }
 
     private func commit(_ shard: Int, _ isPartial: Bool) -> Word {
-        let next = appended[shard].removeFirst()
+        switch writes[shard].removeFirst() {
+        case .append(let messages):
+            return .report(.committed(topic: messages.topic, upTo: commit(messages, shard, isPartial)))
+        case .end(_, let epoch):
+            return .report(.ended(topic: epoch))
+        }
+    }
+
+    /// Commits the messages, or the first of them. Returns the end of what is committed.
+    private func commit(_ next: AppendedMessages, _ shard: Int, _ isPartial: Bool) -> SequenceNumber {
         let length = Int(next.end.value - next.first.value)
         let part = isPartial && length > 1 && chance.isOne(in: 2) ? 1 + chance.below(length - 1) : length
         let end = SequenceNumber(next.first.value + UInt64(part))
         for (index, message) in next.messages.prefix(part).enumerated() {
             let sequence = SequenceNumber(next.first.value + UInt64(index))
-            topics[next.topic, default: Topic()].messages[sequence] = message
+            topics[next.id, default: Topic()].messages[sequence] = message
         }
-        if part < length { appended[shard].insert(next.after(end), at: 0) }
-        return .committed(next.topic, upTo: end)
+        if part < length { writes[shard].insert(.append(next.after(end)), at: 0) }
+        return end
     }
 
     private func answer(_ request: HistoryRequest, _ memory: MemoryBudget) -> HistoryAnswer {
-        guard let topic = topics[request.topic], request.first >= topic.kept else {
-            return .gone(before: topics[request.topic]?.kept ?? request.end)
+        guard let topic = topics[request.id], request.first >= topic.kept else {
+            return .gone(before: topics[request.id]?.kept ?? request.end)
         }
         var messages: [StoredMessage] = []
         var bytes = 0

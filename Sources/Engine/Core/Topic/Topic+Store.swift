@@ -1,0 +1,131 @@
+// Topic+Store: what a topic that a store keeps does in addition: it passes messages and its end to the store, lets
+// publishers wait until they are written, and releases memory that the store's copy makes unnecessary.
+
+import Replay
+
+extension Topic {
+    /// Makes something wait until messages are committed. Returns false if they are committed as they are appended.
+    @inline(__always)
+    func awaitCommit(_ note: (inout CommitLine) -> Void) -> Bool {
+        guard window.awaitsStore else { return false }
+        note(&window.commits!)
+        return true
+    }
+
+    /// Makes `who` wait until the topic's end is committed. Returns false if it already is, or need not be.
+    func awaitEnd(_ who: CommitLine.Waiter) -> Bool {
+        guard !state.isLive, !window.isEndCommitted else { return false }
+        return awaitCommit { $0.add(who, endAt: log.end) }
+    }
+
+    // To the store
+
+    /// Passes new messages to the store.
+    func storeNew() {
+        guard let id = window.stored?.id, let new = window.commits?.takeNew(of: log, id, epoch: epoch) else { return }
+        keep()
+        ownership.effects.store.append(.append(new))
+    }
+
+    /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept.
+    func keep() {
+        guard let row = window.stored?.takeRow(name: name, epoch: epoch) else { return }
+        ownership.effects.store.append(.keep(row))
+    }
+
+    /// Passes the topic's end, or its deletion, to the store.
+    func storeEnd() {
+        guard let id = window.stored?.id else { return }
+        storeNew()
+        if isDeleted, window.stored?.isKept == false {
+            window.commits?.restoreEnd()
+            return
+        }
+        keep()
+        window.commits?.requestEnd()
+        let end: StoredEnd? =
+            switch state {
+            case .live: nil
+            case .completed: .completed
+            case .failed(let reason): .failed(reason)
+            }
+        guard let end else { return }
+        ownership.effects.store.append(isDeleted ? .delete(id, epoch: epoch) : .end(id, epoch: epoch, end))
+    }
+
+    // From the store
+
+    /// The store has written the messages before `end`.
+    func commit(upTo end: SequenceNumber, now: Instant) {
+        guard window.commits?.commit(upTo: end) == true else { return }
+        progressed(now: now)
+    }
+
+    /// The store has noted the topic's end, or its deletion.
+    func commitEnd(now: Instant) {
+        window.commits?.noteEnd()
+        progressed(now: now)
+    }
+
+    private func progressed(now: Instant) {
+        if let waiting = window.commits?.takeCommitted(), !waiting.isEmpty { publishers.committed(waiting, now: now) }
+        updateRoom()
+        markDirty()
+        noteUse(now)
+        guard isOver else { return }
+        if let refusal = refusal(charge: 0) { publishers.refuse(refusal) }
+        ownership.removeIfUnused(self)
+    }
+
+    /// The store has not written the messages that wait for it. If it is certain that none of them is on disk, they are
+    /// removed from the log.
+    func refuseUncommitted(_ failure: StoreFailure, now: Instant) {
+        guard let commits = window.commits else { return }
+        guard window.awaitsStore else {
+            // A relaxed topic's messages have been seen. The store is asked again.
+            if failure != .unknown { window.commits?.withdraw() }
+            return
+        }
+        let waiting = window.commits?.takeRefused(includingEnd: failure == .unknown) ?? []
+        if failure != .unknown {
+            log.removeAll(from: commits.written)
+            window.commits?.withdraw()
+        }
+        publishers.refused(waiting, Refusal.store(failure), now: now)
+        updateRoom()
+        markDirty()
+        noteUse(now)
+    }
+
+    // Memory
+
+    /// Whether the topic stays when it is idle, because the store keeps it.
+    var isKept: Bool { !isDeleted && window.stored?.isKept == true }
+    /// Whether only the store has the topic's messages.
+    var isUnloaded: Bool { isKept && log.isEmpty }
+
+    /// The store need not keep messages before `sequence`.
+    func trim(before sequence: SequenceNumber) {
+        guard let stored = window.stored, let written = window.commits?.written else { return }
+        // What the store has not written yet must follow what it has.
+        let sequence = Swift.min(sequence, written)
+        guard window.stored?.trim(before: sequence) == true else { return }
+        log.evict(before: sequence)
+        ownership.effects.store.append(.trim(stored.id, before: sequence))
+    }
+
+    /// Removes messages from memory except for the newest `most` bytes, messages that the store has not written, and
+    /// what `block` subscriptions wait for.
+    func unload(to most: Int) {
+        guard let floor = publishers.room.floor else { return }
+        window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
+    }
+
+    /// Like `unload`, here and on other shards, because memory is short or the topic is idle.
+    func giveBack(to most: Int, now: Instant) {
+        let before = log.head
+        unload(to: most)
+        log.releaseLastChunk()
+        if log.head > before { advanceOtherViews(now: now) }
+    }
+}

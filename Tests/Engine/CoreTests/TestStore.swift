@@ -1,0 +1,96 @@
+// TestStore: the store of the harness's brokers. It commits, refuses and answers when a test says so.
+
+import Replay
+
+@testable import Core
+
+struct TestStore {
+    /// By shard: messages that have not been committed.
+    fileprivate(set) var appended: [[AppendedMessages]]
+    /// By shard: ends and deletions of topics that have not been committed, by epoch.
+    fileprivate var ends: [[UInt64]]
+    /// By epoch and sequence: what has been committed.
+    fileprivate var history: [UInt64: [UInt64: StoredMessage]] = [:]
+    /// Messages before this one need not be kept.
+    private(set) var trimmed: UInt64 = 1
+    fileprivate(set) var reads: [(shard: Int, request: HistoryRequest)] = []
+    /// The topics that the store was asked to keep, and those that it was asked to delete and to purge.
+    private(set) var rows: [StoredTopicRow] = []
+    private(set) var deleted: [StoreID] = []
+    private(set) var purged: [StoreID] = []
+
+    init(shards count: Int) {
+        appended = Array(repeating: [], count: count)
+        ends = Array(repeating: [], count: count)
+    }
+
+    mutating func take(_ request: StoreRequest, from shard: Int) {
+        switch request {
+        case .keep(let row): rows.append(row)
+        case .append(let messages): appended[shard].append(messages)
+        case .read(let request): reads.append((shard, request))
+        case .trim(_, let end): trimmed = end.value
+        case .end(_, let epoch, _): ends[shard].append(epoch)
+        case .delete(let id, let epoch):
+            ends[shard].append(epoch)
+            deleted.append(id)
+        case .purge(let id): purged.append(id)
+        }
+    }
+}
+
+extension TestBroker {
+    /// Reads that shards have requested.
+    var reads: [(shard: Int, request: HistoryRequest)] { store.reads }
+    var appended: [[AppendedMessages]] { store.appended }
+    var trimmed: UInt64 { store.trimmed }
+
+    /// The store commits the messages before `end`; by default all it has, and the ends of topics.
+    func commit(upTo end: UInt64 = .max) {
+        for (index, batches) in store.appended.enumerated() {
+            for batch in batches {
+                for (place, message) in batch.messages.enumerated() {
+                    store.history[batch.topic, default: [:]][batch.first.value + UInt64(place)] = message
+                }
+                shards[index].stored([.committed(topic: batch.topic, upTo: min(batch.end, .init(end)))], now: now)
+            }
+            store.appended[index] = batches.filter { $0.end > .init(end) }
+            guard store.appended[index].isEmpty else { continue }
+            shards[index].stored(store.ends[index].map { .ended(topic: $0) }, now: now)
+            store.ends[index] = []
+        }
+        run()
+    }
+
+    /// The store refuses the messages that it has not committed.
+    func refuse(_ failure: StoreFailure) {
+        for (index, batches) in store.appended.enumerated() {
+            let topics = Set(batches.map(\.topic))
+            store.appended[index] = []
+            shards[index].stored(topics.sorted().map { .refused(topic: $0, failure) }, now: now)
+        }
+        run()
+    }
+
+    /// The store answers the oldest read, with at most `most` messages.
+    func bring(most: Int = .max) {
+        let (shard, request) = store.reads.removeFirst()
+        let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
+        let messages = (request.first.value..<end).map { store.history[request.topic]![$0]! }
+        let found = StoredMessages(first: request.first, messages, budget: memory)
+        shards[shard].answer(request, .found(found), now: now)
+        run()
+    }
+
+    func answerLast() {
+        store.reads.insert(store.reads.removeLast(), at: 0)
+        bring()
+    }
+
+    /// The store does not have what the oldest read requested.
+    func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
+        let (shard, request) = store.reads.removeFirst()
+        shards[shard].answer(request, answer(request), now: now)
+        run()
+    }
+}
