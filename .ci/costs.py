@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "Tests/Budget/costs.txt"
 DOCUMENT = ROOT / "Bench/costs.md"
 SIZES = [1_000, 10_000, 100_000]
-# How much an operation's cost may exceed that with the smallest crowd, or the recorded cost: a fraction, and a number
-# of instructions.
+# By how much an operation's cost may exceed its cost with the smallest crowd, or its recorded cost: a fraction of it,
+# plus a number of instructions.
 PART = 0.25
 SLACK = 2_000
 # Time limit for one crowd, which takes about 20 s if nothing else runs.

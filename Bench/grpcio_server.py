@@ -2,7 +2,7 @@
 
 It does the minimum that a broker does: every message of one publisher goes to every subscriber. The publisher is a TCP
 connection that carries only payloads of one size, so that reading them costs next to nothing. A response is built once
-for all subscribers; grpcio serialises and sends it for each of them. Demand is ignored, and only messages that the
+for all subscribers; grpcio serializes and sends it for each of them. Demand is ignored, and only messages that the
 slowest subscriber has yet to receive are kept.
 
     python grpcio_server.py PORT PUBLISHER_PORT PAYLOAD [PER_RESPONSE [PROTO_ROOT]]

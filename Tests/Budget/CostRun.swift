@@ -67,7 +67,7 @@ final class CostRun {
         limits.retain = size + 1000
         limits.retainBytes = 1 << 30
         limits.memory = 8 << 30
-        // Leaves room for all channels.
+        // With a `block` subscription, grants reserve room. Small ones leave room for all channels.
         limits.grant = 2
         return limits
     }
@@ -101,7 +101,7 @@ final class CostRun {
         return counts
     }
 
-    /// A second, in four quarters; fewer quarters if one takes long.
+    /// A second, in four quarters; fewer quarters if one takes a long time.
     private func tick() throws(Fault) {
         for _ in 0..<4 {
             let began = CostRun.clock()

@@ -42,7 +42,7 @@ enum Crowd: String, CaseIterable {
         case .fullTopics: "topics, one full `block` subscription each"
         case .channels: "idle channels of the topic"
         case .waiting: "channels of one user, at its rate limit"
-        case .streams: "streams of one connection"
+        case .streams: "streams on one connection"
         case .calls: "gRPC calls, 100 on a connection"
         case .connections: "idle connections"
         case .sessions: "sessions without a socket"

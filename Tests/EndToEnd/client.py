@@ -98,7 +98,7 @@ class Channel(Publishing):
         self.peer, self.stream, self.asked = peer, stream, acks
 
     def force(self, data: bytes = b"", metadata=None, flags=N, last=False):
-        """Sends without regard to credit. `last` completes with this message."""
+        """Sends even without credit. With `last`, the message also completes the channel."""
         self.sent += 1
         self.peer.send(raw.payload(self.stream, data, metadata, flags | (C if last else 0)))
 

@@ -1,4 +1,4 @@
-"""What tests of the broker's behaviour share over every transport: events, errors, and queries for clients.
+"""What tests of the broker's behavior share over every transport: events, errors, and queries for clients.
 
 A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on its own connection. Both kinds have
 

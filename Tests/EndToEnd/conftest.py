@@ -18,7 +18,7 @@ from common import Observer
 from executables import ROOT, executable
 
 # What forebayd serves. Without "grpc" the suite runs over RSocket only; without "plain" there is no plain HTTP. Adding
-# a transport runs each behaviour test over it and collects the transport's own tests.
+# a transport runs each behavior test over it and collects the transport's own tests.
 SERVED = {"rsocket", "grpc", "plain"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
@@ -155,7 +155,7 @@ class Broker:
 
 
 def pytest_generate_tests(metafunc):
-    """A test of the broker's behaviour runs over each transport, or over each of its module's CLIENTS. A test of
+    """A test of the broker's behavior runs over each transport, or over each of its module's CLIENTS. A test of
     RSocket's frames is marked `rsocket`."""
     if "transport" in metafunc.fixturenames:
         known = getattr(metafunc.module, "CLIENTS", TRANSPORTS)

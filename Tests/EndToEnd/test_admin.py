@@ -199,7 +199,7 @@ UNFINISHED = {"a body that does not come": (POST % b"Content-Length: 100", False
 
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
-    """Such requests are ended when no progress is detected, long before 30 seconds of silence would end them."""
+    """They are ended when they make no progress, long before 30 seconds of silence would end them."""
     request, half_closes = UNFINISHED[what]
     held = []
 

@@ -54,7 +54,7 @@ def test_connections_are_closed(own, connect, topic):
 
 @pytest.mark.rsocket
 def test_who_has_said_nothing_is_told(own):
-    """Without an idle client the broker would end before its next tick."""
+    """Without the idle client, the broker would end before its next tick."""
     silent, idle = raw.Connection(own.address), own.peer()
     own.process.send_signal(signal.SIGTERM)
     error = silent.frame(0)

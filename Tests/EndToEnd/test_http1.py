@@ -383,7 +383,7 @@ def test_shutdown_tells_streams_and_ends_connections(own, http1, connect, topic)
 
 
 def test_curl_as_it_is(broker, topic):
-    """A stream over HTTP/1.1 receives what is published over both versions, in order."""
+    """curl receives, on a stream over HTTP/1.1, what is published over both versions, in order."""
     one, two = Curl(broker.http, []), Curl(broker.http, VERSIONS["2"])
     stream = one.stream(path(topic))
     for i in range(1, 11):

@@ -106,7 +106,7 @@ def test_a_whole_uri(http1):
 
 
 def test_grpc_is_told_what_it_needs(http1, topic):
-    """gRPC is recognised by its path; a message may have that type like any other."""
+    """gRPC is recognized by its path; a message may have that type like any other."""
     this, kind = http1(), b"Content-Type: application/grpc+proto\r\n"
     this.send(b"POST /forebay.v1.PubSub/PublishOne HTTP/1.1\r\n" + HOST + kind + b"Content-Length: 5\r\n\r\nhello")
     assert problem(this.answer()) == (505, "http-version")

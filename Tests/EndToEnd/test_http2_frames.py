@@ -162,7 +162,7 @@ def test_5_3_1_a_stream_that_depends_on_itself(wire, witness):
 
 
 def test_5_1_1_a_stream_lower_than_one_before(wire, witness):
-    """Such a stream counts as closed: a connection error, or ignored, but never served."""
+    """A stream with a lower number counts as closed: a connection error, or ignored, but never served."""
     this = wire()
     this.send(get(this, 5), get(this, 3))
     this.verdict(5)

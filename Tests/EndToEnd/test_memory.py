@@ -191,7 +191,7 @@ def test_idle_connections_of_http1(bounded, sent):
 
 
 def test_events(bounded):
-    """Subscribing and cancelling at full speed, with every event sent to another shard that is busy with the same work.
+    """Subscribing and canceling at full speed, with every event sent to another shard that is busy with the same work.
     Nobody reads the events."""
     broker, bound, well = bounded(LIMIT // 4, threads=2)
     control, peers = broker.peer(), [broker.peer() for _ in range(12)]

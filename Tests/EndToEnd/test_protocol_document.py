@@ -68,7 +68,7 @@ class Block:
 def blocks() -> list[Block]:
     texts = [document.read_text() for document in DOCUMENTS]
     assert sum(text.count("\n```frames") + text.count("\n```entries") for text in texts) == sum(
-        len(BLOCK.findall(text)) for text in texts), "a block is not recognised"
+        len(BLOCK.findall(text)) for text in texts), "a block is not recognized"
     return [Block(kind, text, connection) for text in texts for kind, connection, text in BLOCK.findall(text)]
 
 

@@ -301,7 +301,7 @@ def test_descriptions_name_the_frames(exchange):
 
 
 def is_ended_by_a_broker(conversation: dict) -> bool:
-    """It is not if a broker would refuse it earlier, because its requests have no route, or recognises HTTP or TLS."""
+    """It is not if a broker would refuse it earlier, because its requests have no route, or recognizes HTTP or TLS."""
     return (conversation["expect"][-1].startswith("fatal") and "limits" not in conversation
             and not any(line.startswith("request") for line in conversation["expect"])
             and conversation["steps"][0]["client"].startswith("00"))

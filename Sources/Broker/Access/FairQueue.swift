@@ -31,7 +31,7 @@ struct FairQueue<Element> {
         self.perUser = perUser
     }
 
-    /// Returns the elements that do not fit: the new one, or some that were queued before.
+    /// Returns the elements that do not fit: the new one, some that were queued before, or both.
     mutating func append(_ element: Element, of user: String, size: Int) -> [Element] {
         let own = lines[user] ?? Line()
         guard own.elements.count < perUser else { return [element] }

@@ -6,7 +6,7 @@ import Core
 struct ClockWatch {
     /// Nanoseconds between two checks.
     static let interval: UInt64 = 1_000_000_000
-    /// Minimum jump in nanoseconds. Clock synchronisation adjusts the clock in far smaller steps.
+    /// Minimum jump in nanoseconds. Clock synchronization adjusts the clock in far smaller steps.
     static let least: Int64 = 1_000_000_000
 
     private var due: UInt64

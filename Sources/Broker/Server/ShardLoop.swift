@@ -10,7 +10,7 @@ import EventLoop
 import Glibc
 import TLS
 
-/// Belongs to the thread that made it. Generic, so that tests can use their own engine; the broker's is specialised in
+/// Belongs to the thread that made it. Generic, so that tests can use their own engine; the broker's is specialized in
 /// this module, without dynamic calls.
 final class ShardLoop<Shard: Engine>: TurnDriver {
     var context: LoopContext

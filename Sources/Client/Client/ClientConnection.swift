@@ -12,8 +12,8 @@ import RSocket
 /// One connection to a broker, owned by one thread. Each request has a stream, and events carry its id. Calls for a
 /// stream that is no longer open are ignored.
 ///
-/// Events are pulled. A user that cannot take more stops pulling, the driver stops reading, and TCP or HTTP/2's windows
-/// hold the broker back: events that were not pulled are not acknowledged.
+/// Events are pulled. A caller that cannot take more stops pulling, the driver stops reading, and TCP or HTTP/2's
+/// windows hold the broker back: events that were not pulled are not acknowledged.
 public protocol ClientConnection: AnyObject {
     // MARK: Requests
 

@@ -71,7 +71,7 @@ public struct Link: ~Copyable {
 
     private static func sentence(_ error: SystemError, _ address: BrokerAddress, _ time: UInt64) -> String {
         switch error.code {
-        case ECONNREFUSED: "Nothing listens at \(address); check that forebayd is running there."
+        case ECONNREFUSED: "Nothing is listening at \(address); check that forebayd is running there."
         case ETIMEDOUT: "\(address) did not answer within \(Duration.nanoseconds(Int64(clamping: time)))."
         case 0: "The host '\(address.host)' could not be resolved: \(error.cause)."
         default: "Could not connect to \(address): \(error.cause)."

@@ -82,7 +82,7 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
 }
 
 extension ForebayError {
-    /// The failure of a published publisher, with its own description.
+    /// The failure of a publisher passed to `publish(to:)`, with its own description.
     init(upstream error: any Error) {
         let text = (error as? any LocalizedError)?.errorDescription ?? "\(error)"
         self.init(.upstreamFailed, "The publisher failed: \(text)")

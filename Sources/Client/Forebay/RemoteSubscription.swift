@@ -83,8 +83,8 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
 
     override func connected(_ loop: ClientLoop) { flush(loop) }
 
-    /// Sends the broker the requests that are due; those that the subscriber makes while it is called are sent once per
-    /// turn.
+    /// Sends the broker the requests that are due; those that the subscriber makes while it is being called are sent
+    /// once per turn.
     override func flush(_ loop: ClientLoop) {
         if let turns { state.request(turns.turnEnded()) }
         guard !isCancelled.load(ordering: .relaxed) else { return }

@@ -222,7 +222,7 @@ struct Interactive: ~Copyable {
         if !hasList { state.dropped = droppedReported }
     }
 
-    /// Requests the list of subscriptions half a second after the last one, or later if that took long.
+    /// Requests the list of subscriptions half a second after the last one, or later if that took a long time.
     private mutating func list(_ now: UInt64) throws(ClientError) {
         guard listStream == nil, now >= nextList, state.status == .live else {
             if listStream == nil, state.status != .live { nextList = UInt64.max }

@@ -129,7 +129,7 @@ struct Arguments {
             return (nil, ["-h"])
         }
         guard let second else {
-            throw UsageError("The subcommand is missing; use 'forebay \(first) \(list(seconds))'.")
+            throw UsageError("The subcommand is missing; after 'forebay \(first)', use \(list(seconds)).")
         }
         let near = guess(second, among: seconds)
         throw UsageError(

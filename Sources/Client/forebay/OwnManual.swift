@@ -22,7 +22,7 @@ enum OwnManual {
         Manual(
             "forebay", section: 1, version: version, title: Help.title, synopsis: ["forebay COMMAND [OPTION]…"],
             description: [
-                "A client of the Forebay broker, in which every subscriber requests as many messages as it can process "
+                "A client for Forebay, a broker in which every subscriber requests as many messages as it can process "
                     + "and never receives more. It subscribes, publishes, shows the broker's state, and measures.",
                 "Options may precede or follow operands, and common ones may precede the command. A long option may be "
                     + "written --option=value. Arguments after -- are operands.",

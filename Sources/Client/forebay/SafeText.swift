@@ -3,8 +3,8 @@
 import Bytes
 
 enum SafeText {
-    /// Appends text for a terminal: control characters as `\r`, `\x1b` or `\u{202e}`, bytes that are not UTF-8 as
-    /// `\xff`. Tabs are kept, and with `newlines` line ends too.
+    /// Appends text for a terminal, with control characters as `\r`, `\x1b` or `\u{202e}` and bytes that are not UTF-8
+    /// as `\xff`. Tabs are kept; with `newlines`, so are line ends.
     static func appendForTerminal(_ bytes: UnsafeRawBufferPointer, newlines: Bool, to out: inout ByteBuffer) {
         var index = 0
         var clean = 0  // where the run of harmless bytes begins

@@ -109,7 +109,7 @@ public struct Effects {
     public var log: [LogRecord] = []
     /// Set when everything open has been reviewed after a change of permissions.
     public var reviewed: Review?
-    /// Credentials to verify, on another thread if that takes long. `authenticated` takes each result.
+    /// Credentials to verify, on another thread if that takes a long time. `authenticated` takes each result.
     public var logins: [LoginRequest] = []
 
     /// Requests to the store that keeps topics.

@@ -1,5 +1,5 @@
 // ShardContext: what every part of a shard may use: its index among the shards, the limits, memory, the moment of the
-// current input, and the places for effects and counters. It contains no rules and knows none of the parts.
+// current input, and the places for effects and counters. It contains no rules and does not refer to any part.
 
 import Bytes
 import ForebayWire

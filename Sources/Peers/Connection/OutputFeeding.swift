@@ -72,7 +72,7 @@ final class OutputFeeding: ShardPart {
     /// them or for publishes, views release the message forms they keep. Only the connections that are sending those
     /// still hold them, so that the last resort can find them.
     func feedStarved() {
-        // Subscribers may be waiting on another thread.
+        // Subscribers of other threads may need this memory too, so the total counts even if none wait here.
         let isMuch = memory.forms > memory.limit / EntryForm.share / 2
         if isMuch || !work.isFed || relief.isRefusing { relief.removeUnusedForms() }
         if relief.isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {

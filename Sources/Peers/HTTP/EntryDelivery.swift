@@ -13,8 +13,8 @@ final class EntryDelivery: ShardPart {
         super.init(context)
     }
 
-    /// The run that holds a message in another form. Nil if it must still be made, which takes long, and the turn has
-    /// no time left: the subscription is then delivered to in a later turn.
+    /// The run that holds a message in another form. Nil if it has yet to be made, which takes a long time, and the
+    /// turn has none left: the subscription is then served in a later turn.
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
         let view = subscriber.view
         if let run = view.entries.find(sequence, as: form) { return run }
@@ -34,8 +34,8 @@ final class EntryDelivery: ShardPart {
         return run
     }
 
-    /// Bytes of a message in another form. Nil if they must still be measured, which takes long, and the turn has no
-    /// time left: the subscription is then delivered to in a later turn.
+    /// Bytes of a message in another form. Nil if they have yet to be measured, which takes a long time, and the turn
+    /// has none left: the subscription is then served in a later turn.
     func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
         let view = subscriber.view
         if let size = view.entries[sizesAs: form].size(of: sequence) { return size }

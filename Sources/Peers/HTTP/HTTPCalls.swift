@@ -1,4 +1,4 @@
-// HTTPCalls: turns gRPC calls into calls of the engine, on the exchanges found by HTTPInputs. A call begins with its
+// HTTPCalls: turns gRPC calls into calls to the engine, on the exchanges found by HTTPInputs. A call begins with its
 // head; its messages contain the requests.
 
 import Bytes

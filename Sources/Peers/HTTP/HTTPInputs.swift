@@ -194,7 +194,7 @@ final class HTTPInputs: ShardPart {
                 let reason =
                     exchange.request.awaitsEnd
                     ? "The call was not half-closed within \(seconds) s of its message; half-close it after that."
-                    : "A message was not completed within \(seconds) s; send complete messages."
+                    : "A message was not completed within \(seconds) s; send each message without long pauses."
                 httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
             } else if Swift.min(deadline, messageDue) < .max {
                 http.deadlines.note(Swift.min(deadline, messageDue))

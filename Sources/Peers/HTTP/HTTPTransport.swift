@@ -7,7 +7,7 @@ enum HTTPTransport {
     /// The first bytes have not arrived or are not sufficient. A client that sends nothing gets no memory for a
     /// session.
     case undecided
-    /// Allocated separately, so that calls of the session neither copy nor count references; `destroy` frees it.
+    /// Allocated separately, so that calls to the session neither copy nor count references; `destroy` frees it.
     case http2(UnsafeMutablePointer<ServerSession>)
     case http1(HTTP1Transport)
 

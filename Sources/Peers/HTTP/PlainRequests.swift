@@ -1,4 +1,4 @@
-// PlainRequests: turns plain HTTP requests into calls of the engine. PlainProtocol parses a request; here it becomes a
+// PlainRequests: turns plain HTTP requests into calls to the engine. PlainProtocol parses a request; here it becomes a
 // subscription, a publish, or a grant of credit.
 
 import Bytes

@@ -1,4 +1,4 @@
-// Refusals in HTTP: a gRPC status, or a problem of plain HTTP.
+// Refusals in HTTP: a gRPC status, or the `Problem` with which plain HTTP answers.
 
 import HTTP2
 
@@ -23,7 +23,7 @@ extension Refusal {
 
     var grpcError: GRPCError { GRPCError(status, word: word, sentence) }
 
-    /// The problem of plain HTTP, for a response that has not begun.
+    /// The `Problem` with which plain HTTP answers, for a response that has not begun.
     public var problem: Problem {
         if endsConnection { return Problem(.unavailable, word: word, sentence) }
         let kind: Problem.Kind =
@@ -46,7 +46,7 @@ extension Refusal {
 }
 
 extension ConnectionRefusal {
-    /// The problem of plain HTTP.
+    /// The `Problem` with which plain HTTP answers.
     public var problem: Problem {
         let kind: Problem.Kind =
             switch self {

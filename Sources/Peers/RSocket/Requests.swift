@@ -1,4 +1,4 @@
-// Requests: turns a peer's frames into calls of the engine.
+// Requests: turns a peer's frames into calls to the engine.
 
 import Bytes
 import ForebayWire

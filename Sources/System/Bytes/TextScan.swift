@@ -2,7 +2,7 @@
 // in them cannot be displayed or written unchanged.
 
 /// Operations on eight bytes at a time. All except `isASCII` require eight bytes below 0x80, and are exact for them:
-/// each byte's sum stays below 0x100, so nothing is carried into its neighbour.
+/// each byte's sum stays below 0x100, so nothing is carried into its neighbor.
 enum Octet {
     static let high: UInt64 = 0x8080_8080_8080_8080
 

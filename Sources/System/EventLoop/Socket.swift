@@ -81,8 +81,8 @@ public enum Socket {
     }
 
     /// Configures a broker's connection: no delay for small writes, small kernel buffers, and an end to connections
-    /// whose peer has not acknowledged anything for `userTimeout` milliseconds. To the kernel that includes a peer that
-    /// keeps its window closed, so the time must be longer than a subscriber may stop reading.
+    /// whose peer has not acknowledged anything for `userTimeout` milliseconds. To the kernel, that includes a peer
+    /// that keeps its window closed, so the time must be longer than a subscriber may go without reading.
     public static func configure(_ fd: Int32, userTimeout: Int32) {
         // None of these can fail on a TCP socket; on others (a test's pair) they have no meaning.
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

@@ -42,7 +42,7 @@ public struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Removes and returns OpenSSL's first reason for the current failure.
+    /// Returns OpenSSL's first reason for the current failure, and clears the thread's error queue.
     static func reason() -> String? {
         let error = ERR_peek_error()
         defer { ERR_clear_error() }

@@ -13,7 +13,7 @@ public struct FrameHeader: Sendable, Equatable {
     public var type: FrameType? { FrameType(rawValue: typeCode) }
 
     /// The type's name, or its number if it has none.
-    public var typeName: String { type?.name ?? "type 0x" + String(typeCode, radix: 16) }
+    public var typeName: String { type?.name ?? "0x" + String(typeCode, radix: 16) }
 
     public init(stream: UInt32, typeCode: UInt8, flags: FrameFlags) {
         self.stream = stream
@@ -215,7 +215,7 @@ public struct Frame: Sendable, Equatable {
         guard length <= end - start - 3 else {
             throw .connection(
                 .connectionError,
-                "A \(header.typeName) frame declares \(length) bytes of metadata, "
+                "A frame of type \(header.typeName) declares \(length) bytes of metadata, "
                     + "but only \(end - start - 3) bytes are left in it.")
         }
         return Content(metadata: start + 3..<start + 3 + length, data: start + 3 + length..<end)
@@ -228,7 +228,8 @@ public struct Frame: Sendable, Equatable {
 
     fileprivate static func truncated(_ bytes: RawSpan, _ header: FrameHeader) -> RSocketError {
         .connection(
-            .connectionError, "A \(header.typeName) frame of \(bytes.byteCount) bytes is too short for its fields.")
+            .connectionError,
+            "A frame of type \(header.typeName) with \(bytes.byteCount) bytes is too short for its fields.")
     }
 }
 

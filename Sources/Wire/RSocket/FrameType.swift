@@ -58,7 +58,7 @@ public struct FrameFlags: OptionSet, Sendable, Equatable {
     public static let respond = FrameFlags(rawValue: 0x080)
     /// C, in REQUEST_CHANNEL and PAYLOAD: the sender's half is complete.
     public static let complete = FrameFlags(rawValue: 0x040)
-    /// L, in SETUP: the client honours LEASE.
+    /// L, in SETUP: the client honors LEASE.
     public static let lease = FrameFlags(rawValue: 0x040)
     /// N, in PAYLOAD: the frame carries an item.
     public static let next = FrameFlags(rawValue: 0x020)

@@ -71,7 +71,7 @@ extension ServerConnection {
             if header.flags.contains(.ignore) { return nil }
             return fatal(
                 .connectionError,
-                "A \(header.typeName) frame is not supported; set its I flag to have it ignored.")
+                "Frames of type \(header.typeName) are not supported; set the I flag to have them ignored.")
         }
     }
 
@@ -119,7 +119,8 @@ extension ServerConnection {
         guard bytes.count == length else {
             return fatal(
                 .rejectedResume,
-                "RESUME has a token of more than \(limits.maxResumeToken) bytes; send the one of SETUP.")
+                "RESUME has a token of more than \(limits.maxResumeToken) bytes; "
+                    + "send the token that was sent in SETUP.")
         }
         do {
             guard case .resume(let fields) = try Frame.decode(bytes.bytes).body else { return nil }

@@ -13,7 +13,7 @@ extension ServerConnection {
         guard stream != 0 else {
             return fatal(
                 .connectionError,
-                "A \(header.typeName) frame was sent on stream 0; use a separate stream for each request.")
+                "A frame of type \(header.typeName) was sent on stream 0; use a separate stream for each request.")
         }
         guard bytes.count == length else { return refuseRequest(stream, kind, tooLong(header, length)) }
         var initialN: UInt32 = 1
@@ -170,7 +170,7 @@ extension ServerConnection {
         if length <= limits.maxMessageFrame { return outOfMemory(header.stream) }
         return .stream(
             header.stream, .rejected,
-            "A \(header.typeName) frame has \(length) bytes; at most \(limits.maxPayload) of data and "
+            "A frame of type \(header.typeName) has \(length) bytes; at most \(limits.maxPayload) of data and "
                 + "\(limits.maxMetadata) of metadata are allowed.", bound: .payload)
     }
 

@@ -39,7 +39,7 @@ struct StreamTable {
         guard let last = entries.last, last.id >= entry.id else { return entries.append(entry) }
         let place = position(of: entry.id)
         if entries[place].isGone {
-            // The removed entry's id lies between the new one's neighbours, so the order is preserved.
+            // The removed entry's id lies between the new one's neighbors, so the order is preserved.
             entries[place] = entry
             gone -= 1
         } else {

@@ -124,7 +124,9 @@ import Testing
             refusal("sub", "t", "--bufer", "1").hasPrefix(
                 "There is no option '--bufer' (did you mean '--buffer'?). The options are"))
         #expect(refusal("sub", "t", "-x").hasPrefix("There is no option '-x'. The options are"))
-        #expect(refusal("topic") == "The subcommand is missing; use 'forebay topic info, complete, fail or delete'.")
+        #expect(
+            refusal("topic")
+                == "The subcommand is missing; after 'forebay topic', use info, complete, fail or delete.")
         #expect(refusal("topic", "inf", "x").hasPrefix("There is no command 'topic inf' (did you mean 'info'?)."))
     }
 

@@ -1,6 +1,6 @@
 """A small publish/subscribe server on rsocket-py, for tests of the command line.
 
-It implements the routes and metadata of the wire profile with an independent codec, honours credit, and logs clients'
+It implements the routes and metadata of the wire profile with an independent codec, honors credit, and logs clients'
 requests, one JSON object per line on stdout. It first prints its port. It is a counterpart for tests, not a second
 broker: it has one overflow policy (drop-oldest) and no limits.
 """
@@ -151,7 +151,7 @@ class Subscriber(Publisher, Subscription):
 
 
 class Rows(Publisher, Subscription):
-    """A list of JSON objects, sent under credit, then completion."""
+    """A list of JSON objects, sent as credit allows, followed by completion."""
 
     def __init__(self, rows):
         self.rows, self.isOver = rows, False

@@ -313,7 +313,7 @@ def test_refused_by_the_broker(forebay, words, code):
 
 def test_nobody_there(scheme):
     done = Commands(("127.0.0.1", 1), scheme).run("topics")
-    assert done.returncode == 3 and b"Nothing listens at 127.0.0.1:1" in done.stderr
+    assert done.returncode == 3 and b"Nothing is listening at 127.0.0.1:1" in done.stderr
 
 
 def test_a_web_server_is_no_broker(scheme):

@@ -188,7 +188,7 @@ def test_a_broker_that_drains(start, reach):
 
 def test_nobody_there(scheme):
     done = Commands(("127.0.0.1", 1), scheme).run("bench")
-    assert done.returncode == 3 and b"Nothing listens at 127.0.0.1:1" in done.stderr
+    assert done.returncode == 3 and b"Nothing is listening at 127.0.0.1:1" in done.stderr
 
 
 USAGE = [

@@ -87,7 +87,7 @@ def test_2_is_a_command_line_that_is_wrong(forebay, words):
 def test_3_is_no_connection(forebay, topic):
     for words in (["sub", topic], ["pub", topic, "x"], ["ping"], ["topics"], ["top", "--once"]):
         done = forebay.run(*words, "--url", NOBODY)
-        assert done.returncode == 3 and b"Nothing listens at 127.0.0.1:1" in done.stderr, done
+        assert done.returncode == 3 and b"Nothing is listening at 127.0.0.1:1" in done.stderr, done
     both = forebay.run("ping", "--url", NOBODY + ",rsocket://127.0.0.1:2")
     assert both.returncode == 3 and b"127.0.0.1:1;" in both.stderr and b"127.0.0.1:2;" in both.stderr
 

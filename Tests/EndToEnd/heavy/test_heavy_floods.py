@@ -55,7 +55,8 @@ def test_garbage_at_200_mb_a_second(begin, secure):
         for port in ports:
             told = throw(port, 10)
             tell(broker, wells)
-            # The admin listener refuses all of it and closes, so most of it is still in the kernel then.
+            # The admin listener refuses all of the garbage and closes the connection while most of it is still in the
+            # kernel.
             assert told["offered"] >= 180 and told["taken"] >= (10 if port == "admin" else 180), told
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for one in [pool.submit(throw, port, 20) for port in ports]:

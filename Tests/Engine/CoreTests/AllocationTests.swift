@@ -8,7 +8,7 @@ import Testing
 
 @testable import Core
 
-/// Whether allocations are counted. Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
+/// Whether allocations are counted. Unoptimized code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false
@@ -17,7 +17,7 @@ private var isCounted: Bool {
     #endif
 }
 
-@Suite(.serialized, .enabled(if: isCounted, "only an optimised build without a sanitizer can be counted"))
+@Suite(.serialized, .enabled(if: isCounted, "only an optimized build without a sanitizer can be counted"))
 struct AllocationTests {
     /// Feeds `rounds` reads of `batch` messages through one channel to `subscribers`, and counts.
     private func measure(subscribers: Int, stream: UInt32, batch: Int, rounds: Int) -> (

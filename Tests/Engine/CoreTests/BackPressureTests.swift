@@ -207,7 +207,7 @@ import Testing
         #expect(client.received().last == "9:|")
     }
 
-    /// Opening and cancelling a list costs the client nothing, but the engine a page: it works on one list at a time.
+    /// Opening and canceling a list costs the client nothing, but the engine a page: it works on one list at a time.
     @Test(arguments: [1, 2])
     func listsThatAreGivenUpAtOnceAreHardlyWork(shards: Int) {
         let broker = TestBroker(shards: shards)

@@ -1,5 +1,5 @@
 // Random clients over several engines: subscribers of every policy, publishers of all three kinds, ends and deletions,
-// stalled sockets, lost connections, short memory. Whatever they do, the ledgers balance.
+// stalled sockets, lost connections, memory shortages. Whatever they do, the ledgers balance.
 
 import Bytes
 import ForebayWire

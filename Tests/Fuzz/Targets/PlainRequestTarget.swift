@@ -103,7 +103,7 @@ private func callGRPC(_ method: String, _ path: String, _ fields: [(name: String
     do throws(GRPCHeadRefusal) {
         let call = try GRPCCall.parse(method: method, path: path, headers: fields)
         mustHold(call.method.path == path && method == "POST", "another method is called")
-        mustHold(GRPCCall.isMeant(fields), "a call is not recognised as one")
+        mustHold(GRPCCall.isMeant(fields), "a call is not recognized as one")
     } catch {
         mustHold(!error.headers.isEmpty, "a refusal without headers")
     }

@@ -158,7 +158,7 @@ struct AdminGate: ~Copyable {
         return nil
     }
 
-    /// Checks the first byte to recognise clients on the wrong port.
+    /// Checks the first byte to recognize clients on the wrong port.
     private mutating func look(
         _ number: UInt32, _ guest: Guest, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {

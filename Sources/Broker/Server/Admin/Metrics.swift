@@ -113,8 +113,8 @@ enum Metrics {
             "forebay_credit_outstanding_messages", .gauge, "Outstanding credit of subscriptions with bounded credit.",
             sums.outstanding)
         out.single(
-            "forebay_lag_max_messages", .gauge, "Largest number of messages that a subscription is behind its topic.",
-            sums.lag)
+            "forebay_lag_max_messages", .gauge,
+            "Largest number of messages by which a subscription is behind its topic.", sums.lag)
         out.single(
             "forebay_lag_max_seconds", .gauge, "Age of the oldest message waiting for a subscription.",
             nanoseconds: sums.age)
@@ -302,7 +302,7 @@ enum Metrics {
         family("credit_outstanding_messages", .gauge, "Outstanding credit of subscriptions with bounded credit.") {
             sums($0).outstanding
         }
-        family("lag_messages", .gauge, "Largest number of messages that a subscription is behind.") { sums($0).lag }
+        family("lag_messages", .gauge, "Largest number of messages by which a subscription is behind.") { sums($0).lag }
         seconds("lag_seconds", .gauge, "Age of the oldest waiting message.") { sums($0).age }
         seconds("behind_seconds", .gauge, "Longest time that a subscription has had messages waiting.") {
             sums($0).behind
@@ -332,7 +332,7 @@ enum Metrics {
         family("delivered_total", .counter, "Messages delivered to the subscription.") { $0.delivered }
         family("dropped_total", .counter, "Messages dropped for the subscription.") { $0.dropped }
         family("waiting_messages", .gauge, "Messages waiting for the subscription.") { $0.waiting }
-        family("lag_messages", .gauge, "Number of messages that the subscription is behind its topic.") { $0.lag }
+        family("lag_messages", .gauge, "Number of messages by which the subscription is behind its topic.") { $0.lag }
         out.family(
             "forebay_subscription_credit_outstanding_messages", .gauge, "Outstanding credit; absent if unbounded.")
         for row in rows { if let credit = row.outstanding { out.sample(labels(row), credit) } }

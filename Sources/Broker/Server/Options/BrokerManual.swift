@@ -61,8 +61,8 @@ enum BrokerManual {
             "The Forebay broker. Topics keep a window of their latest messages, and each subscription is a cursor "
                 + "into it with its own demand, bounded buffer and overflow policy. Clients speak RSocket 1.0 over "
                 + "TCP, gRPC or plain HTTP; forebay(1) is one.",
-            "It runs in the foreground and logs to standard error. For each listener it logs a line that begins with "
-                + "listening.",
+            "It runs in the foreground and logs to standard error. For each listener it logs a line with the "
+                + "message \"listening\".",
             "Each setting is an option, a key of the configuration file and an environment variable: --log-level, "
                 + "log-level: and FOREBAY_LOG_LEVEL. Options override variables; variables override the file.",
             values,
@@ -162,8 +162,8 @@ enum BrokerManual {
         ], seeAlso: ["forebayd(8)"])
 
     private static let values =
-        "HOST:PORT may be off; port 0 picks a free port. SIZE is a number of bytes, optionally with a suffix K, M or G "
-        + "(1K = 1024). TIME needs a unit: ms, s, m, h or d, for example 30s."
+        "off instead of HOST:PORT turns a listener off; port 0 picks a free port. SIZE is a number of bytes, "
+        + "optionally with a suffix K, M or G (1K = 1024). TIME needs a unit: ms, s, m, h or d, for example 30s."
 
     private static func option(_ setting: Setting) -> ManualOption {
         var help = about(setting)

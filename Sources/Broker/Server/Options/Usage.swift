@@ -28,11 +28,11 @@ let usage =
         set:
         \(recordsUsage)
 
-        HOST:PORT may be "off". Port 0 picks a free port; the log reports it as "listening". SIZE is a
-        number of bytes, optionally with a suffix K, M or G (1K = 1024). TIME needs a unit: ms, s, m, h or
-        d, for example 30s. The first SIGTERM or SIGINT drains the broker: it accepts no new streams and
-        delivers buffered messages. The second one stops it at once. SIGHUP reloads the file; the log lists
-        settings that need a restart.
+        "off" instead of HOST:PORT turns a listener off. Port 0 picks a free port; the log reports it as
+        "listening". SIZE is a number of bytes, optionally with a suffix K, M or G (1K = 1024). TIME needs a
+        unit: ms, s, m, h or d, for example 30s. The first SIGTERM or SIGINT drains the broker: it accepts
+        no new streams and delivers buffered messages. The second one stops it at once. SIGHUP reloads the
+        file; the log lists settings that need a restart.
 
         examples:
           forebayd                                 serve clients on this machine

@@ -220,7 +220,7 @@ extension GRPCConnection {
         return .completed(call.id, dropped: dropped, info: info)
     }
 
-    /// The caller knows no stream of a ping, so a failed ping is a `.pong` too.
+    /// The caller does not know about a ping's stream, so a failed ping is reported as a `.pong` too.
     private func failed(_ call: ClientCall, _ error: ClientError) -> ClientEvent {
         if case .ping(let data) = call.kind { return pong(data) }
         return .failed(call.id, error)

@@ -1,4 +1,4 @@
-// GRPCConnection: a client's requests as calls of forebay.v1 over HTTP/2, without I/O and without a clock.
+// GRPCConnection: a client's requests as calls to forebay.v1 over HTTP/2, without I/O and without a clock.
 // GRPCConnection+Events.swift handles the responses.
 //
 //   input bytes ──► incoming ──► session ──► a chunk of a call's DATA ──► its messages ──► events, one at a time

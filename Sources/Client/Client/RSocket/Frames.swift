@@ -100,7 +100,7 @@ enum Frames {
         case .requestFNF, .metadataPush, .lease: return .ignored
         case .setup, .resume, .resumeOK, .ext, .unknown:
             return frame.flags.contains(.ignore)
-                ? .ignored : .violation("A \(frame.header.typeName) frame is not allowed here.")
+                ? .ignored : .violation("A frame of type \(frame.header.typeName) is not allowed here.")
         }
     }
 }

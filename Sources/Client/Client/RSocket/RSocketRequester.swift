@@ -6,7 +6,7 @@
 //   open ──ERROR[CONNECTION_CLOSE]──► closing ──► dead
 //     └────── ERROR on stream 0, broken framing, silence, lost ──► dead: next() throws from now on
 //
-// Events are pulled. A user that cannot take more stops pulling, the driver stops reading, and TCP slows the broker.
+// Events are pulled. A caller that cannot take more stops pulling, the driver stops reading, and TCP slows the broker.
 
 import Bytes
 import RSocket

@@ -181,8 +181,8 @@ struct Top: ~Copyable {
 
     private var isLooking: Bool { topics != nil || subscriptions != nil }
 
-    /// Reads the lists again when due. The interval is longer if reading took long, so that a broker with very many
-    /// entries is not queried constantly.
+    /// Reads the lists again when due. The interval is longer if reading took a long time, so that a broker with very
+    /// many entries is not queried constantly.
     private mutating func look(_ now: UInt64) throws(ClientError) {
         guard !isLooking, now >= nextLook, !state.isPaused else { return }
         began = now

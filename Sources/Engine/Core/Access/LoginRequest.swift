@@ -1,4 +1,4 @@
-// LoginRequest: credentials for the driver to verify, because that may take long, and the possible outcomes.
+// LoginRequest: credentials for the driver to verify, because that may take a long time, and the possible outcomes.
 
 import Bytes
 

@@ -35,7 +35,7 @@ public struct SubscriptionStatistics: Sendable {
     public var missed: UInt64
     /// The sequence of the next message it can receive.
     public var next: UInt64
-    /// The number of messages that it is behind its topic, and the age of the oldest one that it can still receive.
+    /// The number of messages by which it is behind its topic, and the age of the oldest one that it can still receive.
     public var lag: Int
     public var age: UInt64
     /// How long messages have been waiting for it without interruption.
@@ -311,7 +311,7 @@ extension SubscriptionStatistics {
 }
 
 extension Subscriber {
-    /// The number of messages that a subscription is behind its topic, and the age of the oldest of them.
+    /// The number of messages by which a subscription is behind its topic, and the age of the oldest of them.
     func lag(now: Instant) -> (messages: Int, age: UInt64) {
         guard hasJoined else { return (0, 0) }
         let first = cursor.cursor

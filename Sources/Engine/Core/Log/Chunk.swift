@@ -4,8 +4,8 @@
 //     base                                                            base + capacity
 //      | frame 0 | frame 1 | … →       free       ← … | entry 1 | entry 0 |
 //
-// A publisher's metadata, if any, lies directly before its message's frames. Such chunks are marked: only in a chunk
-// without metadata is a range of messages a contiguous range of bytes.
+// A publisher's metadata, if any, lies directly before its message's frames. Chunks that may contain metadata are
+// marked (`hasMetadata`): only in a chunk without metadata is a range of messages a contiguous range of bytes.
 
 import Bytes
 import Replay

@@ -113,11 +113,14 @@ final class Subscribing: ShardPart {
     ) -> String {
         if isOtherEpoch {
             return "The topic '\(view.name)' restarted with epoch \(view.epoch) and lost the requested "
-                + "messages; it retains \(window.lower) to \(window.upper) (exclusive)."
+                + "messages; it retains \(window.lower) to \(window.upper) (exclusive); "
+                + "subscribe with replay=all, or without gap=fail."
         }
-        guard case .from(let sequence) = options.start else { return "Messages are missing." }
+        guard case .from(let sequence) = options.start else {
+            return "Messages are missing; subscribe with replay=all, or without gap=fail."
+        }
         return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
-            + "(exclusive), but \(sequence) was requested."
+            + "(exclusive), but \(sequence) was requested; subscribe with replay=all, or without gap=fail."
     }
 
     /// The gap, for the text of a failure.

@@ -29,7 +29,7 @@ final class SubjectSubscriber<S: Subject>: Subscriber, Subscription, CustomStrin
             upstream = subscription
             return subject
         }
-        // The subject decides when to request and how much. It gets this object as its subscription, so that cancelling
+        // The subject decides when to request and how much. It gets this object as its subscription, so that canceling
         // goes through it.
         if let subject { subject.send(subscription: self) } else { subscription.cancel() }
     }

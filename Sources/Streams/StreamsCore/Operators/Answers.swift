@@ -9,14 +9,14 @@ extension Publisher where Output: Comparable & SendableMetatype {
 }
 
 extension Publisher {
-    /// Publishes the least value by the given order when upstream finishes; nothing if there was no value.
+    /// Publishes the least value in the given order when upstream finishes; nothing if there was no value.
     public func min(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
         -> Publishers.Comparison<Self>
     {
         max { areInIncreasingOrder($1, $0) }
     }
 
-    /// Publishes the greatest value by the given order when upstream finishes; nothing if there was no value.
+    /// Publishes the greatest value in the given order when upstream finishes; nothing if there was no value.
     public func max(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
         -> Publishers.Comparison<Self>
     {

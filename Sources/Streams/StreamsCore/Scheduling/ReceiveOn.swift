@@ -7,7 +7,7 @@ extension Publisher where Output: Sendable {
     /// scheduler; for a broker's topic, as many as its `window`. More are requested as the subscriber takes them, so a
     /// slow subscriber slows upstream down. A subject stores nothing: it loses values beyond that limit, and values
     /// sent before the demand that the subscriber returns from `receive` has reached it. Put a `buffer` before this
-    /// operator to lose nothing.
+    /// operator so that nothing is lost.
     public func receive<S: Scheduler>(
         on scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.ReceiveOn<Self, S> {

@@ -257,7 +257,7 @@ final class HTTP2Link {
         if !isLazy { giveBack(stream) }
     }
 
-    /// Opens the windows by what has arrived.
+    /// Opens the windows by the number of bytes that have arrived.
     private func giveBack(_ stream: Stream) {
         widen(owed)
         owed = 0

@@ -287,7 +287,7 @@ final class RSocketClient: VirtualClient {
             if complete { ledger.ended(message.metadata, nil) }
         case .error(_, let text): ledger.ended(nil, String(decoding: bytes[text], as: UTF8.self))
         case .requestN(let n): ledger.granted(Int(n))
-        default: referee.fail("\(ledger.name) was sent a frame of \(frame.header.typeName)")
+        default: referee.fail("\(ledger.name) was sent a frame of type \(frame.header.typeName)")
         }
     }
 
@@ -312,7 +312,7 @@ final class RSocketClient: VirtualClient {
             isRefused = true
             session?.refused(code, text, wire, claim)
             if claim.isRight { error = text }
-        default: referee.fail("the connection was sent a frame of \(frame.header.typeName)")
+        default: referee.fail("the connection was sent a frame of type \(frame.header.typeName)")
         }
     }
 

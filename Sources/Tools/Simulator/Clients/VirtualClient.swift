@@ -1,5 +1,5 @@
 // VirtualClient: what the workload asks of a client, in any protocol. It sends what the workload requests, parses what
-// arrives, and notifies the ledgers of its streams.
+// arrives, and notifies its streams' ledgers.
 
 import Core
 
@@ -19,7 +19,7 @@ protocol VirtualClient: AnyObject {
     func freshStream() -> UInt32
     /// Adds a stream's ledger, before its first frame.
     func add(_ ledger: StreamLedger)
-    /// The client has learnt the place of a message from its acknowledgement.
+    /// The client has learned the place of a message from its acknowledgement.
     func learnt(_ message: Published)
 
     func subscribe(_ ledger: SubscriberLedger, n: Int)

@@ -353,7 +353,7 @@ final class SubscriberLedger: StreamLedger {
     }
 
     /// - Parameters:
-    ///   - lost: messages reported as lost since the last one.
+    ///   - lost: how many messages were reported as lost since the last delivery.
     ///   - isSpent: whether the end reported that everything requested has been delivered.
     func ended(_ error: String?, lost: UInt64, isSpent: Bool) {
         super.ended(nil, error)

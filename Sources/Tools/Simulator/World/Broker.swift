@@ -174,7 +174,7 @@ final class Broker {
         }
         if wire.isBroken { return reset(wire) }
         guard wire.isReadable else { return }
-        // The client may have learnt on another connection what is in the inbox here, so the inbox is handled first.
+        // The client may have learned on another connection what is in the inbox here, so the inbox is handled first.
         takeMessages(wire.shard, most: .max)
         guard wire.isReadable, !shard.isBehind(wire.id) else { return }
         if wire.unread > 0 {

@@ -128,7 +128,7 @@ public struct GRPCDeframer: ~Copyable {
         guard flag != 0 else { return }
         isBroken = true
         if flag == 1 {
-            throw GRPCError(.unimplemented, "Compressed messages are not supported; use the encoding identity.")
+            throw GRPCError(.unimplemented, "Compressed messages are not supported; use the identity encoding.")
         }
         throw GRPCError(
             .internal, "A message begins with byte \(flag) instead of 0 (or 1, compressed); its framing is broken.")

@@ -269,7 +269,7 @@ func checkedText(
     _ bytes: UnsafeRawBufferPointer, _ field: StaticString
 ) throws(GRPCError) -> UnsafeRawBufferPointer {
     guard bytes.isUTF8 else {
-        throw .invalid("The text of \(field) is not valid UTF-8; send other bytes in the payload.")
+        throw .invalid("The text of \(field) is not valid UTF-8; send arbitrary bytes only in the payload.")
     }
     return bytes
 }

@@ -2,7 +2,7 @@
 
 import Bytes
 
-/// Fields to send, in order. Names are lower case; names and values follow RFC 9110, 5.5: no CR, LF or NUL.
+/// Fields to send, in order. Names are lower case; names and values contain no CR, LF or NUL (RFC 9113, 8.2.1).
 public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
     /// Names and values, concatenated.
     var bytes: [UInt8] = []

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTP2
 
-/// Whether allocations are counted. Unoptimised code allocates in each loop, and a sanitizer brings its own allocator.
+/// Whether allocations are counted. Unoptimized code allocates in each loop, and a sanitizer brings its own allocator.
 private var isCounted: Bool {
     #if DEBUG
         false
@@ -15,7 +15,7 @@ private var isCounted: Bool {
     #endif
 }
 
-@Suite(.serialized, .enabled(if: isCounted, "only an optimised build without a sanitizer can be counted"))
+@Suite(.serialized, .enabled(if: isCounted, "only an optimized build without a sanitizer can be counted"))
 struct StreamAllocationTests {
     @Test(arguments: StreamFormat.allCases)
     func recordsAllocateNothing(format: StreamFormat) {

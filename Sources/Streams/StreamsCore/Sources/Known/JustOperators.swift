@@ -74,7 +74,7 @@ extension Just {
 
     /// Like `Publisher.prefix`, but evaluated immediately.
     public func prefix(_ maxLength: Int) -> Output?.Publisher {
-        precondition(maxLength >= 0, "A number of values cannot be negative.")
+        precondition(maxLength >= 0, "The number of values cannot be negative.")
         return kept(if: maxLength > 0)
     }
 

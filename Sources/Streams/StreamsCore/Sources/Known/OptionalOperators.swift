@@ -51,7 +51,7 @@ extension Optional.Publisher {
 
     /// Like `Publisher.prefix`, but evaluated immediately.
     public func prefix(_ maxLength: Int) -> Self {
-        precondition(maxLength >= 0, "A number of values cannot be negative.")
+        precondition(maxLength >= 0, "The number of values cannot be negative.")
         return filter { _ in maxLength > 0 }
     }
 
