@@ -52,7 +52,9 @@ extension TestBroker {
                 for (place, message) in batch.messages.enumerated() {
                     store.history[batch.topic, default: [:]][batch.first.value + UInt64(place)] = message
                 }
-                shards[index].stored([.committed(topic: batch.topic, upTo: min(batch.end, .init(end)))], now: now)
+                let upTo = min(batch.end, .init(end))
+                shards[index].stored(
+                    [.committed(topic: batch.topic, attempt: batch.attempt, upTo: upTo)], now: now)
             }
             store.appended[index] = batches.filter { $0.end > .init(end) }
             guard store.appended[index].isEmpty else { continue }
@@ -65,9 +67,9 @@ extension TestBroker {
     /// The store refuses the messages that it has not committed.
     func refuse(_ failure: StoreFailure) {
         for (index, batches) in store.appended.enumerated() {
-            let topics = Set(batches.map(\.topic))
             store.appended[index] = []
-            shards[index].stored(topics.sorted().map { .refused(topic: $0, failure) }, now: now)
+            shards[index].stored(
+                batches.map { .refused(topic: $0.topic, attempt: $0.attempt, failure) }, now: now)
         }
         run()
     }

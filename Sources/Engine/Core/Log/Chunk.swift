@@ -108,6 +108,18 @@ final class Chunk: Region, @unchecked Sendable {
         return (offset, position - count, charged &- chargedBefore)
     }
 
+    /// Appends messages with their index entries, whose offsets are within `frames`. They must fit.
+    func append(frames: UnsafeRawBufferPointer, _ entries: some Collection<Entry>) {
+        precondition(capacity - used - (count + entries.count) * Chunk.entrySize >= frames.count)
+        UnsafeMutableRawBufferPointer(start: base + used, count: frames.count).copyMemory(from: frames)
+        for var entry in entries {
+            entry.offset += UInt32(used)
+            count += 1
+            (base + capacity - count * Chunk.entrySize).storeBytes(of: entry, as: Entry.self)
+        }
+        used += frames.count
+    }
+
     /// The index entry of the message at `position` in this chunk, which must be visible to the reader.
     @inline(__always)
     func entry(_ position: Int) -> Entry {

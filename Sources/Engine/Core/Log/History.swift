@@ -10,6 +10,8 @@ public struct AppendedMessages: Sendable {
     public let id: StoreID
     /// The topic's epoch.
     public let topic: UInt64
+    /// How often the topic had withdrawn messages before these were appended.
+    public let attempt: UInt32
     public let first: SequenceNumber
     /// The sequence after the last of them.
     public let end: SequenceNumber
@@ -17,7 +19,9 @@ public struct AppendedMessages: Sendable {
 
     /// The messages from `sequence` on.
     package func after(_ sequence: SequenceNumber) -> AppendedMessages {
-        AppendedMessages(id: id, topic: topic, first: sequence, end: end, pieces: pieces.filter { $0.end > sequence })
+        AppendedMessages(
+            id: id, topic: topic, attempt: attempt, first: sequence, end: end,
+            pieces: pieces.filter { $0.end > sequence })
     }
 
     /// Copies of the messages, in order.
@@ -72,6 +76,8 @@ public enum HistoryAnswer: Sendable {
 /// Messages from a store, in the log's format.
 public struct StoredMessages: Sendable {
     let piece: LogPiece
+
+    init(_ piece: LogPiece) { self.piece = piece }
 
     /// - Parameter first: the sequence of the first message. There must be at least one.
     package init(first: SequenceNumber, _ messages: some Collection<StoredMessage>, budget: MemoryBudget) {

@@ -1,8 +1,8 @@
-// StoreRequests: what shards send to the store that keeps their topics, and what it reports. A shard passes requests to its
-// driver in `Effects.store`, in order. The driver reports back with `Shard.stored` and `Shard.answer`.
+// StoreRequests: what shards send to the store that keeps their topics, and what it reports. A shard passes requests
+// to its driver in `Effects.store`, in order. The driver reports back with `Shard.stored` and `Shard.answer`.
 //
 //     shard ── keep, append, trim, end, delete, purge ──▶ store ── committed, ended, refused ──▶ shard
-//           ── read ─────────────────────────────────▶       ── HistoryAnswer ──────────────▶
+//           ── read ──────────────────────────────────▶       ── HistoryAnswer ──────────────▶
 
 import Replay
 
@@ -49,14 +49,18 @@ public struct StoredTopicRow: Sendable, Equatable {
     public var name: String
     public var epoch: UInt64
     public var isRelaxed: Bool
+    public var end: StoredEnd?
     /// Oldest first.
     public var former: [FormerEpoch] = []
 
-    public init(id: StoreID, name: String, epoch: UInt64, isRelaxed: Bool, former: [FormerEpoch] = []) {
+    public init(
+        id: StoreID, name: String, epoch: UInt64, isRelaxed: Bool, end: StoredEnd? = nil, former: [FormerEpoch] = []
+    ) {
         self.id = id
         self.name = name
         self.epoch = epoch
         self.isRelaxed = isRelaxed
+        self.end = end
         self.former = former
     }
 }
@@ -64,7 +68,6 @@ public struct StoredTopicRow: Sendable, Equatable {
 /// A topic that the store has from an earlier run of the broker.
 public struct StoredTopic: Sendable {
     public var row: StoredTopicRow
-    public var end: StoredEnd?
     /// The oldest message, and the sequence after the newest.
     public var messages: SequenceRange
     /// The total charge of all messages before the oldest, and before the end, in bytes.
@@ -75,11 +78,10 @@ public struct StoredTopic: Sendable {
     public var mayHaveLost: Bool
 
     public init(
-        row: StoredTopicRow, end: StoredEnd?, messages: SequenceRange, charged: ClosedRange<UInt64>,
-        lastTimestamp: Int64, mayHaveLost: Bool
+        row: StoredTopicRow, messages: SequenceRange, charged: ClosedRange<UInt64>, lastTimestamp: Int64,
+        mayHaveLost: Bool
     ) {
         self.row = row
-        self.end = end
         self.messages = messages
         self.charged = charged
         self.lastTimestamp = lastTimestamp
@@ -104,14 +106,15 @@ public enum StoreRequest: Sendable {
     case read(HistoryRequest)
 }
 
-/// Progress of the store with the requests of one shard. Topics are identified by epoch.
+/// Progress of the store with the requests of one shard. Topics are identified by epoch. `attempt` is that of the
+/// messages: reports about messages that the topic has withdrawn since then are ignored.
 public enum StoreReport: Sendable {
     /// The messages before `upTo` are on disk.
-    case committed(topic: UInt64, upTo: SequenceNumber)
+    case committed(topic: UInt64, attempt: UInt32, upTo: SequenceNumber)
     /// The topic's end, or its deletion, is on disk.
     case ended(topic: UInt64)
     /// None of the topic's messages that were not reported as committed are on disk, or it is unknown whether they are.
-    case refused(topic: UInt64, StoreFailure)
+    case refused(topic: UInt64, attempt: UInt32, StoreFailure)
 }
 
 /// Why the store did not commit.

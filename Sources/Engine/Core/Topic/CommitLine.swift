@@ -29,6 +29,8 @@ struct CommitLine {
     private(set) var written: SequenceNumber
     /// Messages before this were handed to the store.
     private var handedOver: SequenceNumber
+    /// How often messages have been withdrawn.
+    private(set) var attempt: UInt32 = 0
     private var waiting = TurnQueue<Waiting>()
 
     init(end: SequenceNumber) {
@@ -57,7 +59,7 @@ struct CommitLine {
         guard handedOver < log.end else { return nil }
         defer { handedOver = log.end }
         return AppendedMessages(
-            id: id, topic: epoch, first: handedOver, end: log.end,
+            id: id, topic: epoch, attempt: attempt, first: handedOver, end: log.end,
             pieces: log.pieces(from: handedOver, upTo: log.end))
     }
 
@@ -90,8 +92,14 @@ struct CommitLine {
         return all.filter { !$0.who.isForEnd }
     }
 
-    /// Messages from `written` on have been removed from the log.
-    mutating func withdraw() { handedOver = written }
+    /// Whether messages have to be handed to the store.
+    func hasNew(in log: Log) -> Bool { handedOver < log.end }
+
+    /// Messages from `written` on have been removed from the log, or have to be handed over again.
+    mutating func withdraw() {
+        handedOver = written
+        attempt &+= 1
+    }
 
     /// - Parameter end: nil takes everything.
     private mutating func takeWaiting(before end: SequenceNumber?) -> [Waiting] {

@@ -126,9 +126,11 @@ final class TopicOwnership: ShardPart {
     func stored(_ reports: [StoreReport], now: Instant) {
         for report in reports {
             switch report {
-            case .committed(let topic, let end): topics[epoch: topic]?.commit(upTo: end, now: now)
+            case .committed(let topic, let attempt, let end):
+                topics[epoch: topic]?.commit(attempt, upTo: end, now: now)
             case .ended(let topic): topics[epoch: topic]?.commitEnd(now: now)
-            case .refused(let topic, let failure): topics[epoch: topic]?.refuseUncommitted(failure, now: now)
+            case .refused(let topic, let attempt, let failure):
+                topics[epoch: topic]?.refuseUncommitted(attempt, failure, now: now)
             }
         }
     }

@@ -14,8 +14,9 @@ struct StoredLog {
     let isRelaxed: Bool
     /// Epochs that the topic had before, oldest first.
     private(set) var former: [FormerEpoch] = []
-    /// Whether the store has been asked to keep the topic.
+    /// Whether the store has been asked to keep the topic, and whether it does.
     private(set) var isKept = false
+    private var isConfirmed = false
     /// The oldest message that the store must keep.
     private(set) var kept = SequenceNumber.first
     /// Messages that have left memory, and the total charge before each. They show how many bytes the store keeps.
@@ -37,22 +38,30 @@ struct StoredLog {
         isRelaxed = stored.row.isRelaxed
         former = stored.row.former
         isKept = true
+        isConfirmed = true
         kept = stored.messages.lower
         marks = [(kept, stored.charged.lowerBound)]
         guard stored.mayHaveLost else { return }
         former = former.suffix(StoredTopicRow.mostFormer - 1)
         former.append(FormerEpoch(epoch: stored.row.epoch, end: stored.messages.upper))
         isKept = false
+        isConfirmed = false
     }
 
     /// What views need to request messages.
     var reference: StoreReference { StoreReference(id: id, former: former) }
 
     /// The topic's row, if the store does not have it yet.
-    mutating func takeRow(name: String, epoch: UInt64) -> StoredTopicRow? {
+    mutating func takeRow(name: String, epoch: UInt64, _ end: StoredEnd?) -> StoredTopicRow? {
         guard !isKept else { return nil }
         isKept = true
-        return StoredTopicRow(id: id, name: name, epoch: epoch, isRelaxed: isRelaxed, former: former)
+        return StoredTopicRow(id: id, name: name, epoch: epoch, isRelaxed: isRelaxed, end: end, former: former)
+    }
+
+    /// The store has committed, or refused, what it was asked to.
+    mutating func noteAnswer(isCommitted: Bool) {
+        isConfirmed = isConfirmed || isCommitted
+        isKept = isConfirmed
     }
 
     /// Messages before `sequence` are no longer needed. Returns whether there were any.

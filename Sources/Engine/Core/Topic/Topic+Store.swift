@@ -29,13 +29,13 @@ extension Topic {
 
     /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept.
     func keep() {
-        guard let row = window.stored?.takeRow(name: name, epoch: epoch) else { return }
+        guard let row = window.stored?.takeRow(name: name, epoch: epoch, state.stored) else { return }
         ownership.effects.store.append(.keep(row))
     }
 
     /// Passes the topic's end, or its deletion, to the store.
     func storeEnd() {
-        guard let id = window.stored?.id else { return }
+        guard let stored = window.stored, let end = state.stored else { return }
         storeNew()
         if isDeleted, window.stored?.isKept == false {
             window.commits?.restoreEnd()
@@ -43,27 +43,23 @@ extension Topic {
         }
         keep()
         window.commits?.requestEnd()
-        let end: StoredEnd? =
-            switch state {
-            case .live: nil
-            case .completed: .completed
-            case .failed(let reason): .failed(reason)
-            }
-        guard let end else { return }
-        ownership.effects.store.append(isDeleted ? .delete(id, epoch: epoch) : .end(id, epoch: epoch, end))
+        ownership.effects.store.append(
+            isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
     }
 
     // From the store
 
     /// The store has written the messages before `end`.
-    func commit(upTo end: SequenceNumber, now: Instant) {
-        guard window.commits?.commit(upTo: end) == true else { return }
+    func commit(_ attempt: UInt32, upTo end: SequenceNumber, now: Instant) {
+        guard attempt == window.commits?.attempt, window.commits?.commit(upTo: end) == true else { return }
+        window.stored?.noteAnswer(isCommitted: true)
         progressed(now: now)
     }
 
     /// The store has noted the topic's end, or its deletion.
     func commitEnd(now: Instant) {
         window.commits?.noteEnd()
+        window.stored?.noteAnswer(isCommitted: true)
         progressed(now: now)
     }
 
@@ -79,12 +75,13 @@ extension Topic {
 
     /// The store has not written the messages that wait for it. If it is certain that none of them is on disk, they are
     /// removed from the log.
-    func refuseUncommitted(_ failure: StoreFailure, now: Instant) {
-        guard let commits = window.commits else { return }
+    func refuseUncommitted(_ attempt: UInt32, _ failure: StoreFailure, now: Instant) {
+        guard let commits = window.commits, attempt == commits.attempt else { return }
+        window.stored?.noteAnswer(isCommitted: false)
         guard window.awaitsStore else {
-            // A relaxed topic's messages have been seen. The store is asked again.
+            // A relaxed topic's messages have been seen. They are handed to the store again later.
             if failure != .unknown { window.commits?.withdraw() }
-            return
+            return ownership.timers.schedule(self, now: now.monotonic)
         }
         let waiting = window.commits?.takeRefused(includingEnd: failure == .unknown) ?? []
         if failure != .unknown {
@@ -96,6 +93,9 @@ extension Topic {
         markDirty()
         noteUse(now)
     }
+
+    /// Whether messages wait to be handed to the store again. This is done in the next tick.
+    var hasWithdrawn: Bool { window.commits?.hasNew(in: log) == true }
 
     // Memory
 
@@ -127,5 +127,16 @@ extension Topic {
         unload(to: most)
         log.releaseLastChunk()
         if log.head > before { advanceOtherViews(now: now) }
+    }
+}
+
+extension TopicState {
+    /// The end that the store notes; nil while the topic is live.
+    fileprivate var stored: StoredEnd? {
+        switch self {
+        case .live: nil
+        case .completed: .completed
+        case .failed(let reason): .failed(reason)
+        }
     }
 }

@@ -52,7 +52,7 @@ final class Topic: Timed {
         publishers = TopicPublishers(ownership, window)
         publishers.topic = self
         if window.stored != nil { updateRoom() }
-        switch earlier?.end {
+        switch earlier?.row.end {
         case nil: return
         case .completed: state = .completed
         case .failed(let reason): state = .failed(reason)
@@ -178,12 +178,14 @@ final class Topic: Timed {
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
+        if hasWithdrawn { markDirty() }
         noteIdleness(now)
         return visited
     }
 
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never.
     func deadline(now: UInt64) -> UInt64 {
+        if hasWithdrawn { return now + Timers.interval }
         let due = Swift.min(publishers.deadline(now: now), window.ageDeadline(now: now) ?? .max)
         guard let idleSince = usage.idleSince, !TopicName.isSystem(name), !isUnloaded else { return due }
         return Swift.min(due, idleSince.addingClamped(ownership.limits.topicIdle))

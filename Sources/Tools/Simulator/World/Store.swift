@@ -62,7 +62,8 @@ final class Store {
     private func commit(_ shard: Int, _ isPartial: Bool) -> Word {
         switch writes[shard].removeFirst() {
         case .append(let messages):
-            return .report(.committed(topic: messages.topic, upTo: commit(messages, shard, isPartial)))
+            let end = commit(messages, shard, isPartial)
+            return .report(.committed(topic: messages.topic, attempt: messages.attempt, upTo: end))
         case .end(_, let epoch):
             return .report(.ended(topic: epoch))
         }
