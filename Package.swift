@@ -120,7 +120,7 @@ let brokerTargets = [
     broker.program("forebayd", ["Server"]),
     broker.tests(of: "Access", ["Core"]),
     broker.tests(of: "Configuration"),
-    broker.tests(of: "Store", ["CLMDB", "CStoreIO", "EventLoop"]),
+    broker.tests(of: "Store", ["CStoreIO", "EventLoop", "store-exerciser"]),
     broker.tests(
         of: "Server", ["Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates"]),
 ]
@@ -197,6 +197,7 @@ let support: [Target] = [
     example("pausable-view", "Examples/PausableView"),
     example("pipeline", "Examples/Pipeline"),
     example("pacer", "Tests/Support/Pacer"),
+    example("store-exerciser", "Tests/Support/StoreExerciser", ["EventLoop", "Store"]),
     .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
     .target(
         name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/Support/HTTP2Frames",

@@ -28,14 +28,16 @@ struct Failure: Error, Equatable {
 /// The databases, with LMDB's numbers for them: they are opened in this order.
 enum Database: UInt32, CaseIterable {
     case meta = 2
-    case topics, batches, publishers
+    case topics, extents, batches, publishers, deleted
 
     var name: String {
         switch self {
         case .meta: "meta"
         case .topics: "topics"
+        case .extents: "extents"
         case .batches: "batches"
         case .publishers: "publishers"
+        case .deleted: "deleted"
         }
     }
 

@@ -4,13 +4,13 @@
 import Glibc
 
 /// A value that only one thread at a time can use, and a condition to wait for changes of it.
-final class Monitor<Value>: @unchecked Sendable {
+package final class Monitor<Value>: @unchecked Sendable {
     // Unchecked because `value` is not protected by the compiler: it is used only under the lock.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     private var value: Value
 
-    init(_ value: Value) {
+    package init(_ value: Value) {
         self.value = value
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
@@ -28,7 +28,7 @@ final class Monitor<Value>: @unchecked Sendable {
     }
 
     /// Runs `body` under the lock.
-    func with<R>(_ body: (inout Value) -> R) -> R {
+    package func with<R>(_ body: (inout Value) -> R) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body(&value)
@@ -36,7 +36,7 @@ final class Monitor<Value>: @unchecked Sendable {
 
     /// Waits until `body` returns a result. It runs under the lock, first at once, then after each `signal`, and at the
     /// time that it gave last, in nanoseconds of the monotonic clock.
-    func wait<R>(_ body: (inout Value, _ deadline: inout UInt64?) -> R?) -> R {
+    package func wait<R>(_ body: (inout Value, _ deadline: inout UInt64?) -> R?) -> R {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while true {
@@ -52,6 +52,6 @@ final class Monitor<Value>: @unchecked Sendable {
         }
     }
 
-    func signal() { pthread_cond_signal(changed) }
-    func signalAll() { pthread_cond_broadcast(changed) }
+    package func signal() { pthread_cond_signal(changed) }
+    package func signalAll() { pthread_cond_broadcast(changed) }
 }

@@ -1,7 +1,8 @@
 // RecordCoding: records as bytes in the database. All integers are big-endian.
 //
-//     topic      version 1 | state (bits: 1 relaxed, 2 deleted; end in bits 4-5) | generation 8 | epoch 8 | created 8
+//     topic      version 1 | state (bit 0: relaxed; bits 4-5: end) | generation 8 | epoch 8 | created 8
 //                | name length 4 | name | end length 4 | end's error text | count 1 | (epoch 8, end 8) each
+//     extent     version 1 | first 8 | end 8 | charge before first 8 | charge 8 | last timestamp 8
 //     publisher  version 1 | number 8 | sequence 8 | used 8
 
 import Bytes
@@ -33,12 +34,9 @@ struct TopicRow: Equatable {
     var record: TopicRecord
     /// The store's generation when the record was written.
     var generation: UInt64
-    /// Whether the topic has been deleted and waits to be purged.
-    var isDeleted = false
 
     private static let version: UInt8 = 1
     private static let relaxed: UInt8 = 1
-    private static let deleted: UInt8 = 2
     private static let completed: UInt8 = 1 << 4
     private static let failed: UInt8 = 2 << 4
 
@@ -65,7 +63,6 @@ struct TopicRow: Equatable {
         record = TopicRecord(
             id: id, name: name, epoch: epoch, isRelaxed: state & TopicRow.relaxed != 0, createdAt: created, end: end)
         self.generation = generation
-        isDeleted = state & TopicRow.deleted != 0
         for _ in 0..<count {
             guard let epoch = reader.integer(UInt64.self), let end = reader.integer(UInt64.self) else { return nil }
             record.former.append(FormerEpoch(epoch: epoch, end: end))
@@ -74,7 +71,7 @@ struct TopicRow: Equatable {
     }
 
     var encoded: [UInt8] {
-        var state: UInt8 = (record.isRelaxed ? TopicRow.relaxed : 0) | (isDeleted ? TopicRow.deleted : 0)
+        var state: UInt8 = record.isRelaxed ? TopicRow.relaxed : 0
         var reason = ""
         switch record.end {
         case nil: break
@@ -102,6 +99,55 @@ struct TopicRow: Equatable {
         record.former.append(FormerEpoch(epoch: record.epoch, end: end))
         record.former = record.former.suffix(TopicRecord.mostFormer)
         record.epoch = epoch
+    }
+}
+
+/// What a topic's batches say, kept in a row of its own: opening a store reads only small rows that lie close together.
+/// All fields are 0 before the first batch.
+struct TopicExtent: Equatable {
+    var first: UInt64 = 0
+    var end: UInt64 = 0
+    var chargedBefore: UInt64 = 0
+    var charged: UInt64 = 0
+    var lastTimestamp: Int64 = 0
+
+    private static let version: UInt8 = 1
+
+    init() {}
+
+    var isEmpty: Bool { end == 0 }
+
+    /// Nil if the bytes are not an extent.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        var reader = RecordReader(bytes)
+        guard reader.integer(UInt8.self) == TopicExtent.version, let first = reader.integer(UInt64.self),
+            let end = reader.integer(UInt64.self), let before = reader.integer(UInt64.self),
+            let charged = reader.integer(UInt64.self), let last = reader.integer(Int64.self), reader.isAtEnd
+        else { return nil }
+        self.first = first
+        self.end = end
+        chargedBefore = before
+        self.charged = charged
+        lastTimestamp = last
+    }
+
+    var encoded: [UInt8] {
+        var bytes = [TopicExtent.version]
+        for word in [first, end, chargedBefore, charged, UInt64(bitPattern: lastTimestamp)] {
+            bytes.append(bigEndian: word)
+        }
+        return bytes
+    }
+
+    /// Adds a batch that continues the topic.
+    mutating func append(_ first: UInt64, _ header: BatchHeader) {
+        if isEmpty {
+            self.first = first
+            chargedBefore = header.chargedBefore
+        }
+        end = first + UInt64(header.count)
+        charged = header.chargedAfter
+        lastTimestamp = header.lastTimestamp
     }
 }
 

@@ -95,6 +95,4 @@ public struct StoredTopic: Sendable, Equatable {
     /// Whether the record was written before the last unclean start. A relaxed topic must then take a new epoch before
     /// it is used, because messages after `end` may have been delivered.
     public var isStale: Bool
-    /// Whether the header of the first or last batch cannot be read. Then the figures above are lower bounds.
-    public var isDamaged: Bool
 }

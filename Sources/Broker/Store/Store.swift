@@ -6,8 +6,10 @@
 //     database     key                      value
 //     meta         1, 2                     format; state (StoreState)
 //     topics       topic id                 TopicRow
+//     extents      topic id                 TopicExtent: first and last sequence, and what else opening needs
 //     batches      topic id, first sequence header and body (Batch.swift)
 //     publishers   topic id, publisher key  PublisherRecord
+//     deleted      topic id                 empty: a topic whose batches and publishers wait to be purged
 //
 // One thread writes; any thread reads, each time in a transaction of its own, which sees the last commit.
 
@@ -65,7 +67,16 @@ public final class Store: @unchecked Sendable {
         try Failure.check(fb_store_info(environment, &info))
         pageSize = info.page_size
         published = Atomic(0)
-        used = try reading { transaction throws(Failure) in try transaction.pages() } * pageSize
+        try reading { transaction throws(Failure) in
+            used = try transaction.pages() * self.pageSize
+            try transaction.withCursor(.deleted) { cursor throws(Failure) in
+                var next = try cursor.first()
+                while let row = next {
+                    writing.deleted.append(TopicID(row.id))
+                    next = try cursor.next()
+                }
+            }
+        }
     }
 
     /// Size of all databases in bytes, without free pages. Any thread may read it.

@@ -30,6 +30,7 @@ extension Store {
                 }
             }
             if isStrict, !refused.isEmpty { throw Failure(MDB_BAD_TXN) }
+            try run.finish(transaction)
             return run.isGrowing
         } reason: {
             isStrict ? refused.first?.value : nil
@@ -44,7 +45,7 @@ extension Store {
 /// The state of one transaction.
 private struct CommitRun {
     /// Where a topic's next batch must begin.
-    enum Tail: Equatable {
+    private enum Tail: Equatable {
         case missing
         case anywhere
         case at(UInt64)
@@ -55,23 +56,25 @@ private struct CommitRun {
     var isGrowing = false
     var deleted: [TopicID] = []
     var trims: [TopicID: UInt64] = [:]
-    private var tails: [TopicID: Tail] = [:]
+    /// The extents of topics after the writes so far; nil if there is no such topic.
+    private var extents: [TopicID: TopicExtent?] = [:]
+    private var changed: Set<TopicID> = []
 
     init(generation: UInt64) { self.generation = generation }
 
-    /// Why a list cannot be written; nil if it can. The tails are those after the list, if it is written.
+    /// Why a list cannot be written; nil if it can.
     mutating func objection(to writes: [StoreWrite], _ transaction: Transaction) throws(Failure) -> String? {
-        let before = tails
+        var tails: [TopicID: Tail] = [:]
         for write in writes {
             switch write {
             case .create(let record):
-                if try tail(of: record.id, transaction) == .missing { tails[record.id] = .anywhere }
+                let tail = try tail(of: record.id, tails, transaction)
+                tails[record.id] = tail == .missing ? .anywhere : tail
             case .append(let id, let source):
-                let tail = try tail(of: id, transaction)
+                let tail = try tail(of: id, tails, transaction)
+                if tail == .missing { return "the topic is not stored" }
                 guard tail == .anywhere || tail == .at(source.first) else {
-                    tails = before
-                    return tail == .missing
-                        ? "the topic is not stored" : "earlier messages of the topic were not stored"
+                    return "earlier messages of the topic were not stored"
                 }
                 tails[id] = .at(source.first + UInt64(source.count))
             case .delete(let id): tails[id] = .missing
@@ -81,26 +84,29 @@ private struct CommitRun {
         return nil
     }
 
-    private mutating func tail(of id: TopicID, _ transaction: Transaction) throws(Failure) -> Tail {
+    /// - Parameter tails: those that the list has changed.
+    private mutating func tail(
+        of id: TopicID, _ tails: [TopicID: Tail], _ transaction: Transaction
+    ) throws(Failure) -> Tail {
         if let tail = tails[id] { return tail }
-        var tail = Tail.missing
-        if try CommitRun.row(id, transaction) != nil {
-            let extent = try transaction.withCursor(.batches) { cursor throws(Failure) in
-                try cursor.last(of: id.value).map { row throws(Failure) in
-                    row.sequence + UInt64(try row.header()?.count ?? 1)
-                }
-            }
-            tail = extent.map { .at($0) } ?? .anywhere
-        }
-        tails[id] = tail
-        return tail
+        guard let extent = try extent(of: id, transaction) else { return .missing }
+        return extent.isEmpty ? .anywhere : .at(extent.end)
     }
 
-    /// Nil if the topic does not exist or has been deleted.
-    private static func row(_ id: TopicID, _ transaction: Transaction) throws(Failure) -> TopicRow? {
-        guard let found = try transaction.get(.topics, id.value) else { return nil }
-        guard let row = try found.bytes().withUnsafeBytes({ TopicRow(id, $0) }) else { throw Failure.corrupted }
-        return row.isDeleted ? nil : row
+    private mutating func extent(of id: TopicID, _ transaction: Transaction) throws(Failure) -> TopicExtent? {
+        if let extent = extents[id] { return extent }
+        var extent: TopicExtent?
+        if let row = try transaction.get(.extents, id.value) {
+            extent = try row.bytes().withUnsafeBytes { TopicExtent($0) }
+            if extent == nil { throw Failure.corrupted }
+        }
+        extents.updateValue(extent, forKey: id)
+        return extent
+    }
+
+    private mutating func change(_ id: TopicID, _ extent: TopicExtent) {
+        extents[id] = extent
+        changed.insert(id)
     }
 
     mutating func apply(_ write: StoreWrite, _ transaction: Transaction) throws(Failure) {
@@ -109,22 +115,33 @@ private struct CommitRun {
         case .create(let record):
             let row = TopicRow(record, generation: generation)
             try transaction.put(.topics, record.id.value, row.encoded)
+            if try extent(of: record.id, transaction) == nil { change(record.id, TopicExtent()) }
         case .append(let id, let source): try append(id, source, transaction)
-        case .trim(let id, let sequence):
-            if try !Store.trim(id, before: sequence, transaction) { trims[id] = sequence }
+        case .trim(let id, let sequence): try trim(id, before: sequence, transaction)
         case .end(let id, let end):
-            guard var row = try CommitRun.row(id, transaction) else { return }
+            guard let found = try transaction.get(.topics, id.value) else { return }
+            guard var row = try found.bytes().withUnsafeBytes({ TopicRow(id, $0) }) else { throw Failure.corrupted }
             row.record.end = end
             try transaction.put(.topics, id.value, row.encoded)
         case .publishers(let id, let records, let removed):
-            guard try CommitRun.row(id, transaction) != nil else { return }
+            guard try extent(of: id, transaction) != nil else { return }
             for key in removed { try transaction.delete(.publishers, id.value, rest: key) }
             for record in records { try transaction.put(.publishers, id.value, rest: record.key, record.encoded) }
         case .delete(let id):
-            guard var row = try CommitRun.row(id, transaction) else { return }
-            row.isDeleted = true
-            try transaction.put(.topics, id.value, row.encoded)
+            guard try extent(of: id, transaction) != nil else { return }
+            try transaction.delete(.topics, id.value)
+            try transaction.delete(.extents, id.value)
+            try transaction.put(.deleted, id.value, [])
+            extents.updateValue(nil, forKey: id)
+            changed.remove(id)
             deleted.append(id)
+        }
+    }
+
+    /// Writes the extents, after all writes.
+    func finish(_ transaction: Transaction) throws(Failure) {
+        for id in changed {
+            if let extent = extents[id] ?? nil { try transaction.put(.extents, id.value, extent.encoded) }
         }
     }
 
@@ -138,5 +155,18 @@ private struct CommitRun {
         header.write(to: value, topic: id, first: source.first)
         commit.bytes += size
         commit.batches += 1
+        guard var extent = try extent(of: id, transaction) else { throw Failure.corrupted }
+        extent.append(source.first, header)
+        change(id, extent)
+    }
+
+    private mutating func trim(_ id: TopicID, before sequence: UInt64, _ transaction: Transaction) throws(Failure) {
+        guard var extent = try extent(of: id, transaction), extent.first < sequence else { return }
+        let trimmed = try Store.trim(id, before: sequence, transaction)
+        guard let first = trimmed.first else { return }
+        extent.first = first
+        extent.chargedBefore = trimmed.header?.chargedBefore ?? extent.chargedBefore
+        change(id, extent)
+        if !trimmed.isDone { trims[id] = sequence }
     }
 }

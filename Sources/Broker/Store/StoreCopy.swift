@@ -25,7 +25,7 @@ extension Store {
             try place.create(StoreState(isClean: true, isCopy: true, generation: generation)) {
                 target throws(Failure) in
                 try self.reading { source throws(Failure) in
-                    for database in [Database.topics, .batches, .publishers] {
+                    for database in Database.allCases where database != .meta {
                         try Store.copy(database, source, target) { () throws(Failure) in
                             var now = fb_store_state()
                             try Failure.check(fb_store_info(self.environment, &now))

@@ -6,8 +6,9 @@ import Glibc
 
 /// Figures of a store.
 public struct StoreInfo: Sendable, Equatable {
-    /// Rows, those of deleted topics included.
     public var topics: UInt64 = 0
+    /// Deleted topics that have not been purged yet.
+    public var deleted: UInt64 = 0
     public var batches: UInt64 = 0
     public var publishers: UInt64 = 0
     /// Size of all databases in bytes.
@@ -62,6 +63,7 @@ extension Store {
             info.map = state.map_size
             try reading { transaction throws(Failure) in
                 info.topics = try transaction.entries(.topics)
+                info.deleted = try transaction.entries(.deleted)
                 info.batches = try transaction.entries(.batches)
                 info.publishers = try transaction.entries(.publishers)
                 info.used = try transaction.pages() * self.pageSize
@@ -103,7 +105,7 @@ extension Store {
         var check = StoreCheck()
         do throws(Failure) {
             try reading { transaction throws(Failure) in
-                _ = try Store.scanTopics(transaction) { row, extent, publishers throws(Failure) in
+                try Store.scanTopics(transaction) { row, extent, publishers throws(Failure) in
                     check.topics += 1
                     check.publishers += publishers.count
                 }
@@ -123,6 +125,8 @@ private struct BatchWalk {
     private var last: (id: UInt64, sequence: UInt64)?
     /// Where the next batch of the same topic must begin, if that is known.
     private var expected: UInt64?
+    /// The extent of the topic of `last`, as found with its first batch.
+    private var extent: TopicExtent?
 
     /// Bytes of batches that one transaction reads.
     private static let bytes = 16 << 20
@@ -138,6 +142,7 @@ private struct BatchWalk {
                 try self.visit(row, transaction, &check)
                 next = try cursor.next()
             }
+            self.finish(&check)
             return false
         }
     }
@@ -151,14 +156,28 @@ private struct BatchWalk {
         return row
     }
 
+    /// Checks the end of a topic. Messages may have been added since its extent was read.
+    private mutating func finish(_ check: inout StoreCheck) {
+        if let last, let extent, let expected, expected < extent.end {
+            check.add(last.id, last.sequence, "the topic ends at \(extent.end), but its batches at \(expected)")
+        }
+        extent = nil
+    }
+
     private mutating func visit(
         _ row: fb_store_row, _ transaction: Transaction, _ check: inout StoreCheck
     ) throws(Failure) {
         if let last, (row.id, row.sequence) <= (last.id, last.sequence) { throw Failure.corrupted }
         if row.id != last?.id {
+            finish(&check)
             expected = nil
-            if try transaction.get(.topics, row.id) == nil {
+            if let found = try transaction.get(.extents, row.id) {
+                extent = try found.bytes().withUnsafeBytes { TopicExtent($0) }
+            } else if try transaction.get(.deleted, row.id) == nil {
                 check.add(row.id, row.sequence, "the batch belongs to no topic")
+            }
+            if let extent, extent.first != row.sequence {
+                check.add(row.id, row.sequence, "the topic begins at \(extent.first), but its first batch does not")
             }
         }
         last = (row.id, row.sequence)

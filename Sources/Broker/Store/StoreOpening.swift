@@ -127,12 +127,18 @@ struct StorePlace {
         try StorePlace.sync(directory)
     }
 
+    private var fileSize: UInt64 {
+        var status = stat()
+        return stat(options.path, &status) == 0 ? UInt64(status.st_size) : 0
+    }
+
     /// Opens the environment, checks its format, and notes that it is in use.
     func open(lock: Int32, _ newEpoch: () -> UInt64) throws(StoreError) -> Store {
         let environment: OpaquePointer
         do throws(Failure) {
-            // A read-only tool takes the map's size from the file.
-            let size = options.isReadOnly ? 0 : options.bytes + options.reserve
+            // A read-only tool takes the map's size from the file. If the limit has been lowered, the map stays large
+            // enough for retention.
+            let size = options.isReadOnly ? 0 : max(options.bytes, fileSize) + options.reserve
             environment = try StorePlace.environment(options.path, size, isReadOnly: options.isReadOnly)
         } catch {
             if error.code == MDB_INVALID { throw .foreign("\(options.path) is not a Forebay store") }
@@ -212,9 +218,9 @@ struct StorePlace {
         _ transaction: Transaction, _ generation: UInt64, _ newEpoch: () -> UInt64
     ) throws(Failure) {
         var rows: [TopicRow] = []
-        _ = try Store.scanTopics(transaction) { row, summary, _ throws(Failure) in
+        try Store.scanTopics(transaction) { row, extent, _ throws(Failure) in
             var row = row
-            row.renew(epoch: newEpoch(), end: summary.end)
+            row.renew(epoch: newEpoch(), end: max(extent.end, 1))
             row.generation = generation
             rows.append(row)
         }

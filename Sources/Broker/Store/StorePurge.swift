@@ -14,12 +14,7 @@ extension Store {
     public func purgeSome() throws(StoreError) {
         if let (id, sequence) = writing.trims.first {
             writing.trims[id] = nil
-            var isDone = true
-            try transact { transaction throws(Failure) in
-                isDone = try Store.trim(id, before: sequence, transaction)
-                return false
-            }
-            if !isDone { writing.trims[id] = sequence }
+            _ = try commit([.trim(id, before: sequence)])
         } else if let id = writing.deleted.popLast() {
             var isDone = true
             try transact { transaction throws(Failure) in
@@ -30,23 +25,27 @@ extension Store {
         }
     }
 
-    /// Deletes batches that lie wholly before a sequence, but never the newest. Returns whether all are gone.
-    static func trim(_ id: TopicID, before sequence: UInt64, _ transaction: Transaction) throws(Failure) -> Bool {
+    /// Deletes batches that lie wholly before a sequence, but never the newest.
+    /// - Returns: the first remaining batch, whose header is nil if it is damaged, and whether all others are gone.
+    static func trim(
+        _ id: TopicID, before sequence: UInt64, _ transaction: Transaction
+    ) throws(Failure) -> (first: UInt64?, header: BatchHeader?, isDone: Bool) {
         var old: [UInt64] = []
-        try transaction.withCursor(.batches) { cursor throws(Failure) in
-            guard var row = try cursor.seek(id.value, 0), row.id == id.value else { return }
+        let remaining = try transaction.withCursor(.batches) { cursor throws(Failure) -> (UInt64, BatchHeader?)? in
+            guard var row = try cursor.seek(id.value, 0), row.id == id.value else { return nil }
             while old.count < purgedRows, let next = try cursor.next(), next.id == id.value,
                 next.sequence <= sequence, next.sequence > row.sequence
             {
                 old.append(row.sequence)
                 row = next
             }
+            return (row.sequence, try row.header())
         }
         for first in old { try transaction.delete(.batches, id.value, first) }
-        return old.count < purgedRows
+        return (remaining?.0, remaining?.1, old.count < purgedRows)
     }
 
-    /// Deletes rows of a deleted topic; its own row is the last. Returns whether all are gone.
+    /// Deletes rows of a deleted topic; the one in `deleted` is the last. Returns whether all are gone.
     private static func purge(_ id: TopicID, _ transaction: Transaction) throws(Failure) -> Bool {
         var batches: [UInt64] = []
         var publishers: [[UInt8]] = []
@@ -67,7 +66,7 @@ extension Store {
         for first in batches { try transaction.delete(.batches, id.value, first) }
         for key in publishers { try transaction.delete(.publishers, id.value, rest: key) }
         guard batches.count + publishers.count < purgedRows else { return false }
-        try transaction.delete(.topics, id.value)
+        try transaction.delete(.deleted, id.value)
         return true
     }
 }
