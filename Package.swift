@@ -61,6 +61,9 @@ let systemTargets = [
     system.library("CJansson", "jansson", "libjansson-dev"),
     system.library("CYAML", nil, "libyaml-dev"),
     system.library("CMicroHTTPD", "libmicrohttpd", "libmicrohttpd-dev"),
+    system.library("CLMDB", "lmdb", "liblmdb-dev"),
+    system.library("CISAL", "libisal", "libisal-dev"),
+    system.c("CStoreIO"),
     system.module("Bytes"),
     system.module("EventLoop", ["CLinux"]),
     system.module("TLS", ["COpenSSL", "EventLoop"], hot),
@@ -103,6 +106,7 @@ let broker = Layer(name: "Broker")
 let brokerTargets = [
     broker.module("Access", ["Bytes", "Core", "CCrypt", "CJansson", "COpenSSL"]),
     broker.module("Configuration", ["CYAML"]),
+    broker.module("Store", ["Bytes", "CISAL", "CLMDB", "CStoreIO", "EventLoop"], hot),
     broker.c(
         "CAdminPage",
         exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
@@ -116,6 +120,7 @@ let brokerTargets = [
     broker.program("forebayd", ["Server"]),
     broker.tests(of: "Access", ["Core"]),
     broker.tests(of: "Configuration"),
+    broker.tests(of: "Store", ["CStoreIO", "EventLoop", "store-exerciser"]),
     broker.tests(
         of: "Server", ["Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates"]),
 ]
@@ -192,6 +197,7 @@ let support: [Target] = [
     example("pausable-view", "Examples/PausableView"),
     example("pipeline", "Examples/Pipeline"),
     example("pacer", "Tests/Support/Pacer"),
+    example("store-exerciser", "Tests/Support/StoreExerciser", ["EventLoop", "Store"]),
     .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
     .target(
         name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/Support/HTTP2Frames",

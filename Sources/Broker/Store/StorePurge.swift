@@ -1,0 +1,72 @@
+// StorePurge: removes what deletions and trims left, a bounded number of rows per transaction.
+
+import CStoreIO
+
+extension Store {
+    /// Maximum number of rows that one transaction deletes for a topic.
+    static let purgedRows = 1024
+
+    /// Whether `purgeSome` has work to do.
+    public var needsPurge: Bool { !writing.deleted.isEmpty || !writing.trims.isEmpty }
+
+    /// Deletes some rows of deleted or trimmed topics, in a transaction of its own. Only the writer's thread may call
+    /// it. A topic whose purge fails is left for the next opening of the store.
+    public func purgeSome() throws(StoreError) {
+        if let (id, sequence) = writing.trims.first {
+            writing.trims[id] = nil
+            _ = try commit([.trim(id, before: sequence)])
+        } else if let id = writing.deleted.popLast() {
+            var isDone = true
+            try transact { transaction throws(Failure) in
+                isDone = try Store.purge(id, transaction)
+                return false
+            }
+            if !isDone { writing.deleted.append(id) }
+        }
+    }
+
+    /// Deletes batches that lie wholly before a sequence, but never the newest.
+    /// - Returns: the first remaining batch, whose header is nil if it is damaged, and whether all others are gone.
+    static func trim(
+        _ id: TopicID, before sequence: UInt64, _ transaction: Transaction
+    ) throws(Failure) -> (first: UInt64?, header: BatchHeader?, isDone: Bool) {
+        var old: [UInt64] = []
+        let remaining = try transaction.withCursor(.batches) { cursor throws(Failure) -> (UInt64, BatchHeader?)? in
+            guard var row = try cursor.seek(id.value, 0), row.id == id.value else { return nil }
+            while old.count < purgedRows, let next = try cursor.next(), next.id == id.value,
+                next.sequence <= sequence, next.sequence > row.sequence
+            {
+                old.append(row.sequence)
+                row = next
+            }
+            return (row.sequence, try row.header())
+        }
+        for first in old { try transaction.delete(.batches, id.value, first) }
+        return (remaining?.0, remaining?.1, old.count < purgedRows)
+    }
+
+    /// Deletes rows of a deleted topic; the one in `deleted` is the last. Returns whether all are gone.
+    private static func purge(_ id: TopicID, _ transaction: Transaction) throws(Failure) -> Bool {
+        var batches: [UInt64] = []
+        var publishers: [[UInt8]] = []
+        try transaction.withCursor(.batches) { cursor throws(Failure) in
+            var row = try cursor.seek(id.value)
+            while let found = row, found.id == id.value, batches.count < purgedRows {
+                batches.append(found.sequence)
+                row = try cursor.next()
+            }
+        }
+        try transaction.withCursor(.publishers) { cursor throws(Failure) in
+            var row = try cursor.seek(id.value)
+            while let found = row, found.id == id.value, batches.count + publishers.count < purgedRows {
+                publishers.append(try found.restBytes())
+                row = try cursor.next()
+            }
+        }
+        for first in batches { try transaction.delete(.batches, id.value, first) }
+        for key in publishers { try transaction.delete(.publishers, id.value, rest: key) }
+        guard batches.count + publishers.count < purgedRows else { return false }
+        try transaction.delete(.deleted, id.value)
+        return true
+    }
+}

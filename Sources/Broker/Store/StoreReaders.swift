@@ -1,0 +1,72 @@
+// StoreReaders: threads that read for the shards, so that no shard waits for the disk.
+
+import EventLoop
+
+/// Threads with a common, bounded queue of read requests.
+public final class StoreReaders: @unchecked Sendable {
+    // Unchecked because of `threads`, which is set once, before the readers are shared.
+    private struct Queue {
+        var jobs: [@Sendable (Store) -> Void] = []
+        var isStopping = false
+    }
+
+    private let store: Store
+    private let limit: Int
+    private let queue = Monitor(Queue())
+    private var threads: [NamedThread] = []
+
+    /// - Parameters:
+    ///   - count: the number of threads.
+    ///   - limit: maximum number of requests that wait.
+    public init(_ store: Store, count: Int = 2, limit: Int = 1024) throws(SystemError) {
+        self.store = store
+        self.limit = limit
+        for index in 0..<count { threads.append(try NamedThread.start("store-reader-\(index)") { self.run() }) }
+    }
+
+    /// Queues a read. See `Store.read`. Any thread may call it.
+    /// - Parameter completion: is called on a reader's thread.
+    /// - Returns: false if the queue is full.
+    public func read(
+        _ id: TopicID, from sequence: UInt64, upTo: UInt64, bytes: Int,
+        completion: @escaping @Sendable (StoreRead) -> Void
+    ) -> Bool {
+        submit { completion($0.read(id, from: sequence, upTo: upTo, bytes: bytes)) }
+    }
+
+    /// Queues a search by time. See `Store.first`.
+    public func first(
+        _ id: TopicID, atOrAfter timestamp: Int64, completion: @escaping @Sendable (StorePosition) -> Void
+    ) -> Bool {
+        submit { completion($0.first(id, atOrAfter: timestamp)) }
+    }
+
+    /// Serves the requests that wait, then ends the threads. Call it once.
+    public func stop() {
+        queue.with { $0.isStopping = true }
+        queue.signalAll()
+        for thread in threads { thread.join() }
+    }
+
+    private func submit(_ job: @escaping @Sendable (Store) -> Void) -> Bool {
+        let isQueued = queue.with { queue in
+            guard queue.jobs.count < limit, !queue.isStopping else { return false }
+            queue.jobs.append(job)
+            return true
+        }
+        if isQueued { queue.signal() }
+        return isQueued
+    }
+
+    private func run() {
+        while let job = next() { job(store) }
+    }
+
+    /// Waits for a job; nil at the end.
+    private func next() -> (@Sendable (Store) -> Void)? {
+        queue.wait { queue, _ -> (@Sendable (Store) -> Void)?? in
+            // Moves at most `limit` references, which costs less than the read.
+            queue.jobs.isEmpty ? (queue.isStopping ? .some(nil) : nil) : queue.jobs.removeFirst()
+        }
+    }
+}
