@@ -115,7 +115,7 @@ let brokerTargets = [
         "Server",
         [
             "Access", "Bytes", "CAdminPage", "CLinux", "CMicroHTTPD", "Configuration", "Core", "EventLoop",
-            "ForebayWire", "HTTP2", "Manual", "Replay", "TLS",
+            "ForebayWire", "HTTP2", "Manual", "Replay", "Store", "TLS",
         ], hot),
     broker.program("forebayd", ["Server"]),
     broker.tests(of: "Access", ["Core"]),

@@ -23,6 +23,9 @@ protocol Engine: TurnEngine {
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
+    func restore(_ topics: [StoredTopic], now: Instant)
+    func stored(_ reports: [StoreReport], now: Instant)
+    func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant)
     func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer
     func writable(_ id: ConnectionID, now: Instant)
 

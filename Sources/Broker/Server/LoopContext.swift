@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import Store
 import TLS
 
 /// Items that other threads put into a loop's inbox.
@@ -22,6 +23,10 @@ enum InboxItem: Sendable {
     case limits(Limits)
     /// Drain; `Acceptor.Command.idle` must be sent once no connections are left.
     case drain
+    /// What became of a loop's next submissions to the store, in order.
+    case stored([StoreOutcome])
+    /// The store's answer to a read.
+    case history(HistoryRequest, HistoryAnswer)
     /// A query of the admin thread, to be answered into its inbox.
     case query(job: UInt64, ShardQuery)
     /// A probe from the watchdog; `LoopContext.pulse` must be answered.
@@ -54,6 +59,10 @@ struct LoopContext: Sendable {
     var files = FileShares.unlimited
     /// Checks credentials; without it, all logins fail.
     var logins: LoginService?
+    /// Keeps durable and relaxed topics; nil if there are none.
+    var store: StoreService?
+    /// Whether the store takes messages.
+    var storeHealth = StoreHealth()
     /// The initial permissions.
     var access = AccessTable.open
     var log: Log

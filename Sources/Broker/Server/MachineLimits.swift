@@ -4,6 +4,7 @@ import Access
 import Core
 import EventLoop
 import HTTP2
+import Store
 import TLS
 
 struct MachineLimits: Equatable, Sendable {
@@ -94,6 +95,9 @@ extension Server.Configuration {
         let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
         // A reserve that would leave next to nothing is cut to three quarters of the files.
         limits.connections = max(1, min(limits.connections, max(files / 4, files - reserved)))
+        if let directory = options.store.directory {
+            store = (StoreOptions(directory: directory, bytes: UInt64(options.store.bytes)), options.store.interval)
+        }
         cleartext = Set(options.tls.cleartext)
         do throws(TLSError) {
             tls = try options.tls.settings.map { (settings) throws(TLSError) in try TLSServer(settings) }

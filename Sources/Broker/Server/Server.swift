@@ -9,6 +9,7 @@ import Core
 import EventLoop
 import Glibc
 import HTTP2
+import Store
 import Synchronization
 import TLS
 
@@ -34,6 +35,8 @@ public final class Server: Sendable {
         public var drainTime: UInt64
         /// Passed sockets that replace `listen`, `http` and `admin`, by the names in `Listener.names`.
         public var passed = PassedSockets()
+        /// Where topics are stored, and how long relaxed topics may wait, in nanoseconds; nil for no store.
+        public var store: (options: StoreOptions, interval: UInt64)?
         /// Users and permissions.
         public var access = AccessRules.open
         /// Whether remote clients are served even if there are no users.
@@ -86,6 +89,7 @@ public final class Server: Sendable {
         allowsAnonymous = configuration.allowsAnonymous
         var shards: [NamedThread] = []
         var logins: LoginService?
+        var store: StoreService?
         var inboxes: [Inbox<InboxItem>] = []
         var admin = AdminThread()
         do throws(StartError) {
@@ -105,14 +109,19 @@ public final class Server: Sendable {
             let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
             logins = service
             let limits = Server.limits(configuration, admin: adminAddresses)
+            let memory = MemoryBudget(limit: configuration.limits.memory)
+            store = try configuration.store.map { settings throws(SystemError) in
+                try StoreService(
+                    settings.options, interval: settings.interval, inboxes: inboxes, memory: memory, log: log)
+            }
             let context = LoopContext(
-                limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
+                limits: limits, memory: memory,
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections),
                 files: FileShares(
                     of: Int(clamping: try Machine.raiseOpenFiles()),
                     connections: configuration.limits.connections, threads: configuration.threads),
-                logins: service, access: configuration.access.table, log: log, tls: configuration.tls)
+                logins: service, store: store, access: configuration.access.table, log: log, tls: configuration.tls)
             let finished: Wakeup = try Wakeup()
             let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -133,6 +142,7 @@ public final class Server: Sendable {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
             logins?.stop()
+            store?.stop()
             Listener.closeAll(listeners)
             admin.stop()
             throw StartError(cause: error)
@@ -306,8 +316,11 @@ public final class Server: Sendable {
             do throws(SystemError) {
                 let shard = Shard(
                     index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
-                    quotas: context.quotas, seed: try Machine.random(), access: context.access,
+                    quotas: context.quotas, store: context.storeHealth, seed: try Machine.random(),
+                    access: context.access,
                     now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
+                let now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
+                if let store = context.store { shard.restore(store.takeTopics(of: index), now: now) }
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))
@@ -329,6 +342,7 @@ public final class Server: Sendable {
         let open = context.connections.value
         for shard in shards { shard.join() }
         context.logins?.stop()
+        context.store?.stop()
         switch outcome {
         case .drained(0): context.log.write(.info, "stopped", [("reason", "drained")])
         case .drained(let undelivered):

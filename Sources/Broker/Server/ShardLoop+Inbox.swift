@@ -35,6 +35,8 @@ extension ShardLoop {
         case .drain:
             if phase == .running { phase = .draining }
             shard.drain(now: now)
+        case .stored(let outcomes): takeStored(outcomes)
+        case .history(let request, let answer): shard.answer(request, answer, now: now)
         case .query(let job, let query):
             let answer = shard.answer(query, now: now)
             context.admin?.push(.answer(job: job, shard: index, answer, figures))

@@ -50,6 +50,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
     /// HTTP/1.1 connections over TLS.
     var relays = Relays()
+    /// What the store will report.
+    var storeReports = StoreReports()
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
     var phase = Phase.running
@@ -241,6 +243,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         }
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
+        if !shard.effects.store.isEmpty { submitToStore() }
         if let review = shard.effects.reviewed {
             shard.effects.reviewed = nil
             let ended = context.reviews.add(review, from: index)

@@ -21,9 +21,10 @@ public struct Limits: Equatable, Sendable {
     /// messages are written later.
     public var durable: [TopicPattern] = []
     public var relaxed: [TopicPattern] = []
-    /// Uncommitted messages of a stored topic above which its publishers wait. Their bytes are bounded by
-    /// `retainBytes`.
+    /// Messages of a stored topic that are not written yet, above which its publishers wait.
     public var uncommitted = 65_536
+    /// Bytes of all such messages. A topic may have a quarter of them.
+    public var uncommittedBytes = 64 << 20
     /// Bytes of memory for the newest messages of a stored topic.
     public var resident = 16 << 20
 

@@ -24,14 +24,17 @@ public final class Shard {
     ///   - index: this shard's index among `count`.
     ///   - memory: the budget shared by all shards of the broker.
     ///   - quotas: counts across all shards of the broker.
+    ///   - store: the state of the broker's store.
     ///   - seed: the engine's only source of randomness, used for epochs.
     ///   - access: users and permissions, until `reload`.
     public init(
-        index: Int, count: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas = Quotas(), seed: UInt64,
+        index: Int, count: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas = Quotas(),
+        store: StoreHealth = StoreHealth(), seed: UInt64,
         access: AccessTable = .open, now: Instant
     ) {
         context = ShardContext(
-            index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
+            index: index, shards: count, limits: limits, memory: memory, quotas: quotas, store: store,
+            seed: seed, now: now)
         parts = ShardParts(context, access: access)
         inputs = parts.protocols.inputs
         propagation = parts.turn.propagation
@@ -76,7 +79,7 @@ public final class Shard {
     package var inspector: Inspector { parts.turn.inspector }
 
     /// The shard that owns a topic, by its name.
-    static func owner(of name: String, among shards: Int) -> Int {
+    public static func owner(of name: String, among shards: Int) -> Int {
         // FNV-1a: any spread will do, but all shards must agree.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

@@ -19,6 +19,7 @@ package final class ShardContext {
     let memory: MemoryBudget
     /// Counts across all shards.
     let quotas: Quotas
+    let store: StoreHealth
     let pool: BlockPool
     /// What the driver must carry out. In separately allocated memory: drivers in other modules use it in place,
     /// because an accessor would allocate on each use.
@@ -37,7 +38,11 @@ package final class ShardContext {
     let started: UInt64
     private var source: RandomSource
 
-    init(index: Int, shards: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas, seed: UInt64, now: Instant) {
+    init(
+        index: Int, shards: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas, store: StoreHealth, seed: UInt64,
+        now: Instant
+    ) {
+        self.store = store
         self.index = index
         self.shards = shards
         limitsPlace.initialize(to: limits)

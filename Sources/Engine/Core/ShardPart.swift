@@ -31,6 +31,7 @@ extension ShardPart {
     final var shards: Int { context.shards }
     final var memory: MemoryBudget { context.memory }
     final var quotas: Quotas { context.quotas }
+    final var store: StoreHealth { context.store }
     final var pool: BlockPool { context.pool }
     final var draining: Bool { context.draining }
 

@@ -141,6 +141,9 @@ final class ScriptedEngine: Engine {
     func adopt(_ limits: Limits, now: Instant) {}
 
     func drain(now: Instant) { draining = true }
+    func restore(_ topics: [StoredTopic], now: Instant) {}
+    func stored(_ reports: [StoreReport], now: Instant) {}
+    func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {}
     func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer { .present }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {

@@ -159,7 +159,7 @@ struct Loader {
         case .text:
             let text = try node.text(of: setting.name)
             do throws(ValueFault) {
-                try set(setting, [setting.isPath ? Loader.beside(path, text) : text])
+                try set(setting, [setting.isPath || setting.isDirectory ? Loader.beside(path, text) : text])
             } catch {
                 throw Fault(node.place, "\(setting.name): \(Loader.described(setting, text)) \(error.words)")
             }

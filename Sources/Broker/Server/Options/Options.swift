@@ -24,6 +24,8 @@ public struct Options: Equatable, Sendable {
     public var drainTime: UInt64 = 10 * Setting.second
     public var logLevel = LogRecord.Level.info
     public var logFormat = LogFormat.text
+    /// Where topics are stored.
+    public var store = StoreSettings()
     /// All limits except `memory`, which depends on the machine.
     public var limits = Limits()
 
@@ -50,6 +52,7 @@ public struct Options: Equatable, Sendable {
             faults.append("\(subject(one)) and \(subject(other)) are the same: choose different ports")
         }
         faults += tls.faults(subject)
+        faults += storeFaults(subject)
         if limits.payload > limits.reassembly {
             faults.append(
                 "\(subject("max-payload")) is more than \(subject("max-unfinished")): a fragmented message could "

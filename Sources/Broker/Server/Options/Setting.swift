@@ -14,6 +14,7 @@ struct Setting: Sendable {
         case process = "Process"
         case log = "Log"
         case topics = "Topics"
+        case store = "Store"
         case limits = "Limits"
         case times = "Times"
     }
@@ -58,6 +59,8 @@ struct Setting: Sendable {
     /// Whether the value is the name of a readable file, relative to the folder of the configuration file that contains
     /// it.
     var isPath = false
+    /// Whether the value is the name of a directory, relative in the same way. It need not exist.
+    var isDirectory = false
     /// The possible values, if they are a few words.
     var words: [String] = []
 

@@ -16,7 +16,8 @@ extension ErrorWord: TallyKey {
 public enum LimitReached: Int, TallyKey {
     case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listsPerConnection
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
-    case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
+    case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, uncommitted, memory,
+        controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
     case sessions, sessionsPerUser, resumeBuffer, resumeTime, events
 
@@ -40,6 +41,7 @@ public enum LimitReached: Int, TallyKey {
         case .reassembly: "reassembly"
         case .parked: "parked"
         case .retainBytes: "retain-bytes"
+        case .uncommitted: "uncommitted"
         case .memory: "memory"
         case .controlOutput: "control-output"
         case .setupTime: "setup-time"

@@ -12,6 +12,8 @@ public struct AppendedMessages: Sendable {
     public let topic: UInt64
     /// How often the topic had withdrawn messages before these were appended.
     public let attempt: UInt32
+    /// Whether publishers and subscribers wait for them.
+    public let isAwaited: Bool
     public let first: SequenceNumber
     /// The sequence after the last of them.
     public let end: SequenceNumber
@@ -20,7 +22,7 @@ public struct AppendedMessages: Sendable {
     /// The messages from `sequence` on.
     package func after(_ sequence: SequenceNumber) -> AppendedMessages {
         AppendedMessages(
-            id: id, topic: topic, attempt: attempt, first: sequence, end: end,
+            id: id, topic: topic, attempt: attempt, isAwaited: isAwaited, first: sequence, end: end,
             pieces: pieces.filter { $0.end > sequence })
     }
 

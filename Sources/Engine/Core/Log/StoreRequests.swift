@@ -115,6 +115,8 @@ public enum StoreReport: Sendable {
     case ended(topic: UInt64)
     /// None of the topic's messages that were not reported as committed are on disk, or it is unknown whether they are.
     case refused(topic: UInt64, attempt: UInt32, StoreFailure)
+    /// The topic's end, or its deletion, is not on disk, or it is unknown whether it is.
+    case endRefused(topic: UInt64, StoreFailure)
 }
 
 /// Why the store did not commit.

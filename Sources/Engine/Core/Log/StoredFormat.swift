@@ -46,7 +46,9 @@ public struct MessageBody: Sendable {
     fileprivate mutating func add(_ chunk: Chunk, _ positions: Range<Int>, most: Int) -> Bool {
         let slice = Slice(chunk: chunk, positions: positions)
         let bytes = framed + slice.end - slice.start
-        guard count == 0 || MessageBody.size(framed: bytes, count: count + positions.count) <= most else { return false }
+        guard count == 0 || MessageBody.size(framed: bytes, count: count + positions.count) <= most else {
+            return false
+        }
         if let last = slices.last, last.chunk === chunk, last.positions.upperBound == positions.lowerBound {
             slices[slices.count - 1].positions = last.positions.lowerBound..<positions.upperBound
         } else {
@@ -95,7 +97,8 @@ extension AppendedMessages {
         for piece in pieces {
             let first = Swift.max(first, piece.first)
             for position in first - piece.first..<piece.visible {
-                let isAdded = bodies.last != nil
+                let isAdded =
+                    bodies.last != nil
                     && bodies[bodies.count - 1].add(piece.chunk, position..<position + 1, most: most)
                 guard !isAdded else { continue }
                 bodies.append(MessageBody(first: piece.first.advanced(by: position)))

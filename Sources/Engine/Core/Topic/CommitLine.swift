@@ -55,11 +55,12 @@ struct CommitLine {
     mutating func add(_ who: Waiter, endAt sequence: SequenceNumber) { waiting.append((sequence, who)) }
 
     /// New messages in the log, for the store; nil if there are none.
-    mutating func takeNew(of log: Log, _ id: StoreID, epoch: UInt64) -> AppendedMessages? {
+    mutating func takeNew(of log: Log, _ stored: StoredLog, epoch: UInt64) -> AppendedMessages? {
         guard handedOver < log.end else { return nil }
         defer { handedOver = log.end }
         return AppendedMessages(
-            id: id, topic: epoch, attempt: attempt, first: handedOver, end: log.end,
+            id: stored.id, topic: epoch, attempt: attempt, isAwaited: !stored.isRelaxed, first: handedOver,
+            end: log.end,
             pieces: log.pieces(from: handedOver, upTo: log.end))
     }
 

@@ -131,6 +131,7 @@ final class TopicOwnership: ShardPart {
             case .ended(let topic): topics[epoch: topic]?.commitEnd(now: now)
             case .refused(let topic, let attempt, let failure):
                 topics[epoch: topic]?.refuseUncommitted(attempt, failure, now: now)
+            case .endRefused(let topic, let failure): topics[epoch: topic]?.refuseEnd(failure, now: now)
             }
         }
     }

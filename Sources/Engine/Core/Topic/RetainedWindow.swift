@@ -12,6 +12,8 @@ struct RetainedWindow {
     /// Nil for a topic in memory.
     var commits: CommitLine?
     var stored: StoredLog?
+    /// Bytes of messages that the store has not written, as counted in `StoreHealth`.
+    var unwritten = 0
     /// The topic's retention limits from the settings.
     private(set) var retention: Retention
     /// History before this is not replayed, because it is too old or memory was short.
@@ -53,6 +55,12 @@ struct RetainedWindow {
     /// The first sequence from which on the log fits its byte limit.
     var firstWithinLimit: SequenceNumber {
         stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
+    }
+
+    /// The total charge of all messages before `sequence`, in bytes; a little less if they are only in the store.
+    func charged(before sequence: SequenceNumber) -> UInt64 {
+        guard let stored, sequence < log.head else { return log.charged - UInt64(log.bytes(from: sequence)) }
+        return stored.charged(before: sequence)
     }
 
     /// Stops replaying messages before `sequence`. Returns false if their replay had stopped before.

@@ -17,6 +17,10 @@ struct Room {
     private(set) var floor: SequenceNumber?
     /// The charge of all messages before `floor`, cached so that appending needs no look-up.
     private var chargedBeforeFloor: UInt64 = 0
+    /// Bytes of messages that the topic may have which its store has not written yet; nil for a topic in memory.
+    var unwrittenLimit: Int?
+    /// The charge of all messages that the store has written.
+    var chargedBeforeUnwritten: UInt64 = 0
     /// Room reserved by unexpired grants.
     var reserved = 0
     /// The smoothed charge of recent messages in bytes, which is what granted messages are expected to be charged.
@@ -25,10 +29,11 @@ struct Room {
     init(byteLimit: Int) { self.byteLimit = byteLimit }
 
     /// Updates the needs of the `block` subscriptions of all views.
-    mutating func update(horizon: SequenceNumber?, floor: SequenceNumber?, log: Log) {
+    /// - Parameter chargedBeforeFloor: the charge of all messages before `floor`.
+    mutating func update(horizon: SequenceNumber?, floor: SequenceNumber?, chargedBeforeFloor: UInt64) {
         self.horizon = horizon
         self.floor = floor
-        chargedBeforeFloor = floor.map { log.charged - UInt64(log.bytes(from: $0)) } ?? 0
+        self.chargedBeforeFloor = chargedBeforeFloor
     }
 
     /// Bytes that cannot be evicted; nil if everything can.
@@ -40,7 +45,12 @@ struct Room {
     func messages(log: Log) -> Int {
         guard let horizon, let held = held(log) else { return Int.max }
         // A message larger than the limit is refused, so the limit itself is room for one.
-        let fitting = (byteLimit - held) / Swift.min(typical, byteLimit)
+        var fitting = (byteLimit - held) / Swift.min(typical, byteLimit)
+        if let unwrittenLimit {
+            let unwritten = Int(log.charged - chargedBeforeUnwritten)
+            fitting = Swift.min(
+                fitting, (unwrittenLimit - unwritten) / Swift.max(1, Swift.min(typical, unwrittenLimit)))
+        }
         return Swift.max(0, Swift.min(horizon - log.end, fitting) - reserved)
     }
 

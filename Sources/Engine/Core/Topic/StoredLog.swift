@@ -85,6 +85,11 @@ struct StoredLog {
         log.releaseLastChunk()
     }
 
+    /// The total charge of the messages before `sequence`, or before the mark that precedes it, in bytes.
+    func charged(before sequence: SequenceNumber) -> UInt64 {
+        marks.last { $0.sequence <= sequence }?.chargedBefore ?? 0
+    }
+
     /// The first sequence from which on the charge is at most `limit` bytes, as accurately as the marks allow.
     func firstWithin(_ limit: Int, _ log: Log) -> SequenceNumber {
         if log.bytes > limit { return log.firstWithin(limit) }

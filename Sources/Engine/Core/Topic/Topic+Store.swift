@@ -22,9 +22,12 @@ extension Topic {
 
     /// Passes new messages to the store.
     func storeNew() {
-        guard let id = window.stored?.id, let new = window.commits?.takeNew(of: log, id, epoch: epoch) else { return }
+        guard let stored = window.stored, let new = window.commits?.takeNew(of: log, stored, epoch: epoch) else {
+            return
+        }
         keep()
         ownership.effects.store.append(.append(new))
+        updateUnwritten()
     }
 
     /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept.
@@ -94,8 +97,23 @@ extension Topic {
         noteUse(now)
     }
 
-    /// Whether messages wait to be handed to the store again. This is done in the next tick.
-    var hasWithdrawn: Bool { window.commits?.hasNew(in: log) == true }
+    /// The store has not noted the topic's end. Unless the store has failed, it is asked again.
+    func refuseEnd(_ failure: StoreFailure, now: Instant) {
+        guard let stored = window.stored, let end = state.stored else { return }
+        if failure == .unknown {
+            let waiting = window.commits?.takeRefused(includingEnd: true) ?? []
+            return publishers.refused(waiting, Refusal.store(failure), now: now)
+        }
+        ownership.effects.store.append(
+            isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
+    }
+
+    /// Whether the next tick has to hand messages to the store again, or to check whether publishers may continue
+    /// because the store has written messages of other topics.
+    var awaitsStoreTick: Bool {
+        guard let commits = window.commits else { return false }
+        return commits.hasNew(in: log) || publishers.room.unwrittenLimit == 0 && publishers.blockedCount > 0
+    }
 
     // Memory
 
@@ -114,11 +132,22 @@ extension Topic {
         ownership.effects.store.append(.trim(stored.id, before: sequence))
     }
 
-    /// Removes messages from memory except for the newest `most` bytes, messages that the store has not written, and
-    /// what `block` subscriptions wait for.
+    /// Removes messages from memory except for the newest `most` bytes, and messages that the store has not written.
     func unload(to most: Int) {
-        guard let floor = publishers.room.floor else { return }
-        window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
+        guard let written = window.commits?.written else { return }
+        window.stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), written))
+    }
+
+    /// Updates how many messages publishers may append before the store has written others.
+    func updateUnwritten() {
+        guard let written = window.commits?.written else { return }
+        let limit = ownership.limits.uncommittedBytes
+        publishers.room.unwrittenLimit = ownership.store.uncommitted > limit ? 0 : limit / 4
+        publishers.room.chargedBeforeUnwritten = window.charged(before: written)
+        let unwritten = Int(log.charged - publishers.room.chargedBeforeUnwritten)
+        if unwritten >= limit / 4, window.unwritten < limit / 4 { ownership.reached(.uncommitted) }
+        ownership.store.addUncommitted(unwritten - window.unwritten)
+        window.unwritten = unwritten
     }
 
     /// Like `unload`, here and on other shards, because memory is short or the topic is idle.

@@ -78,7 +78,9 @@ final class Topic: Timed {
     /// Why a message with this charge is refused; nil if it is acceptable.
     @inline(__always)
     func refusal(charge: Int) -> Refusal? {
-        let isTaken = state.isLive && charge <= window.retention.bytes && !ownership.memory.isFull
+        let isTaken =
+            state.isLive && charge <= window.retention.bytes && !ownership.memory.isFull
+            && (!isStored || ownership.store.refusal(now: ownership.moment.monotonic) == nil)
         return isTaken ? nil : reasonToRefuse(charge: charge)
     }
 
@@ -95,6 +97,7 @@ final class Topic: Timed {
                 .tooLarge,
                 "The message takes \(charge) bytes of the topic's log, which holds \(limit); send a smaller one.")
         }
+        if isStored, let refusal = ownership.store.refusal(now: ownership.moment.monotonic) { return refusal }
         return ownership.relief.refusal(for: self)
     }
 
@@ -178,14 +181,17 @@ final class Topic: Timed {
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
-        if hasWithdrawn { markDirty() }
+        if awaitsStoreTick {
+            updateUnwritten()
+            markDirty()
+        }
         noteIdleness(now)
         return visited
     }
 
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never.
     func deadline(now: UInt64) -> UInt64 {
-        if hasWithdrawn { return now + Timers.interval }
+        if awaitsStoreTick { return now + Timers.interval }
         let due = Swift.min(publishers.deadline(now: now), window.ageDeadline(now: now) ?? .max)
         guard let idleSince = usage.idleSince, !TopicName.isSystem(name), !isUnloaded else { return due }
         return Swift.min(due, idleSince.addingClamped(ownership.limits.topicIdle))
@@ -266,7 +272,9 @@ final class Topic: Timed {
             if let its = link.progress.horizon { horizon = Swift.min(horizon ?? its, its) }
             if let its = link.progress.floor { floor = Swift.min(floor ?? its, its) }
         }
-        publishers.room.update(horizon: horizon, floor: floor, log: log)
+        publishers.room.update(
+            horizon: horizon, floor: floor, chargedBeforeFloor: floor.map { window.charged(before: $0) } ?? 0)
+        updateUnwritten()
     }
 
     // Evicting messages

@@ -60,6 +60,19 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         return at == name.count
     }
 
+    /// Whether a name can match both patterns.
+    public func overlaps(_ other: TopicPattern) -> Bool {
+        if isOfBroker != other.isOfBroker { return false }
+        let (mine, others) = (bytes.split(separator: TopicPattern.dot), other.bytes.split(separator: TopicPattern.dot))
+        for (one, another) in zip(mine, others) {
+            if one.first == TopicPattern.rest || another.first == TopicPattern.rest { return true }
+            guard one == another || one.first == TopicPattern.one || another.first == TopicPattern.one else {
+                return false
+            }
+        }
+        return mine.count == others.count
+    }
+
     private static let one = UInt8(ascii: "*")
     private static let rest = UInt8(ascii: ">")
     private static let dot = UInt8(ascii: ".")

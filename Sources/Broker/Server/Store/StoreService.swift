@@ -1,0 +1,175 @@
+// StoreService: the broker's store, with the threads that write and read for the shards.
+//
+//     shard ──submit──▶ StoreWriter ──outcomes──▶ inbox of the shard
+//           ──read────▶ StoreReaders ──answer───▶
+
+import Core
+import EventLoop
+import Replay
+import Store
+import Synchronization
+
+final class StoreService: Sendable {
+    /// Bytes that one read returns, unless the first batch has more.
+    private static let readBytes = 64 << 10
+    /// Bytes of one batch, unless its only message has more.
+    static let batchBytes = 64 << 10
+
+    private let store: Store
+    private let writer: StoreWriter
+    private let readers: StoreReaders
+    private let inboxes: [Inbox<InboxItem>]
+    private let memory: MemoryBudget
+    private let log: Log
+    /// The topics of earlier runs, by shard, until the shards take them.
+    private let earlier: Mutex<[[Core.StoredTopic]]>
+
+    /// Opens the store and starts the threads; `stop` ends them.
+    init(
+        _ options: StoreOptions, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
+    ) throws(SystemError) {
+        do throws(StoreError) {
+            store = try Store.open(options)
+            earlier = Mutex(try StoreService.topics(of: store, shards: inboxes.count))
+        } catch {
+            throw SystemError("cannot open the store in \(options.directory)", cause: error.description)
+        }
+        writer = try StoreWriter(store, interval: interval) { shard, outcomes, _ in
+            inboxes[shard].push(.stored(outcomes))
+        }
+        readers = try StoreReaders(store)
+        self.inboxes = inboxes
+        self.memory = memory
+        self.log = log
+    }
+
+    /// The topics of a shard that the store has from earlier runs. Returns them once.
+    func takeTopics(of shard: Int) -> [Core.StoredTopic] {
+        earlier.withLock { topics in
+            defer { topics[shard] = [] }
+            return topics[shard]
+        }
+    }
+
+    func submit(_ writes: [StoreWrite], from shard: Int, isUrgent: Bool) {
+        writer.submit(writes, tag: shard, isUrgent: isUrgent)
+    }
+
+    /// Reads messages; the answer goes to the shard's inbox.
+    func read(_ request: HistoryRequest, for shard: Int) {
+        let isQueued = readers.read(
+            TopicID(request.id.value), from: request.first.value, upTo: request.end.value,
+            bytes: StoreService.readBytes
+        ) { [inboxes, memory, log] result in
+            inboxes[shard].push(.history(request, StoreService.answer(to: request, result, memory, log)))
+        }
+        // There is room for all reads that the shards may have in flight.
+        precondition(isQueued)
+    }
+
+    private static func answer(
+        to request: HistoryRequest, _ result: StoreRead, _ memory: MemoryBudget, _ log: Log
+    ) -> HistoryAnswer {
+        switch result {
+        case .found(let batches):
+            guard let first = batches.first else { return .unreadable(before: request.end) }
+            let bodies = batches.map { (count: $0.count, bytes: $0.body.bytes) }
+            let messages = withExtendedLifetime(batches) {
+                StoredMessages(first: SequenceNumber(first.first), bodies, budget: memory)
+            }
+            return messages.map { .found($0) } ?? .unreadable(before: request.end)
+        case .gone(let end): return .gone(before: SequenceNumber(end))
+        case .unreadable(let end, let reason):
+            log.write(
+                .error, "stored messages are unreadable",
+                [("from", request.first.value), ("before", end), ("cause", reason)])
+            return .unreadable(before: SequenceNumber(end))
+        }
+    }
+
+    /// Writes what was submitted, ends the threads and closes the store. Called once, after the shards have ended.
+    func stop() {
+        writer.stop()
+        readers.stop()
+        store.close()
+    }
+
+    private static func topics(of store: Store, shards: Int) throws(StoreError) -> [[Core.StoredTopic]] {
+        var topics: [[Core.StoredTopic]] = Array(repeating: [], count: shards)
+        for found in try store.topics() {
+            let record = found.record
+            let end: Core.StoredEnd? =
+                switch record.end {
+                case nil: nil
+                case .completed: .completed
+                case .failed(let reason): .failed(reason)
+                }
+            let row = StoredTopicRow(
+                id: StoreID(record.id.value), name: record.name, epoch: record.epoch, isRelaxed: record.isRelaxed,
+                end: end,
+                former: record.former.map { Core.FormerEpoch(epoch: $0.epoch, end: SequenceNumber($0.end)) })
+            topics[Shard.owner(of: record.name, among: shards)].append(
+                Core.StoredTopic(
+                    row: row,
+                    messages: SequenceRange(lower: SequenceNumber(found.first), upper: SequenceNumber(found.end)),
+                    charged: found.chargedBefore...found.charged, lastTimestamp: found.lastTimestamp,
+                    mayHaveLost: record.isRelaxed && found.isStale))
+        }
+        return topics
+    }
+}
+
+/// What the store will report to a shard: a list for each submission in flight, oldest first.
+struct StoreReports {
+    private var inFlight: [[StoreReport]] = []
+
+    mutating func append(_ reports: [StoreReport]) { inFlight.append(reports) }
+
+    /// The reports of the oldest submissions, given what became of them.
+    mutating func take(_ outcomes: [StoreOutcome]) -> [StoreReport] {
+        let due = zip(inFlight, outcomes).flatMap { reports, outcome -> [StoreReport] in
+            guard let failure = outcome.failure else { return reports }
+            return reports.map { report in
+                // The ends and deletions were written.
+                if case .partial = outcome, case .ended = report { return report }
+                return StoreReports.refused(report, failure)
+            }
+        }
+        inFlight.removeFirst(outcomes.count)
+        return due
+    }
+
+    private static func refused(_ report: StoreReport, _ failure: StoreFailure) -> StoreReport {
+        switch report {
+        case .committed(let topic, let attempt, _): .refused(topic: topic, attempt: attempt, failure)
+        case .ended(let topic): .endRefused(topic: topic, failure)
+        case .refused, .endRefused: report
+        }
+    }
+}
+
+extension StoreOutcome {
+    /// Why messages were not written; nil if they were.
+    var failure: StoreFailure? {
+        switch self {
+        case .committed: nil
+        case .failed(.full), .partial(.full): .full
+        case .failed(.unknown), .partial(.unknown): .unknown
+        case .failed, .partial: .aborted
+        }
+    }
+}
+
+/// Messages of a topic, as the store writes them.
+struct MessageBatchSource: BatchSource {
+    let body: MessageBody
+
+    var first: UInt64 { body.first.value }
+    var count: Int { body.count }
+    var bodySize: Int { body.size }
+    var firstTimestamp: Int64 { body.timestamps.first }
+    var lastTimestamp: Int64 { body.timestamps.last }
+    var chargedBefore: UInt64 { body.charged.before }
+    var chargedAfter: UInt64 { body.charged.after }
+    func writeBody(to target: UnsafeMutableRawBufferPointer) { body.write(to: target) }
+}
