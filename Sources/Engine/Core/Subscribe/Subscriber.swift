@@ -61,8 +61,13 @@ final class Subscriber: BoundStream, Timed {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// Whether it requested an epoch that is not the topic's current one.
-    var isOfOtherEpoch: Bool { options.epoch.map { $0 != view.epoch } ?? false }
+    /// Whether it requested a position of another epoch. Up to the last stored message, the positions of an epoch that
+    /// a stored topic had before are those of the current one.
+    var isOfOtherEpoch: Bool {
+        guard let epoch = options.epoch, epoch != view.epoch else { return false }
+        guard let former = view.formerEpoch(epoch), case .from(let sequence) = options.start else { return true }
+        return sequence > former.end
+    }
 
     /// Whether it requested a position that its topic never had (in another epoch, or after the next message) and has
     /// received no message yet that reports this.

@@ -91,7 +91,7 @@ final class Subscribing: ShardPart {
         let view = subscriber.view
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
-        let start = isOtherEpoch ? .all : options.start
+        let start = isOtherEpoch ? Subscribing.newStart(of: subscriber) : options.start
         let window = window(of: view)
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow)
@@ -105,6 +105,12 @@ final class Subscribing: ShardPart {
         responses.sendJoined(to: subscriber)
         events.event("subscribed", subscriber: subscriber)
         delivery.deliver(subscriber, now: now)
+    }
+
+    /// Where a subscription begins that requested another epoch: after the messages of that epoch, if they are known.
+    private static func newStart(of subscriber: Subscriber) -> Start {
+        let former = subscriber.options.epoch.flatMap { subscriber.view.formerEpoch($0) }
+        return former.map { .from($0.end) } ?? .all
     }
 
     private static func gap(

@@ -73,6 +73,8 @@ final class TopicView {
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
+    /// An epoch that the topic had before; nil if it is unknown.
+    func formerEpoch(_ epoch: UInt64) -> FormerEpoch? { store?.former.last { $0.epoch == epoch } }
     /// The end of the log as known to the view.
     var end: SequenceNumber { round.target }
 

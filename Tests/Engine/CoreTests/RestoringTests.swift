@@ -1,0 +1,178 @@
+// Topics that a store has from an earlier run of the broker: their names, epochs, sequences and ends; and what happens
+// if the store refuses messages.
+
+import ForebayWire
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct RestoringTests {
+    private func broker(_ shards: Int = 1, relaxed: Bool = false) throws -> TestBroker {
+        var limits = Limits()
+        let all = [try TopicPattern(parsing: ">")]
+        if relaxed { limits.relaxed = all } else { limits.durable = all }
+        return TestBroker(shards: shards, limits: limits)
+    }
+
+    private func earlier(
+        _ messages: Range<UInt64>, epoch: UInt64 = 77, relaxed: Bool = false, lost: Bool = false,
+        end: StoredEnd? = nil
+    ) -> StoredTopic {
+        StoredTopic(
+            row: StoredTopicRow(id: StoreID(5), name: "t", epoch: epoch, isRelaxed: relaxed, end: end),
+            messages: SequenceRange(
+                lower: SequenceNumber(messages.lowerBound), upper: SequenceNumber(messages.upperBound)),
+            charged: 650...65 * (messages.upperBound - 1), lastTimestamp: 1_600_000_000_000_000_000,
+            mayHaveLost: lost)
+    }
+
+    private func restore(_ broker: TestBroker, _ topic: StoredTopic) {
+        broker.shards[Shard.owner(of: "t", among: broker.shards.count)].restore([topic], now: broker.now)
+        broker.run()
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func messagesContinueWhereTheyEnded(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        restore(broker, earlier(11..<21))
+        let (subscriber, publisher) = (broker.connect(at), broker.connect(from))
+        subscriber.subscribe("t?from=21&epoch=77&meta=on")
+        publisher.publish("t", "a")
+        broker.commit()
+        #expect(subscriber.received() == ["1:[21]a"])
+        #expect(broker.store.rows.isEmpty, "the store has the topic already")
+        #expect(broker.reads.isEmpty)
+    }
+
+    @Test func historyIsReadFromTheStore() throws {
+        let broker = try broker()
+        restore(broker, earlier(11..<21))
+        broker.connect().subscribe("t?replay=all&meta=on")
+        #expect(broker.reads.map { $0.request.first.value } == [11])
+        #expect(broker.reads.map { $0.request.id.value } == [5])
+    }
+
+    @Test func anEndedTopicStaysEnded() throws {
+        let broker = try broker()
+        restore(broker, earlier(11..<21, end: .completed))
+        let client = broker.connect()
+        client.subscribe("t?meta=off")
+        client.publish("t", "a", stream: 3)
+        let heard = client.received()
+        #expect(heard.first == "1:|")
+        #expect(heard.last?.contains("completed") == true, "\(heard)")
+    }
+
+    @Test func aRelaxedTopicThatMayHaveLostMessagesTakesANewEpoch() throws {
+        let broker = try broker(relaxed: true)
+        restore(broker, earlier(11..<21, relaxed: true, lost: true))
+        let row = try #require(broker.store.rows.first)
+        #expect(row.epoch != 77)
+        #expect(row.former == [FormerEpoch(epoch: 77, end: SequenceNumber(21))])
+        let (exact, later, unknown) = (broker.connect(), broker.connect(), broker.connect())
+        exact.subscribe("t?from=21&epoch=77&meta=on")
+        later.subscribe("t?from=25&epoch=77&gap=fail&meta=on")
+        unknown.subscribe("t?from=21&epoch=78&gap=fail&meta=on")
+        #expect(later.received().first?.contains("gap: ") == true)
+        #expect(unknown.received().first?.contains("gap: ") == true)
+        later.subscribe("t?from=25&epoch=77&meta=on", stream: 3)
+        broker.connect().fireAndForget("t", "a")
+        #expect(exact.received() == ["1:[21]a"])
+        #expect(later.received() == ["3:[21]a"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func refusedMessagesWereNeverThere(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let (subscriber, publisher, channel) = (broker.connect(at), broker.connect(from), broker.connect(from))
+        subscriber.subscribe("t?meta=on")
+        publisher.publish("t", "a")
+        broker.commit()
+        #expect(publisher.received().count == 1)
+        channel.channel("t", "b")
+        publisher.publish("t", "c", stream: 5)
+        broker.refuse(.aborted)
+        #expect(publisher.received().first?.contains("store: ") == true)
+        #expect(channel.received().last?.contains("store: ") == true)
+        publisher.publish("t", "d", stream: 7)
+        broker.commit()
+        #expect(subscriber.received() == ["1:[1]a", "1:[2]d"])
+    }
+
+    @Test func reportsAboutWithdrawnMessagesAreIgnored() throws {
+        let broker = try broker()
+        let publisher = broker.connect()
+        publisher.publish("t", "a")
+        let stale = broker.appended[0][0]
+        broker.refuse(.aborted)
+        publisher.publish("t", "b", stream: 5)
+        broker.shards[0].stored(
+            [
+                .refused(topic: stale.topic, attempt: stale.attempt, .aborted),
+                .committed(topic: stale.topic, attempt: stale.attempt, upTo: stale.end),
+            ], now: broker.now)
+        broker.run()
+        #expect(publisher.received().count == 1)
+        broker.commit()
+        #expect(publisher.received().count == 1)
+    }
+
+    @Test func aFailedStoreTakesNothing() throws {
+        let broker = try broker()
+        let publisher = broker.connect()
+        publisher.publish("t", "a")
+        broker.refuse(.unknown)
+        #expect(publisher.received().first?.contains("store: outcome unknown") == true)
+    }
+
+    @Test func aTopicWhoseFirstMessageWasRefusedIsKeptLater() throws {
+        let broker = try broker()
+        let publisher = broker.connect()
+        publisher.publish("t", "a")
+        broker.refuse(.full)
+        publisher.publish("t", "b", stream: 5)
+        #expect(broker.store.rows.count == 2)
+    }
+
+    @Test func aRelaxedTopicDoesNotWait() throws {
+        let broker = try broker(relaxed: true)
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        subscriber.subscribe("t?meta=off")
+        publisher.publish("t", "a")
+        #expect(subscriber.received() == ["1:a"])
+        #expect(publisher.received().count == 1)
+        broker.refuse(.full)
+        #expect(broker.appended[0].isEmpty)
+        broker.advance(seconds: 1)
+        #expect(broker.appended[0].count == 1, "the store is asked again")
+        broker.commit()
+    }
+
+    @Test func anIdleTopicLeavesMemoryButNotTheBroker() throws {
+        let broker = try broker()
+        broker.connect().publish("t", "a")
+        broker.commit()
+        broker.advance(seconds: 310)
+        let topic = try #require(broker.shards[0].topics["t"])
+        #expect(topic.log.isEmpty)
+        broker.connect().subscribe("t?replay=all&meta=off")
+        #expect(broker.reads.count == 1)
+    }
+
+    @Test func aDeletedTopicIsPurgedOnceNobodyReadsIt() throws {
+        let broker = try broker()
+        let (subscriber, client) = (broker.connect(), broker.connect())
+        client.publish("t", "a")
+        broker.commit()
+        subscriber.subscribe("t?replay=all&meta=off")
+        client.publish("$SYS.topic.delete?name=t", "", stream: 5)
+        #expect(client.received().count == 1, "the call is answered once the deletion is committed")
+        #expect(broker.store.deleted.count == 1)
+        #expect(broker.store.purged.isEmpty)
+        broker.commit()
+        #expect(client.received().count == 1)
+        #expect(subscriber.received().count == 2)
+        #expect(broker.store.purged == broker.store.deleted)
+    }
+}
