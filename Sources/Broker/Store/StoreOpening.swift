@@ -45,10 +45,14 @@ struct StorePlace {
 
     /// The directory is on a local file system and can be written to.
     func checkDirectory() throws(StoreError) {
+        guard options.bytes <= StoreOptions.mostBytes else {
+            throw .unusable("a store has at most \(StoreOptions.mostBytes) bytes")
+        }
         var status = stat()
         if stat(directory, &status) != 0 {
             guard errno == ENOENT, !options.isReadOnly else { throw unusable("open", errno) }
             guard mkdir(directory, 0o700) == 0 else { throw unusable("create", errno) }
+            try StorePlace.sync(directory + "/..")
         } else if status.st_mode & S_IFMT != S_IFDIR {
             throw .unusable("\(directory) is not a directory")
         }

@@ -172,8 +172,13 @@ public final class StoreWriter: @unchecked Sendable {
     /// Repeats the trims, ends and deletions of a list that failed.
     private func maintain(_ writes: [StoreWrite], after error: StoreError) -> StoreOutcome {
         let maintenance = writes.filter(\.isMaintenance)
-        guard !maintenance.isEmpty, (try? store.commit([maintenance])) != nil else { return .failed(error) }
-        return maintenance.count == writes.count ? .committed : .partial(error)
+        guard !maintenance.isEmpty else { return .failed(error) }
+        do throws(StoreError) {
+            _ = try store.commit(maintenance)
+            return maintenance.count == writes.count ? .committed : .partial(error)
+        } catch {
+            return .failed(error)
+        }
     }
 
     /// The outcome of a list of which only the maintenance was written.

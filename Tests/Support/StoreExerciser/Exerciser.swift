@@ -8,6 +8,7 @@
 //                                  its store, or "error TEXT"
 //     topics DIR COUNT             creates topics with two batches each, then measures opening
 //     speed DIR SECONDS            compares group commits with single ones
+//     ring DIR SECONDS             appends and trims, and reports each second
 //
 // Lines are written with write(2), so that a recorder sees where they are among the writes to the store.
 
@@ -27,6 +28,7 @@ enum Exerciser {
                 while let directory = readLine() { verify(directory) }
             case "fault" where arguments.count == 3: try fault(arguments[2])
             case "topics" where arguments.count == 4: try Speed.topics(arguments[2], Int(arguments[3]) ?? 0)
+            case "ring" where arguments.count == 4: try Speed.ring(arguments[2], Int(arguments[3]) ?? 0)
             case "speed" where arguments.count == 4: try Speed.commits(arguments[2], Int(arguments[3]) ?? 0)
             default:
                 print(

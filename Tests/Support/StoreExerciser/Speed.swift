@@ -61,6 +61,43 @@ enum Speed {
         store.close()
     }
 
+    /// 100 topics with 100 batches of random sizes each, the oldest of which are trimmed.
+    static func ring(_ directory: String, _ seconds: Int) throws(StoreError) {
+        let store = try Store.open(StoreOptions(directory: directory, bytes: 1 << 30))
+        var random = Random(state: 1)
+        var next = Array(repeating: UInt64(1), count: 100)
+        for id in next.indices {
+            _ = try store.commit([
+                .create(
+                    TopicRecord(id: TopicID(UInt64(id)), name: "\(id)", epoch: 1, isRelaxed: false, createdAt: 1))
+            ])
+        }
+        for second in 1...seconds {
+            let end = Clock.monotonic() + 1_000_000_000
+            var times: [UInt64] = []
+            var bytes = 0
+            while Clock.monotonic() < end {
+                var writes: [StoreWrite] = []
+                for _ in 0..<4 {
+                    let id = Int.random(in: 0..<100, using: &random)
+                    let size = Int.random(in: 0...Int.random(in: 0...120_000, using: &random), using: &random)
+                    writes.append(ZeroBatch(first: next[id], bodySize: size).write(TopicID(UInt64(id))))
+                    next[id] += 1
+                    if next[id] > 100 { writes.append(.trim(TopicID(UInt64(id)), before: next[id] - 100)) }
+                    bytes += size
+                }
+                let began = Clock.monotonic()
+                _ = try store.commit(writes)
+                times.append(Clock.monotonic() - began)
+            }
+            let info = try store.info()
+            report(
+                "second=\(second) mb=\(bytes >> 20) used_mb=\(info.used >> 20) file_mb=\(info.file >> 20)"
+                    + " max_us=\((times.max() ?? 0) / 1000)", times, 1)
+        }
+        store.close()
+    }
+
     /// One mdb_put and mdb_txn_commit at a time, without this store's rows, checks and checksums.
     private static func bare(_ path: String, size: Int, _ seconds: Int) {
         var environment: OpaquePointer?
