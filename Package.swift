@@ -197,7 +197,7 @@ let support: [Target] = [
     example("pausable-view", "Examples/PausableView"),
     example("pipeline", "Examples/Pipeline"),
     example("pacer", "Tests/Support/Pacer"),
-    example("store-exerciser", "Tests/Support/StoreExerciser", ["EventLoop", "Store"]),
+    example("store-exerciser", "Tests/Support/StoreExerciser", ["CStoreIO", "EventLoop", "Store"]),
     .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
     .target(
         name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/Support/HTTP2Frames",

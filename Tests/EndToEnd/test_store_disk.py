@@ -1,12 +1,13 @@
-"""The durable store when the power fails, when writes fail, and when its process is killed. `disk.c` records every write
-and sync of `store-exerciser`, or lets calls fail.
+"""The durable store when the power fails, when writes fail, and when its process is killed. `disk.c` records every
+write and sync of `store-exerciser`, or lets calls fail.
 
-An image of the disk after a power failure has every synced write, and any part of the others: each is missing, complete,
-or torn between sectors. From every image the store must open, without damage, with exactly what was acknowledged before,
-and at most the commit that was in progress."""
+An image of the disk after a power failure has every synced write, and any part of the others: each is missing,
+complete, or torn between sectors. From every image the store must open, without damage, with exactly what was
+acknowledged before, and at most the commit that was in progress."""
 
 import os
 import random
+import signal
 import struct
 import subprocess
 import time
@@ -203,7 +204,8 @@ def test_failed_writes(library, tmp_path, failure, fails, outcome, recovers):
     failed = [line for line in lines if line.startswith("fail")]
     after = lines[lines.index(failed[0]):] if failed else lines
     assert bool(failed) == bool(outcome or fails)
-    expected = {"unknown": "fail store: outcome unknown: " + fails, "full": "fail store: full", "": "fail store: " + fails}
+    expected = {"unknown": "fail store: outcome unknown: " + fails, "full": "fail store: full",
+                "": "fail store: " + fails}
     assert set(failed) <= {expected[outcome]}
     assert any(line.startswith("ack") for line in after) == recovers
     last = [line.split()[1] for line in lines if line.startswith("ack")][-1]
@@ -238,3 +240,19 @@ def test_killed_processes_keep_what_they_acknowledged(tmp_path):
             process.wait()
             known = [EMPTY] + [line.split()[1] for line in lines if line[:3] in ("try", "ack")]
             assert verifier.verify(folder) in known[-2:], (attempt, lines[-3:])
+
+
+def test_a_fault_outside_the_store_ends_the_process(tmp_path):
+    done = subprocess.run([EXERCISER, "fault", tmp_path / "store"], capture_output=True, text=True, timeout=80,
+                          env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
+    assert (done.stdout, done.returncode) == ("open\n", -signal.SIGBUS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGBUS, signal.SIGSEGV])
+def test_a_signal_from_outside_ends_the_process(tmp_path, number):
+    process = subprocess.Popen([EXERCISER, "run", tmp_path / "store", "1", "100000", BYTES], stdout=subprocess.PIPE,
+                               env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
+    process.stdout.readline()
+    process.send_signal(number)
+    process.stdout.read()
+    assert process.wait(timeout=10) == -number

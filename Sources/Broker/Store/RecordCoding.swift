@@ -102,7 +102,7 @@ struct TopicRow: Equatable {
     }
 }
 
-/// What a topic's batches say, kept in a row of its own: opening a store reads only small rows that lie close together.
+/// What a topic's batches say, kept separately: opening a store reads only small rows that lie close together.
 /// All fields are 0 before the first batch.
 struct TopicExtent: Equatable {
     var first: UInt64 = 0

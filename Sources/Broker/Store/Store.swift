@@ -32,6 +32,9 @@ public struct StoreOptions: Sendable {
         self.isReadOnly = isReadOnly
     }
 
+    /// Maximum of `bytes`: 32 TiB. The map must fit into the address space.
+    public static let mostBytes: UInt64 = 1 << 45
+
     var reserve: UInt64 { bytes / 4 + 64 << 20 }
     var path: String { "\(directory)/forebay.store" }
 }

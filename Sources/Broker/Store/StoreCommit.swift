@@ -69,7 +69,12 @@ private struct CommitRun {
             switch write {
             case .create(let record):
                 let tail = try tail(of: record.id, tails, transaction)
-                tails[record.id] = tail == .missing ? .anywhere : tail
+                guard tail == .missing else { continue }
+                let deleted = try transaction.get(.deleted, record.id.value) != nil
+                if deleted || tails[record.id] != nil {
+                    return "the topic id is that of a deleted topic"
+                }
+                tails[record.id] = .anywhere
             case .append(let id, let source):
                 let tail = try tail(of: id, tails, transaction)
                 if tail == .missing { return "the topic is not stored" }

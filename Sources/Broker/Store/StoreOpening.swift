@@ -45,10 +45,14 @@ struct StorePlace {
 
     /// The directory is on a local file system and can be written to.
     func checkDirectory() throws(StoreError) {
+        guard options.bytes <= StoreOptions.mostBytes else {
+            throw .unusable("a store has at most \(StoreOptions.mostBytes) bytes")
+        }
         var status = stat()
         if stat(directory, &status) != 0 {
             guard errno == ENOENT, !options.isReadOnly else { throw unusable("open", errno) }
             guard mkdir(directory, 0o700) == 0 else { throw unusable("create", errno) }
+            try StorePlace.sync(directory + "/..")
         } else if status.st_mode & S_IFMT != S_IFDIR {
             throw .unusable("\(directory) is not a directory")
         }
@@ -139,6 +143,10 @@ struct StorePlace {
             // A read-only tool takes the map's size from the file. If the limit has been lowered, the map stays large
             // enough for retention.
             let size = options.isReadOnly ? 0 : max(options.bytes, fileSize) + options.reserve
+            if !options.isReadOnly {
+                let code = fb_store_prepare(options.path + "-lock")
+                if code != EOPNOTSUPP && code != ENOSYS { try Failure.check(code) }
+            }
             environment = try StorePlace.environment(options.path, size, isReadOnly: options.isReadOnly)
         } catch {
             if error.code == MDB_INVALID { throw .foreign("\(options.path) is not a Forebay store") }
@@ -199,8 +207,6 @@ struct StorePlace {
         if !options.isReadOnly {
             next = StoreState(
                 isClean: false, isCopy: false, generation: state.generation + (state.isClean ? 0 : 1))
-            // So that a full disk cannot fail a write to LMDB's map of this file.
-            _ = fb_store_fill(options.path + "-lock")
             // Always a synchronous commit: it makes the former process's last commit durable before anyone reads it.
             // That process may have died between writing the commit and the end of its sync.
             try StorePlace.write(environment) { transaction throws(Failure) in

@@ -74,6 +74,8 @@ extension Store {
             throw Failure(MDB_MAP_FULL)
         }
         guard needed + spare > writing.allocated else { return }
+        // The file grows. Perhaps because a tool was ended while it read, and its read transaction still holds pages.
+        fb_store_check_readers(environment)
         let wanted = (needed + spare) / Store.spare * Store.spare + Store.spare
         switch fb_store_allocate(fb_store_file(environment), wanted) {
         case 0: writing.allocated = wanted

@@ -18,8 +18,10 @@ public enum StoreOutcome: Sendable, Equatable {
     case partial(StoreError)
 }
 
-/// Cost of a transaction.
+/// Cost of a transaction; the same for all its tags.
 public struct CommitCost: Sendable, Equatable {
+    /// Counts the writer's transactions, from 1.
+    public var transaction: UInt64
     /// From the start of the transaction to the end of its sync, in nanoseconds.
     public var nanoseconds: UInt64
     /// Bytes of batches.
@@ -30,7 +32,8 @@ public struct CommitCost: Sendable, Equatable {
 
 /// The writer's thread.
 public final class StoreWriter: @unchecked Sendable {
-    // Unchecked because of `thread`, which is set once, before the writer is shared.
+    // Unchecked because of `thread`, which is set once, before the writer is shared, and of `transactions`, which only
+    // the thread uses.
     /// Receives the outcomes of a tag's submissions, in their order, on the writer's thread. It is called once for each
     /// tag in each transaction.
     public typealias Completion = @Sendable (_ tag: Int, _ outcomes: [StoreOutcome], _ cost: CommitCost) -> Void
@@ -57,6 +60,7 @@ public final class StoreWriter: @unchecked Sendable {
     private let completion: Completion
     private let queue = Monitor(Queue())
     private var thread: NamedThread?
+    private var transactions: UInt64 = 0
 
     /// Starts the thread.
     /// - Parameter interval: how long submissions that are not urgent wait for others, in nanoseconds.
@@ -136,8 +140,10 @@ public final class StoreWriter: @unchecked Sendable {
         let began = Clock.monotonic()
         var bytes = 0
         let outcomes = commit(submissions.map(\.writes), &bytes)
+        transactions += 1
         let cost = CommitCost(
-            nanoseconds: Clock.monotonic() - began, bytes: bytes, submissions: submissions.count)
+            transaction: transactions, nanoseconds: Clock.monotonic() - began, bytes: bytes,
+            submissions: submissions.count)
         var tags: [Int] = []
         var byTag: [Int: [StoreOutcome]] = [:]
         for (submission, outcome) in zip(submissions, outcomes) {
@@ -166,8 +172,13 @@ public final class StoreWriter: @unchecked Sendable {
     /// Repeats the trims, ends and deletions of a list that failed.
     private func maintain(_ writes: [StoreWrite], after error: StoreError) -> StoreOutcome {
         let maintenance = writes.filter(\.isMaintenance)
-        guard !maintenance.isEmpty, (try? store.commit([maintenance])) != nil else { return .failed(error) }
-        return maintenance.count == writes.count ? .committed : .partial(error)
+        guard !maintenance.isEmpty else { return .failed(error) }
+        do throws(StoreError) {
+            _ = try store.commit(maintenance)
+            return maintenance.count == writes.count ? .committed : .partial(error)
+        } catch {
+            return .failed(error)
+        }
     }
 
     /// The outcome of a list of which only the maintenance was written.

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -125,6 +124,11 @@ static int info(MDB_env *env, fb_store_state *state) {
 }
 
 int fb_store_info(MDB_env *env, fb_store_state *state) { return GUARDED(info(env, state)); }
+
+void fb_store_check_readers(MDB_env *env) {
+    int dead;
+    mdb_reader_check(env, &dead);
+}
 
 int fb_store_file(MDB_env *env) {
     mdb_filehandle_t file = -1;
@@ -281,11 +285,10 @@ int fb_store_allocate(int file, uint64_t size) {
     return 0;
 }
 
-int fb_store_fill(const char *path) {
-    struct stat status;
-    int file = open(path, O_RDWR | O_CLOEXEC);
+int fb_store_prepare(const char *path) {
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) return errno;
-    int result = fstat(file, &status) ? errno : fb_store_allocate(file, (uint64_t)status.st_size);
+    int result = fb_store_allocate(file, 8192);  // LMDB's size of it, with its default number of readers
     close(file);
     return result;
 }

@@ -58,8 +58,9 @@ struct StoreCopyTests {
             let map = try store.info().map
             // Without growth, a limit that has been passed already is not an error.
             try store.copy(to: folder + "/first", keepingFree: map)
+            let isDone = Monitor(false)
             let writer = Thread {
-                for index in 0..<200 {
+                for index in 0..<700 where !isDone.with({ $0 }) {
                     _ = try? store.commit([TestBatch(topic: topic, first: 41 + UInt64(index), bodySize: 100_000).write])
                 }
             }
@@ -74,6 +75,7 @@ struct StoreCopyTests {
                 }
             }
             #expect(try FileManager.default.contentsOfDirectory(atPath: folder + "/second").isEmpty)
+            isDone.with { $0 = true }
             while !writer.isFinished { usleep(1000) }
         }
     }

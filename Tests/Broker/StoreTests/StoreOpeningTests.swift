@@ -22,6 +22,10 @@ struct StoreOpeningTests {
                 try open(folder + "/a/b")
             }
             #expect(throws: StoreError.unusable("\(inner)/lock is not a directory")) { try open(inner + "/lock") }
+            #expect(throws: StoreError.unusable("a store has at most 35184372088832 bytes")) {
+                try open(inner, bytes: .max)
+            }
+            try open(inner, bytes: StoreOptions.mostBytes).close()
         }
     }
 

@@ -130,6 +130,9 @@ struct StoreTests {
             #expect(throws: StoreError.aborted("the topic is not stored")) {
                 try store.commit([TestBatch(topic: topic, first: 3001).write])
             }
+            #expect(throws: StoreError.aborted("the topic id is that of a deleted topic")) {
+                try store.commit([.create(record(5))])
+            }
             store.close()
             // The rest is purged after the next opening.
             store = try open(folder)

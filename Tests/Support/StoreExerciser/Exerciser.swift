@@ -2,11 +2,13 @@
 //
 //     run DIR SEED COMMITS BYTES [LARGEST]
 //                                  prints "open CRASH", and for each commit "try DIGEST", then "ack DIGEST" or
-//                                  "fail REASON"; DIGEST is that of the model; LARGEST is the size of the largest bodies
+//                                  "fail REASON"; DIGEST is that of the model, LARGEST the size of the largest bodies
+//     fault DIR                    opens a store, then reads memory that raises SIGBUS, as a bug of the broker might
 //     verify                       reads directories from the standard input, and prints for each "DIGEST PROBLEMS" of
 //                                  its store, or "error TEXT"
 //     topics DIR COUNT             creates topics with two batches each, then measures opening
 //     speed DIR SECONDS            compares group commits with single ones
+//     ring DIR SECONDS             appends and trims, and reports each second
 //
 // Lines are written with write(2), so that a recorder sees where they are among the writes to the store.
 
@@ -24,7 +26,9 @@ enum Exerciser {
                     bytes: UInt64(arguments[5]) ?? 0, largest: arguments.count == 7 ? Int(arguments[6]) : nil)
             case "verify":
                 while let directory = readLine() { verify(directory) }
+            case "fault" where arguments.count == 3: try fault(arguments[2])
             case "topics" where arguments.count == 4: try Speed.topics(arguments[2], Int(arguments[3]) ?? 0)
+            case "ring" where arguments.count == 4: try Speed.ring(arguments[2], Int(arguments[3]) ?? 0)
             case "speed" where arguments.count == 4: try Speed.commits(arguments[2], Int(arguments[3]) ?? 0)
             default:
                 print(
@@ -65,6 +69,15 @@ enum Exerciser {
         }
         store.close()
         report("closed")
+    }
+
+    private static func fault(_ directory: String) throws(StoreError) {
+        let store = try Store.open(StoreOptions(directory: directory, bytes: 1 << 20))
+        let file = Glibc.open("\(directory)/lock", O_RDONLY)
+        let map = mmap(nil, 4096, PROT_READ, MAP_SHARED, file, 0)!
+        report("open")
+        report("read \(map.load(as: UInt8.self))")
+        store.close()
     }
 
     private static func verify(_ directory: String) {

@@ -46,6 +46,8 @@ int fb_store_open(const char *path, size_t map_size, int read_only, struct MDB_e
 void fb_store_close(struct MDB_env *env);
 int fb_store_sync(struct MDB_env *env);
 int fb_store_info(struct MDB_env *env, fb_store_state *state);
+// Releases what readers of processes that have died still hold.
+void fb_store_check_readers(struct MDB_env *env);
 // The descriptor of the data file.
 int fb_store_file(struct MDB_env *env);
 
@@ -87,8 +89,9 @@ uint32_t fb_store_crc(uint32_t before, const void *bytes, size_t size);
 int fb_store_lock(const char *path);
 // Reserves disk space for the first `size` bytes of a file.
 int fb_store_allocate(int file, uint64_t size);
-// Reserves the disk space of a file that may have holes, so that writing to its map cannot fail.
-int fb_store_fill(const char *path);
+// Creates LMDB's lock file, if necessary, with all its disk space, so that writing to its map cannot fail. Only before
+// the environment is open: closing a descriptor of this file releases the process's locks on it.
+int fb_store_prepare(const char *path);
 // The name of the file system of `path` if it is not a local one; a null pointer otherwise.
 const char *fb_store_remote(const char *path);
 
