@@ -28,6 +28,12 @@ public protocol BatchSource: Sendable {
     var chargedAfter: UInt64 { get }
     /// Writes exactly `bodySize` bytes, on any thread.
     func writeBody(to target: UnsafeMutableRawBufferPointer)
+    /// Both as one batch, if `next` follows and the batch is not too large; otherwise nil.
+    func joined(with next: any BatchSource) -> (any BatchSource)?
+}
+
+extension BatchSource {
+    public func joined(with next: any BatchSource) -> (any BatchSource)? { nil }
 }
 
 /// Memory that is freed with its last reference.

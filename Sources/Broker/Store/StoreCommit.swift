@@ -83,7 +83,7 @@ private struct CommitRun {
                 }
                 tails[id] = .at(source.first + UInt64(source.count))
             case .delete(let id): tails[id] = .missing
-            case .trim, .end, .publishers: break
+            case .trim, .end, .purge, .publishers: break
             }
         }
         return nil
@@ -139,7 +139,8 @@ private struct CommitRun {
             try transaction.put(.deleted, id.value, [])
             extents.updateValue(nil, forKey: id)
             changed.remove(id)
-            deleted.append(id)
+        case .purge(let id):
+            if try transaction.get(.deleted, id.value) != nil { deleted.append(id) }
         }
     }
 

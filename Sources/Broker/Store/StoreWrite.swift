@@ -12,14 +12,16 @@ public enum StoreWrite: Sendable {
     case end(TopicID, StoredEnd)
     /// Adds or replaces publishers, and removes those with these keys.
     case publishers(TopicID, [PublisherRecord], removed: [[UInt8]])
-    /// Deletes a topic at once; its batches are purged in steps.
+    /// Deletes a topic at once. Its batches can be read until `purge`, or until the store is opened again.
     case delete(TopicID)
+    /// Deletes the batches of a deleted topic, in steps.
+    case purge(TopicID)
 
     /// Whether the write may use the reserve, and is repeated without the others of a commit that failed.
     var isMaintenance: Bool {
         switch self {
         case .create, .append, .publishers: false
-        case .trim, .end, .delete: true
+        case .trim, .end, .delete, .purge: true
         }
     }
 
@@ -27,7 +29,7 @@ public enum StoreWrite: Sendable {
     var isGrowing: Bool {
         switch self {
         case .create, .append: true
-        case .trim, .end, .delete, .publishers: false
+        case .trim, .end, .delete, .purge, .publishers: false
         }
     }
 
@@ -36,7 +38,7 @@ public enum StoreWrite: Sendable {
         switch self {
         case .append(_, let source): source.bodySize + 256
         case .publishers(_, let records, let removed): 256 * (1 + records.count + removed.count)
-        case .create, .trim, .end, .delete: 256
+        case .create, .trim, .end, .delete, .purge: 256
         }
     }
 }

@@ -35,13 +35,42 @@ public final class StoreWriter: @unchecked Sendable {
     // Unchecked because of `thread`, which is set once, before the writer is shared, and of `transactions`, which only
     // the thread uses.
     /// Receives the outcomes of a tag's submissions, in their order, on the writer's thread. It is called once for each
-    /// tag in each transaction.
+    /// tag in each transaction. The submissions of a tag in one transaction succeed or fail together.
     public typealias Completion = @Sendable (_ tag: Int, _ outcomes: [StoreOutcome], _ cost: CommitCost) -> Void
 
     private struct Submission {
         var tag: Int
         var writes: [StoreWrite]
         var size: Int
+    }
+
+    /// Submissions of one tag, as one list of writes.
+    private struct Submissions {
+        let tag: Int
+        private(set) var count = 0
+        private(set) var writes: [StoreWrite] = []
+        /// The index of each topic's last batch.
+        private var batches: [TopicID: Int] = [:]
+
+        init(tag: Int) { self.tag = tag }
+
+        mutating func add(_ more: [StoreWrite]) {
+            count += 1
+            for write in more {
+                guard case .append(let id, let next) = write else {
+                    writes.append(write)
+                    continue
+                }
+                if let last = batches[id], case .append(_, let batch) = writes[last],
+                    let joined = batch.joined(with: next)
+                {
+                    writes[last] = .append(id, joined)
+                } else {
+                    batches[id] = writes.count
+                    writes.append(write)
+                }
+            }
+        }
     }
 
     private struct Queue {
@@ -139,18 +168,23 @@ public final class StoreWriter: @unchecked Sendable {
     private func write(_ submissions: [Submission]) {
         let began = Clock.monotonic()
         var bytes = 0
-        let outcomes = commit(submissions.map(\.writes), &bytes)
+        var lists: [Submissions] = []
+        for submission in submissions { StoreWriter.add(submission, to: &lists) }
+        let outcomes = commit(lists.map(\.writes), &bytes)
         transactions += 1
         let cost = CommitCost(
             transaction: transactions, nanoseconds: Clock.monotonic() - began, bytes: bytes,
             submissions: submissions.count)
-        var tags: [Int] = []
-        var byTag: [Int: [StoreOutcome]] = [:]
-        for (submission, outcome) in zip(submissions, outcomes) {
-            if byTag[submission.tag] == nil { tags.append(submission.tag) }
-            byTag[submission.tag, default: []].append(outcome)
+        for (list, outcome) in zip(lists, outcomes) {
+            completion(list.tag, Array(repeating: outcome, count: list.count), cost)
         }
-        for tag in tags { completion(tag, byTag[tag]!, cost) }
+    }
+
+    /// Joins the submissions of a tag, and consecutive batches of a topic.
+    private static func add(_ submission: Submission, to lists: inout [Submissions]) {
+        let known = lists.firstIndex { $0.tag == submission.tag }
+        if known == nil { lists.append(Submissions(tag: submission.tag)) }
+        lists[known ?? lists.count - 1].add(submission.writes)
     }
 
     private func commit(_ lists: [[StoreWrite]], _ bytes: inout Int) -> [StoreOutcome] {

@@ -124,7 +124,7 @@ struct StoreTests {
             let publishers = (0..<9).map { PublisherRecord(key: [$0], number: 1, sequence: 1, usedAt: 1) }
             let empty = try store.info().used
             _ = try store.commit([.create(record(5)), .publishers(topic, publishers, removed: [])])
-            _ = try store.commit(batches.map(\.write) + [.delete(topic)])
+            _ = try store.commit(batches.map(\.write) + [.delete(topic), .purge(topic)])
             #expect(try store.topics().isEmpty && store.check().problems.isEmpty)
             try store.purgeSome()
             #expect(throws: StoreError.aborted("the topic is not stored")) {

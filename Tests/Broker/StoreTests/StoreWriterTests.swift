@@ -179,7 +179,7 @@ struct StoreWriterTests {
                 let topic = TopicID(1)
                 let batches = (1...5000).map { TestBatch(topic: topic, first: UInt64($0), bodySize: 1).write }
                 writer.submit([.create(record(1))] + batches, tag: 1, isUrgent: true)
-                writer.submit([.delete(topic)], tag: 1, isUrgent: true)
+                writer.submit([.delete(topic), .purge(topic)], tag: 1, isUrgent: true)
                 #expect(outcomes.wait(1, 2) == [.committed, .committed])
                 let deadline = Clock.monotonic() + 20_000_000_000
                 while try store.info().deleted > 0, Clock.monotonic() < deadline { usleep(1000) }

@@ -29,7 +29,7 @@ extension ShardLoop {
                 writes.append(.delete(TopicID(id.value)))
                 reports.append(.ended(topic: epoch))
                 isUrgent = true
-            case .purge: break
+            case .purge(let id): writes.append(.purge(TopicID(id.value)))
             case .read(let request): store.read(request, for: index)
             }
         }

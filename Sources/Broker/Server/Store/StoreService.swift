@@ -172,4 +172,9 @@ struct MessageBatchSource: BatchSource {
     var chargedBefore: UInt64 { body.charged.before }
     var chargedAfter: UInt64 { body.charged.after }
     func writeBody(to target: UnsafeMutableRawBufferPointer) { body.write(to: target) }
+
+    func joined(with next: any BatchSource) -> (any BatchSource)? {
+        guard let next = next as? MessageBatchSource else { return nil }
+        return body.joined(with: next.body, most: StoreService.batchBytes).map { MessageBatchSource(body: $0) }
+    }
 }
