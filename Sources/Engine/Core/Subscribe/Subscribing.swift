@@ -53,6 +53,9 @@ final class Subscribing: ShardPart {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
+        var options = options
+        // Now, because the view may attach later.
+        options.since = options.since.map { .at($0.resolved(now: now.wall)) }
         let rateLimit = users.rateLimit(connection, stream)
         try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
@@ -94,7 +97,8 @@ final class Subscribing: ShardPart {
         let start = isOtherEpoch ? .all : options.start
         let window = window(of: view)
         let cursor = Subscription(
-            start: start, window: window, buffer: options.buffer, overflow: options.overflow)
+            start: options.since.map { first(since: $0, of: view, in: window, now: now) } ?? start, window: window,
+            buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
             ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch)))
             return
@@ -105,6 +109,13 @@ final class Subscribing: ShardPart {
         responses.sendJoined(to: subscriber)
         events.event("subscribed", subscriber: subscriber)
         delivery.deliver(subscriber, now: now)
+    }
+
+    /// Where a subscription begins that asks for messages since a time. If some of them are no longer retained, that is
+    /// not a gap, just as if it had asked for a number of messages.
+    private func first(since time: StartTime, of view: TopicView, in window: SequenceRange, now: Instant) -> Start {
+        let first = view.log.first(atOrAfter: time.resolved(now: now.wall)) ?? window.lower
+        return .last(UInt64(window.upper - Swift.min(Swift.max(first, window.lower), window.upper)))
     }
 
     private static func gap(
