@@ -79,6 +79,12 @@ final class Broker {
         trace.add(.clock, Int(nanoseconds))
     }
 
+    /// The time of day is set forwards or back; the monotonic clock is not affected.
+    func setClock(by nanoseconds: Int64) {
+        now.wall += nanoseconds
+        trace.add(.clock, 0, Int(nanoseconds), "set")
+    }
+
     /// A client connects.
     func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
