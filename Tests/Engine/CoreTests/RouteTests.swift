@@ -57,7 +57,7 @@ import Testing
         ("t?since=2026-02-29T09:30:00Z", "not in the calendar"), ("t?since=-5m&epoch=4", "epoch requires from"),
         ("t?since=-5m&replay=1", "replay and since exclude each other; give only one of them."),
         ("t?from=1&since=-5m", "from and since exclude each other; give only one of them."),
-        ("t?from=1&since=-5m&replay=all", "replay and from and since exclude each other"),
+        ("t?from=1&since=-5m&replay=all", "replay and from exclude each other"),
     ])
     func refused(_ text: String, _ part: String) {
         #expect(options(text).contains(part), "\(options(text))")

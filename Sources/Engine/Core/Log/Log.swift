@@ -85,9 +85,8 @@ final class Log {
         let framed = PayloadFraming.framed(payload.count)
         let last = place(for: carried + framed, carrying: carried > 0, budget: budget)
         if carried > 0 { isCarrying = true }
-        latest = Swift.max(latest, timestamp)
         pieces[last].chunk.append(
-            metadata: metadata, payload: payload, framed: framed, timestamp: latest, chargedBefore: charged)
+            metadata: metadata, payload: payload, framed: framed, timestamp: stamp(timestamp), chargedBefore: charged)
         pieces[last].visible += 1
         charged &+= UInt64(Log.charge(payload: payload.count, metadata: carried))
         let sequence = end
@@ -98,16 +97,23 @@ final class Log {
     /// Appends the messages of a run. Their frames are stored as received.
     func append(_ run: FramedRun, timestamp: Int64, budget: MemoryBudget) {
         var rest = run.bytes
-        latest = Swift.max(latest, timestamp)
+        let timestamp = stamp(timestamp)
         while !rest.isEmpty {
             let last = place(for: PayloadFraming.length(of: rest), carrying: false, budget: budget)
             let taken = pieces[last].chunk.append(
-                frames: rest, of: run.stream, timestamp: latest, chargedBefore: charged)
+                frames: rest, of: run.stream, timestamp: timestamp, chargedBefore: charged)
             pieces[last].visible += taken.count
             charged &+= taken.charge
             end = end.advanced(by: taken.count)
             rest = rest.slice(taken.bytes..<rest.count)
         }
+    }
+
+    /// The timestamp of messages appended at this time of day.
+    @inline(__always)
+    private func stamp(_ clock: Int64) -> Int64 {
+        latest = Swift.max(latest, clock)
+        return latest
     }
 
     /// The index of the last piece, after making sure that it has room for a message of `needed` bytes.

@@ -5,6 +5,7 @@ import Replay
 
 struct SubscribeOptions: Sendable {
     static let names = ["replay", "from", "epoch", "since", "buffer", "overflow", "gap", "meta", "demand", "opening"]
+    private static let exclusive = [("replay", "from"), ("replay", "since"), ("from", "since")]
     static let defaultBuffer: UInt64 = 1024
     static let largestBuffer: UInt64 = (1 << 31) - 1
 
@@ -46,9 +47,8 @@ struct SubscribeOptions: Sendable {
     }
 
     private mutating func takeStart(_ route: Route) throws(Refusal) {
-        let positions = ["replay", "from", "since"].filter { route[$0] != nil }
-        guard positions.count <= 1 else {
-            throw .invalid("\(positions.joined(separator: " and ")) exclude each other; give only one of them.")
+        for (one, other) in SubscribeOptions.exclusive where route[one] != nil && route[other] != nil {
+            throw .invalid("\(one) and \(other) exclude each other; give only one of them.")
         }
         epoch = try route.number("epoch", 1...UInt64.max)
         if let sequence = try route.number("from", 1...UInt64.max) {
