@@ -64,11 +64,11 @@ public struct TopicPosition: Sendable {
 
     /// The connection was lost.
     public mutating func lost() {
-        // A subscription that wants all retained messages, or begins at a given position, receives the same messages
-        // again.
+        // A subscription that wants all retained messages, or begins at a given position or time, receives the same
+        // messages again.
         switch asked {
-        case .next, .last: if place == nil { isUncertain = true }
-        case .all, .from: break
+        case .next, .last, .since(.ago): if place == nil { isUncertain = true }
+        case .all, .from, .since(.at): break
         }
     }
 }

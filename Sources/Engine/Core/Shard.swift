@@ -159,6 +159,12 @@ public final class Shard {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }
 
+    /// The store's answer to a search in `Effects.store`. It is ignored if the subscription has ended.
+    /// - Parameter first: the first message at or after the time; nil if the store has none.
+    public func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {
+        input(now) { $0.requests.subscribing.found(first, search, now: now) }
+    }
+
     public func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
         input(now) { $0.requests.surveys.answer(query, now: now) }
     }

@@ -13,6 +13,8 @@ public enum BrokerProtocol {
         case opening
         /// RSocket connections can be resumed.
         case resume
+        /// Subscriptions may begin at a time, with `since`.
+        case since
     }
 
     /// The names of the features, in alphabetical order.

@@ -63,7 +63,7 @@ import Testing
 
     @Test(arguments: [
         (SubscribeOptions.Start.next, UInt64(4)), (.last(3), 4), (.all, 4), (.from(2, epoch: nil), 2),
-        (.from(2, epoch: 9), 2), (.from(8, epoch: nil), 4),
+        (.from(2, epoch: 9), 2), (.from(8, epoch: nil), 4), (.since(.at(5)), 4), (.since(.ago(5)), 4),
     ])
     func aConnectionLostBeforeTheFirstMessageLosesNothing(_ start: SubscribeOptions.Start, _ next: UInt64) {
         var position = TopicPosition(start)

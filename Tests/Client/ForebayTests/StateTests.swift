@@ -105,7 +105,7 @@ private struct Constant: RandomNumberGenerator {
 
     @Test(arguments: [
         (SubscribeOptions.Start.next, true), (.last(3), true), (.all, false), (.from(1, epoch: nil), false),
-        (.from(1, epoch: 9), false),
+        (.from(1, epoch: 9), false), (.since(.at(5)), false), (.since(.ago(5)), true),
     ])
     func aLossBeforeTheFirstMessageIsTold(_ start: SubscribeOptions.Start, _ isReported: Bool) {
         let gap = isReported ? Gap(.reconnected, lost: nil) : nil

@@ -14,6 +14,7 @@ struct TestStore {
     /// Messages before this one need not be kept.
     private(set) var trimmed: UInt64 = 1
     fileprivate(set) var reads: [(shard: Int, request: HistoryRequest)] = []
+    fileprivate(set) var searches: [(shard: Int, search: TimeSearch)] = []
     /// The topics that the store was asked to keep, and those that it was asked to delete and to purge.
     private(set) var rows: [StoredTopicRow] = []
     private(set) var deleted: [StoreID] = []
@@ -29,6 +30,7 @@ struct TestStore {
         case .keep(let row): rows.append(row)
         case .append(let messages): appended[shard].append(messages)
         case .read(let request): reads.append((shard, request))
+        case .search(let search): searches.append((shard, search))
         case .trim(_, let end): trimmed = end.value
         case .end(_, let epoch, _): ends[shard].append(epoch)
         case .delete(let id, let epoch):
@@ -81,6 +83,13 @@ extension TestBroker {
         let messages = (request.first.value..<end).map { store.history[request.topic]![$0]! }
         let found = StoredMessages(first: request.first, messages, budget: memory)
         shards[shard].answer(request, .found(found), now: now)
+        run()
+    }
+
+    /// The store answers the oldest search.
+    func find(_ first: UInt64?) {
+        let (shard, search) = store.searches.removeFirst()
+        shards[shard].found(first.map { SequenceNumber($0) }, search, now: now)
         run()
     }
 

@@ -323,6 +323,7 @@ extension SubscribeOptions {
         case .from(let sequence, let epoch):
             open.start = .from(sequence, epoch: epoch)
             if !meta { open.gapFails = true }
+        case .since(let time): open.start = .since(time)
         }
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer

@@ -101,6 +101,7 @@ extension SubscribeOptions {
         case .from(let sequence, let epoch):
             options.append(("from", String(sequence)))
             if let epoch { options.append(("epoch", String(epoch))) }
+        case .since(let time): options.append(("since", time.description))
         }
         if let buffer { options.append(("buffer", String(buffer))) }
         if let overflow { options.append(("overflow", overflow.name)) }

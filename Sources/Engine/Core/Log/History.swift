@@ -39,7 +39,7 @@ public struct AppendedMessages: Sendable {
 package struct StoredMessage: Sendable {
     var metadata: [UInt8]
     var payload: [UInt8]
-    var timestamp: Int64
+    package var timestamp: Int64
     /// The total charge of all earlier messages of the topic, in bytes.
     var chargedBefore: UInt64
 

@@ -10,6 +10,10 @@ struct HistoryReads {
     private var waiting = TurnQueue<Subscriber>()
     private var underWay: [(request: HistoryRequest, subscribers: [Subscriber])] = []
 
+    var isWaiting: Bool { !waiting.isEmpty }
+    /// Whether the view waits until fewer reads are in flight.
+    var isQueued = false
+
     /// A subscription's next message is in the store.
     mutating func append(_ subscriber: Subscriber) {
         guard !subscriber.awaitsHistory else { return }
@@ -75,6 +79,8 @@ final class HistoryReading: ShardPart {
 
     /// Subscriptions that receive history as soon as it arrives, before others have their turn.
     private static let atOnce = 64
+    /// Maximum number of reads in flight.
+    private static let most = 64
 
     /// A subscription's next message is in the store. It is delivered once it has been read.
     func askForHistory(_ subscriber: Subscriber) {
@@ -86,6 +92,10 @@ final class HistoryReading: ShardPart {
     private func askForHistory(_ view: TopicView) {
         // While memory is short, this shard reads one piece at a time; other subscriptions wait for a tick.
         while views.readsUnderWay == 0 || memory.used <= memory.limit {
+            guard views.readsUnderWay < HistoryReading.most else {
+                if view.reads.isWaiting { views.addWaitingForReads(view) }
+                return
+            }
             guard let request = view.reads.next(view, ready: { work.makeLater(for: $0) }) else { return }
             views.readsUnderWay += 1
             effects.store.append(.read(request))
@@ -99,6 +109,11 @@ final class HistoryReading: ShardPart {
     /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
+        defer {
+            while views.readsUnderWay < HistoryReading.most, let view = views.nextWaitingForReads() {
+                askForHistory(view)
+            }
+        }
         guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }
         switch answer {
         case .found(let messages):

@@ -26,7 +26,7 @@ final class TopicView {
     private(set) var members: [Subscriber] = []
     /// What the members need together.
     private let needs = ViewNeeds()
-    /// Subscribers that wait for the view to be attached.
+    /// Subscribers that wait for the view to be attached, or for the store to find their first message.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
     /// Bytes that the topic's log may hold, and the generation of settings from which that was computed.
@@ -115,17 +115,19 @@ final class TopicView {
         markDirty()
     }
 
-    func remove(_ subscriber: Subscriber) {
-        guard subscriber.hasJoined else {
-            // It may have been refused just before it joined.
-            guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
-            let last = waiting.removeLast()
-            if last !== subscriber {
-                waiting[subscriber.member] = last
-                last.member = subscriber.member
-            }
-            return
+    /// A subscriber does not wait any longer.
+    func removeWaiting(_ subscriber: Subscriber) {
+        // It may have been refused just before it joined.
+        guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
+        let last = waiting.removeLast()
+        if last !== subscriber {
+            waiting[subscriber.member] = last
+            last.member = subscriber.member
         }
+    }
+
+    func remove(_ subscriber: Subscriber) {
+        guard subscriber.hasJoined else { return removeWaiting(subscriber) }
         let last = members.removeLast()
         if last !== subscriber {
             members[subscriber.member] = last

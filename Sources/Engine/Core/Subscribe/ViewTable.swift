@@ -25,8 +25,9 @@ final class ViewTable: ShardPart {
     private var dirty: [TopicView] = []
     /// Members of a view that receive a message before others have their turn. A simulation uses few.
     var slice = TopicView.slice
-    /// History reads in flight.
+    /// History reads in flight, and the views that wait until there are fewer.
     var readsUnderWay = 0
+    private var waitingForReads = TurnQueue<TopicView>()
 
     /// The number of views by name and by epoch. A view in both counts twice.
     var count: Int { byName.count + byEpoch.count }
@@ -63,6 +64,19 @@ final class ViewTable: ShardPart {
         guard byEpoch[view.epoch] === view else { return false }
         byEpoch[view.epoch] = nil
         return true
+    }
+
+    /// Makes a view wait until fewer history reads are in flight.
+    func addWaitingForReads(_ view: TopicView) {
+        guard !view.reads.isQueued else { return }
+        view.reads.isQueued = true
+        waitingForReads.append(view)
+    }
+
+    func nextWaitingForReads() -> TopicView? {
+        let view = waitingForReads.popFirst()
+        view?.reads.isQueued = false
+        return view
     }
 
     /// The shard is being deallocated.

@@ -181,6 +181,7 @@ final class Topic: Timed {
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
+        searchOld(now: now)
         if awaitsStoreTick {
             updateUnwritten()
             markDirty()

@@ -127,6 +127,7 @@ final class HTTP2Client: VirtualClient {
         case .all: open.start = .all
         case .last(let count): open.start = .last(UInt32(count))
         case .from(let sequence, let epoch): open.start = .from(sequence, epoch: epoch)
+        case .since(let time): open.start = .since(time)
         }
         open.buffer = UInt32(request.buffer)
         open.gapFails = request.gapFails

@@ -40,6 +40,8 @@ final class TopicLedger {
     /// The known messages by sequence.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
+    /// In ns since 1970.
+    var timestamps: [UInt64: Int64] = [:]
     /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a
     /// subscription that joins there in the meantime receives them as new ones.
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
@@ -60,6 +62,14 @@ final class TopicLedger {
     init(name: String, epoch: UInt64) {
         self.name = name
         self.epoch = epoch
+    }
+
+    /// The first message before `end` whose timestamp is at or after `time`; `end` if there is none. It is a range if
+    /// not all messages were observed.
+    func first(atOrAfter time: Int64, before end: UInt64) -> ClosedRange<UInt64> {
+        let earlier = timestamps.filter { $0.key < end && $0.value < time }.keys.max()
+        let first = timestamps.filter { $0.key < end && $0.value >= time }.keys.min() ?? end
+        return Swift.min(earlier.map { $0 + 1 } ?? 1, first)...first
     }
 }
 

@@ -2,10 +2,11 @@
 // cursor; what the client receives is compared with what the cursor handed over.
 
 import Core
+import ForebayWire
 import Replay
 
 struct SubscribeRequest {
-    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?) }
+    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?), since(StartTime) }
 
     var topic: String
     var policy = "drop-oldest"
@@ -24,6 +25,7 @@ struct SubscribeRequest {
         case .from(let sequence, let epoch):
             route += "&from=\(sequence)"
             if let epoch { route += "&epoch=\(epoch)" }
+        case .since(let time): route += "&since=\(time)"
         }
         if gapFails { route += "&gap=fail" }
         if isCumulative { route += "&demand=cumulative" }
@@ -183,7 +185,7 @@ final class SubscriberLedger: StreamLedger {
         // Messages after `fail` ended it are not counted.
         let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
-        let (wanted, missed) = expectedBegin(now, begin)
+        let (wanted, missed) = expectedBegin(now, begin, topic)
         self.missed = missed
         checkBegin(begin, wanted, now, topic)
         checkGap(begin, now)
@@ -194,15 +196,21 @@ final class SubscriberLedger: StreamLedger {
     }
 
     /// Where it should begin if everything is retained, and how many requested messages it misses.
-    private func expectedBegin(_ now: Inspection.Subscription, _ begin: UInt64) -> (UInt64, Int) {
+    private func expectedBegin(
+        _ now: Inspection.Subscription, _ begin: UInt64, _ topic: TopicLedger
+    ) -> (ClosedRange<UInt64>, Int) {
         switch request.start {
-        case .next: return (now.joined, 0)
-        case .all: return (1, 0)
-        case .last(let count): return (now.joined > count ? now.joined - count : 1, 0)
-        case .from(_, let other?) where other != now.epoch: return (1, 0)
+        case .next: return (now.joined...now.joined, 0)
+        case .all: return (1...1, 0)
+        case .last(let count):
+            let first = now.joined > count ? now.joined - count : 1
+            return (first...first, 0)
+        case .from(_, let other?) where other != now.epoch: return (1...1, 0)
         case .from(let sequence, _):
             let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
-            return (sequence > now.joined ? now.joined : sequence, missed)
+            let first = Swift.min(sequence, now.joined)
+            return (first...first, missed)
+        case .since(let time): return (topic.first(atOrAfter: time.resolved(now: 0), before: now.joined), 0)
         }
     }
 
@@ -214,18 +222,21 @@ final class SubscriberLedger: StreamLedger {
             "\(name) begins at \(begin) of \(now.joined), with a gap after \(sequence), but was not refused: \(now)")
     }
 
-    private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
-        var wanted = wanted
+    private func checkBegin(
+        _ begin: UInt64, _ wanted: ClosedRange<UInt64>, _ now: Inspection.Subscription, _ topic: TopicLedger
+    ) {
+        var lowest = wanted.lowerBound
         var isFrom = false
         if case .from(_, let other) = request.start, other == nil || other == now.epoch { isFrom = true }
-        if request.policy == "latest", !isFrom { wanted = Swift.max(wanted, now.joined - 1) }
+        if request.policy == "latest", !isFrom { lowest = Swift.max(lowest, now.joined - 1) }
         let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
         let gone = Swift.max(topic.lost, topic.forgotten)
+        let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
-            begin >= Swift.min(Swift.max(wanted, retained), now.joined)
-                && begin <= Swift.min(Swift.max(wanted, retained, gone), now.joined),
-            "\(name) begins at \(begin); it requested \(wanted), the topic's next is \(now.joined), it retains "
-                + "\(client.retain) messages and has lost those before \(gone): \(now)")
+            begin >= Swift.min(Swift.max(lowest, retained), now.joined)
+                && begin <= Swift.min(Swift.max(highest, retained, gone), now.joined),
+            "\(name) begins at \(begin); it requested \(lowest) to \(highest), the topic's next is \(now.joined), it "
+                + "retains \(client.retain) messages and has lost those before \(gone): \(now)")
     }
 
     // Leaving

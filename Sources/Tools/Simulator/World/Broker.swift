@@ -79,6 +79,12 @@ final class Broker {
         trace.add(.clock, Int(nanoseconds))
     }
 
+    /// The time of day is set forwards or back; the monotonic clock is not affected.
+    func setClock(by nanoseconds: Int64) {
+        now.wall += nanoseconds
+        trace.add(.clock, 0, Int(nanoseconds), "set")
+    }
+
     /// A client connects.
     func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
@@ -226,6 +232,9 @@ final class Broker {
             case .report(let report):
                 trace.add(.store, index, 0, "\(report)")
                 Heap.engine { shard.stored([report], now: now) }
+            case .found(let first, let search):
+                trace.add(.store, index, Int(first?.value ?? 0), "found")
+                Heap.engine { shard.found(first, search, now: now) }
             case .answer(let request, let answer):
                 trace.add(.store, index, Int(request.first.value), "\(answer)")
                 Heap.engine { shard.answer(request, answer, now: now) }

@@ -128,12 +128,16 @@ final class Examiner {
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
-            guard let (payload, charge) = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
+            guard let message = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
                 referee.fail("message \(sequence) of '\(topic.name)' is within the range of its log, but missing")
                 return
             }
-            journal.saw(payload, at: sequence, of: ledger)
-            ledger.charges[sequence] = charge
+            journal.saw(message.payload, at: sequence, of: ledger)
+            ledger.charges[sequence] = message.charge
+            referee.expect(
+                message.timestamp >= ledger.timestamps[sequence - 1] ?? .min,
+                "message \(sequence) of '\(topic.name)' has an earlier timestamp than the message before it")
+            ledger.timestamps[sequence] = message.timestamp
         }
         checkWindow(topic, ledger)
         // One shard message may have brought room, another the publishes that used it, and a third a joiner that takes

@@ -39,6 +39,7 @@ final class Workload {
         if plan.has(.trickle), chance.below(4) > 0 { return trickle() }
         if plan.has(.overload), chance.below(3) > 0 { return overload() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
+        if plan.has(.times), chance.isOne(in: 12) { return broker.setClock(by: chance.pick([-1, 1]) * span()) }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
@@ -131,8 +132,15 @@ final class Workload {
         case 4: request.start = .from(UInt64(chance.size(upTo: 60)), epoch: nil)
         default: break
         }
+        // The time may lie among messages of a store, which the broker cannot search yet.
+        if plan.has(.times), !plan.has(.store), chance.isOne(in: 3) {
+            request.start = .since(.at(broker.now.wall - chance.pick([-1, 1, 1, 1]) * span()))
+        }
         subscribe(request)
     }
+
+    /// Nanoseconds between two moments of a run.
+    private func span() -> Int64 { Int64(chance.size(upTo: chance.pick([10, 100_000, 1_000_000_000]))) }
 
     private func subscribe(_ request: SubscribeRequest) {
         guard let client = client() else { return }
