@@ -1,4 +1,4 @@
-// Listener: a listening socket for one protocol, and the error of a broker that could not start.
+// Listener: a listening socket for one protocol, and the error thrown if a broker cannot start.
 
 import Core
 import EventLoop

@@ -91,7 +91,7 @@ final class EntryDelivery: ShardPart {
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // This check comes before the entry is made, which takes as much memory.
+            // The size is checked before the entry is made, because making the entry takes that much memory.
             if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
                 guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
                 if size > allowed {

@@ -34,7 +34,7 @@ extension EntryDelivery {
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // This check comes before the record is made, which takes as much memory.
+            // The size is checked before the record is made, because making the record takes that much memory.
             if http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
                 guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
                 if size > window {

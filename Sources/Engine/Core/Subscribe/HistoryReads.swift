@@ -10,7 +10,7 @@ struct HistoryReads {
     private var waiting = TurnQueue<Subscriber>()
     private var underWay: [(request: HistoryRequest, subscribers: [Subscriber])] = []
 
-    /// A subscription's next message is in the store.
+    /// Adds a subscription whose next message is in the store.
     mutating func append(_ subscriber: Subscriber) {
         guard !subscriber.awaitsHistory else { return }
         subscriber.awaitsHistory = true

@@ -4,7 +4,7 @@
 //
 // What the owner must know of all subscriptions (the oldest message that one waits for, and how far `block`
 // subscriptions let publishers append) is updated with each change of a single one. Only delivery of new messages
-// visits all members, and it does so in slices.
+// visits all subscriptions, and it does so in slices.
 
 import Replay
 

@@ -33,8 +33,8 @@ public enum HTTPEvent {
     case worked(units: Int)
     /// The peer answered `ping`.
     case pong(UInt64)
-    /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close. All streams
-    /// have been removed, and no further event comes.
+    /// The peer broke a rule or exceeded a limit. Call `produce` until it has nothing more, write that, and close. All
+    /// streams have been removed, and no further event comes.
     case fatal(HTTP2Error)
     /// The peer ended the connection by GOAWAY with an error. All streams have been removed; no further event comes.
     case closedByPeer(HTTP2Error)
