@@ -207,10 +207,10 @@ final class BrokerStatistics: ShardPart {
         return counters
     }
 
-    /// The counters of another shard have arrived.
+    /// Takes the counters of another shard.
     func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
 
-    /// Called once a second.
+    /// Reports or publishes this shard's counters. Called once a second.
     func report(now: Instant) {
         timers.nextStatistics = now.monotonic + Limits.second
         rateLimiter.sweep()
