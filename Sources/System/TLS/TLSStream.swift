@@ -24,8 +24,7 @@ public struct TLSGauge: Sendable {
     }
 }
 
-/// TLS on one socket, used by one thread at a time. The caller owns the socket and keeps it open while the stream is
-/// used.
+/// TLS on one socket, which the caller owns and keeps open. Used by one thread at a time.
 public final class TLSStream {
     /// The state of a handshake.
     public enum Handshake: Equatable, Sendable {
