@@ -51,7 +51,7 @@ public struct Record<Output, Failure: Error>: Publisher {
             output.append(input)
         }
 
-        /// Records the completion. None must have been recorded before.
+        /// Records the completion. No completion must have been recorded yet.
         public mutating func receive(completion: Subscribers.Completion<Failure>) {
             precondition(!hasEnded, "A second completion cannot be recorded.")
             self.completion = completion

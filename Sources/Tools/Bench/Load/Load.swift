@@ -144,7 +144,7 @@ final class Load {
         }
     }
 
-    /// Runs the loop until `done`, for at most `limit` nanoseconds; returns whether it was done.
+    /// Runs the loop until `done`, for at most `limit` nanoseconds; returns whether `done` was reached.
     func run(for limit: UInt64, until done: () -> Bool) throws(BenchError) -> Bool {
         let deadline = Clock.monotonic() + limit
         while !done() {

@@ -105,8 +105,8 @@ struct ListCheck {
         ]
     }
 
-    /// The totals delivered to and dropped for all subscriptions, including those that have left, except for their last
-    /// moment.
+    /// Checks the totals delivered to and dropped for all subscriptions, including those that have left, except for
+    /// their last moment.
     private func checkSums(_ row: Row, _ topic: TopicLedger) {
         let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
         let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
