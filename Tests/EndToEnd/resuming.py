@@ -184,7 +184,7 @@ class Resuming:
                 self._write(raw.keepalive(this.data, respond=False, position=self.received))
 
     def _forget(self, position: int):
-        """Drops what the broker has received."""
+        """Drops the frames that the broker has received."""
         while self.sent and self.first + len(self.sent[0]) - 3 <= position:
             self.first += len(self.sent.pop(0)) - 3
 

@@ -1,4 +1,4 @@
-"""Examples/python: the client that was written from Protocol/ alone. It does with a broker what the documents say."""
+"""Examples/python: the client that was written from Protocol/ alone. With a broker, it does what the documents say."""
 
 import asyncio
 import json
@@ -258,7 +258,7 @@ def test_a_broker_that_is_killed_and_started_again(begin, topic):
 
 
 def test_a_broker_that_shuts_down(begin, topic):
-    """Its subscriptions continue on the next broker, and so do those begun in the meantime."""
+    """The client's subscriptions continue on the next broker, and so do those begun in the meantime."""
     stopped = asyncio.Event()
 
     async def publish_until_stopped(this):

@@ -188,7 +188,7 @@ def test_what_is_behind_a_stream_is_thrown_away(http1, a, topic):
 
 
 def test_a_flood_behind_a_stream_ends_it(http1, a, topic):
-    """Slowly, so that the broker reads what arrives."""
+    """The client sends slowly, so that the broker reads what arrives."""
     this = http1()
     this.send(get(topic))
     assert this.head()[0] == 200

@@ -34,7 +34,7 @@ TWO_WAYS = {
 
 @pytest.mark.parametrize("case", TWO_WAYS)
 def test_what_could_be_read_in_two_ways(http1, b, topic, case):
-    """It is refused, and so is what could be a request after it."""
+    """The request is refused, and so is what could be a request after it."""
     this = http1()
     behind = post(f"{topic}.hidden", b"x")
     this.send(get(topic, "", TWO_WAYS[case], "POST") + b"0\r\n\r\n" + behind)

@@ -6,7 +6,7 @@ After an intended change of the broker's bytes, record them again, then review t
     FOREBAYD=PATH python Tests/EndToEnd/test_vectors.py --record [PART OF A NAME]
 
 This keeps all steps and their descriptions, and replaces the broker's bytes and marks. For a new exchange, write the
-broker's steps with empty `bytes` and record it; they get the frames in the order of arrival.
+broker's steps with empty `bytes` and record it; the steps get the frames in the order of arrival.
 """
 
 import itertools
@@ -50,7 +50,7 @@ WORD = re.compile(rb"topic failed: .*|[a-z]+(?:-[a-z]+)*:", re.DOTALL)
 
 
 class Shorter(Exception):
-    """A value that the client repeats has fewer digits than in the file: record with another one."""
+    """A value that the client repeats has fewer digits than in the file: record with a different value."""
 
 
 def load() -> dict:
@@ -301,7 +301,7 @@ def test_descriptions_name_the_frames(exchange):
 
 
 def is_ended_by_a_broker(conversation: dict) -> bool:
-    """It is not if a broker would refuse it earlier, because its requests have no route, or recognizes HTTP or TLS."""
+    """False if a broker would refuse it earlier, because its requests have no route, or recognizes HTTP or TLS."""
     return (conversation["expect"][-1].startswith("fatal") and "limits" not in conversation
             and not any(line.startswith("request") for line in conversation["expect"])
             and conversation["steps"][0]["client"].startswith("00"))

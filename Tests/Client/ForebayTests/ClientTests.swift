@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    /// No more than the window waits here, and it is refilled as messages are taken.
+    /// No more than the window waits here, and the window is refilled as messages are taken.
     @Test(arguments: Wire.allCases) func anIterationAsksForItsWindow(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

@@ -1,4 +1,4 @@
-// TestStore: the store of the harness's brokers. It commits, refuses and answers when a test says so.
+// TestStore: the store of the harness's brokers. This store commits, refuses and answers when a test says so.
 
 import Replay
 
@@ -45,7 +45,7 @@ extension TestBroker {
     var appended: [[AppendedMessages]] { store.appended }
     var trimmed: UInt64 { store.trimmed }
 
-    /// The store commits the messages before `end`; by default all it has, and the ends of topics.
+    /// Commits the messages before `end`; by default all that the store has, and the ends of topics.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in store.appended.enumerated() {
             for batch in batches {
@@ -62,7 +62,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store refuses the messages that it has not committed.
+    /// Refuses the messages that the store has not committed.
     func refuse(_ failure: StoreFailure) {
         for (index, batches) in store.appended.enumerated() {
             let topics = Set(batches.map(\.topic))
@@ -72,7 +72,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store answers the oldest read, with at most `most` messages.
+    /// Answers the oldest read, with at most `most` messages.
     func bring(most: Int = .max) {
         let (shard, request) = store.reads.removeFirst()
         let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
@@ -87,7 +87,7 @@ extension TestBroker {
         bring()
     }
 
-    /// The store does not have what the oldest read requested.
+    /// Answers the oldest read, for which the store has nothing.
     func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
         let (shard, request) = store.reads.removeFirst()
         shards[shard].answer(request, answer(request), now: now)
