@@ -126,7 +126,7 @@ class Resuming:
             try:
                 self._write(one)
             except Broken:
-                # It retransmits what the broker lacks, including what was to be sent now.
+                # Resuming retransmits what the broker lacks, including what was to be sent now.
                 return self.resume()
 
     def keepalive(self, position: int | None = None, respond=False):

@@ -92,7 +92,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
             assert row[5] in ("20", "50") and row[7].endswith((" s", " min"))
         assert {row[0] for row in one.rows("topics")} == {"orders.eu", "prices.fx", "telemetry"}
         one.until(lambda: all(row[2] not in ("0", "") for row in one.rows("topics")), "topics have rates")
-        # Only the slow ones; only one topic; none.
+        # Only slow subscriptions; only those of one topic; none.
         one.click("#only-slow")
         one.until(lambda: len(one.rows("subscriptions")) == 5, "only the slow ones are shown")
         one.fill("#subscriptions-find", "telemetry")
@@ -183,7 +183,7 @@ def test_it_is_not_healthy_while_messages_are_dropped(begin, browse):
     peer.subscribe("newest?overflow=latest", n=1)
     peer.joined("newest", 1)
     peer.numbers("newest", 1, 9)
-    # That is what the policy does.
+    # Drops are what the policy is for.
     one.until(lambda: any(row[0] == "newest" and row[7] != "0" for row in one.rows("topics")), "the drops are seen")
     assert one.text("#health") == "healthy"
     peer.subscribe("all?buffer=2", n=1)

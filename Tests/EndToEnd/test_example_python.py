@@ -334,7 +334,7 @@ def test_nothing_is_lost_or_repeated_when_the_connection_is_cut_again_and_again(
                 await other.publish(topic, b"%d" % number)
                 if number % (count // cuts) == count // cuts - 1:
                     proxy.cut()
-                if number >= 200:  # So that some wait for credit.
+                if number >= 200:  # So that some messages wait for credit.
                     (one,) = await take(messages, 1)
                     assert messages.outstanding + len(messages.queue) <= 16
                     received.append(int(one.data))

@@ -120,7 +120,7 @@ def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent
 
 @pytest.mark.parametrize("failures", [1, 20])
 def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
-    """This is not the broker's own limit, and the advice differs. With one failure the connection gets a reserved
+    """The limit is not the broker's own, and the advice differs. With one failure the connection gets a reserved
     descriptor; with more failures there is none."""
     library, left = tmp_path / "accept.so", tmp_path / "failures"
     source = Path(__file__).with_name("accept.c")

@@ -323,6 +323,6 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
         assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grew by {grown >> 10} KiB"
         assert b.info(topic)["subscriptions"] == 40
         for this in stalled:
-            this.close()  # Otherwise the broker would wait for them before it ends.
+            this.close()  # Otherwise the broker would wait for these clients before it ends.
     finally:
         tight.stop()

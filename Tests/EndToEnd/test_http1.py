@@ -42,7 +42,7 @@ def spent(broker) -> float:
 def test_a_request_in_pieces(http1, first):
     this = http1()
     this.send(first)
-    time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
+    time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on that.
     this.send(GET[len(first):])
     assert problem(this.answer()) == (404, "not-found")
 

@@ -62,7 +62,7 @@ def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, p
     if pieces:
         this.send(request[:60])
         others[0].send(b"X: y\r\n")
-        time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
+        time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on that.
         this.send(request[60:])
     else:
         this.send(request)

@@ -166,7 +166,7 @@ def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
     b.joined(topic, 2)
     b.publish(topic, *(bytes(1000) for _ in range(100)))
     assert len(sub.data(100)) == 100
-    most = (16 << 10) // 1009 + 1  # The last one exceeds the resume buffer.
+    most = (16 << 10) // 1009 + 1  # The last message exceeds the resume buffer.
     this.until(lambda: this.count(1) == most)
     this.until(lambda: this.asked == 1, "the question what it has")
     row = next(one for one in b.listing("$SYS.connections") if one["peer"] == this.peer)

@@ -236,7 +236,7 @@ def test_window_updates_for_many_streams(turns):
     peer.joined("t.windows", count)
     peer.publish("t.windows", b"x" * 100)
     wire.roundtrip()
-    # One byte of DATA earns one more.
+    # Each DATA frame that is not empty allows one WINDOW_UPDATE more.
     wire.send(http2.data(1, http2.framed(b"\x10\x01")) * 10_000)
     wire.roundtrip()
     with here.standing_still():

@@ -168,7 +168,7 @@ class Player:
             for at, length, label in step.get("takes", []):
                 value = str(self.values[label]).encode()
                 if len(value) < length and self.records:
-                    raise Shorter  # Then the file would not show how the client usually writes it.
+                    raise Shorter  # The file would not show how the client usually writes the value.
                 assert len(value) <= length, f"{label} is longer than in the file: {value}"
                 data[at : at + length] = value.rjust(length, b"0")
             if self.records and "takes" in step:

@@ -11,9 +11,9 @@ public struct TopicPosition: Sendable {
         case next
         /// The message was already received.
         case again
-        /// Messages before this one were lost; nil if their number is unknown.
+        /// Messages before the received message were lost; nil if their number is unknown.
         case behind(UInt64?)
-        /// Some messages before this one may have been lost while there was no connection.
+        /// Some messages before the received message may have been lost while there was no connection.
         case uncertain
         /// The topic restarted after the epoch `previous`, whose remaining messages are lost.
         case restarted(previous: UInt64)
@@ -46,7 +46,7 @@ public struct TopicPosition: Sendable {
     }
 
     /// Notes that a message was received.
-    /// - Parameter dropped: how many messages the broker reports as lost before this one.
+    /// - Parameter dropped: how many messages the broker reports as lost before this message.
     public mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Arrival {
         if let place, place.epoch == epoch, sequence < place.next { return .again }
         let arrival = arrival(epoch, sequence, dropped)

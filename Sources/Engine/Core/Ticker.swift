@@ -117,7 +117,7 @@ final class Ticker: ShardPart {
             ownership.remove(topic)
             if isNamed { events.event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
-            // This must be later than now; otherwise, work that cannot be done yet would keep this tick running.
+            // The time must be later than now; otherwise, work that cannot be done yet would keep this tick running.
             let soonest = visited < most ? now.monotonic + 1 : now.monotonic
             timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }

@@ -35,7 +35,7 @@ public struct Subscription: ~Copyable, Sendable {
 
     @usableFromInline var state = State.open
     @usableFromInline var waitingRanges: WaitingRanges
-    /// Messages before this one are delivered, waiting or lost; those from here on are pending.
+    /// Messages before this sequence are delivered, waiting or lost; those from here on are pending.
     @usableFromInline var handled: SequenceNumber
     /// The topic's end as known to the subscription.
     @usableFromInline var arrived: SequenceNumber

@@ -86,7 +86,7 @@ struct SegmentQueue: ~Copyable {
         if segments.capacity > Output.fewSegments { charge() }
     }
 
-    /// A large segment array counts as the connection's own memory, as copies do.
+    /// Counts a large segment array as the connection's own memory, like copies.
     private mutating func charge() {
         let memory = segments.capacity > 2 * Output.fewSegments ? segments.capacity * MemoryLayout<Segment>.stride : 0
         guard memory != self.memory else { return }

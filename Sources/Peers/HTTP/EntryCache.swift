@@ -336,7 +336,7 @@ struct EntryCache {
         runs.insert(run, at: place)
         memory += run.capacity
         extend(run, place + 1, log)
-        // This run also affects whether memory is short.
+        // The new run also affects whether memory is short.
         let limit = limit()
         while memory > limit, dropOldest(but: run) {}
         return run

@@ -230,7 +230,7 @@ final class PlainRequests: ShardPart {
         // Over HTTP/1.1 the response is not held back any longer, as the connection ends after it.
         if let http = exchange.connection.http, let http1 = http.http1 {
             exchange.request.isHalfClosed = true
-            // This is a stream that was to begin after the body.
+            // The exchange is a stream that was to begin after the body.
             if http1.takeBack() {
                 httpCalls.leave(exchange, .cancelled, now: now)
                 exchange.takeBack()

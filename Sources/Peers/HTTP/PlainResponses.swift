@@ -68,9 +68,9 @@ extension HTTPResponses {
         end(exchange)
     }
 
-    /// A response that ends before its request resets the stream, and clients such as curl then discard what they
-    /// received. So the end is held back until the request ends, or until the client has had time to read the response.
-    /// HTTP/1.1 has no streams to reset, only the connection: there the entire response is held back.
+    /// Finishes a response, and holds back its end until the request ends, or until the client has had time to read the
+    /// response. A response that ends before its request resets the stream, and clients such as curl then discard what
+    /// they received. HTTP/1.1 has no streams to reset, only the connection: there the entire response is held back.
     private func linger(_ exchange: Exchange, _ http: HTTPConnection) {
         exchange.finish(lingering: true)
         http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)

@@ -231,7 +231,7 @@ import Testing
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("gap: The session cannot continue from position 0") == true)
-        // This one lacks the whole message.
+        // This client lacks the whole message.
         clients[2].lose()
         clients[2].resume()
         #expect(clients[2].refusal?.contains("gap: The session cannot continue from position") == true)

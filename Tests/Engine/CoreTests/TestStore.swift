@@ -11,7 +11,7 @@ struct TestStore {
     fileprivate var ends: [[UInt64]]
     /// By epoch and sequence: what has been committed.
     fileprivate var history: [UInt64: [UInt64: StoredMessage]] = [:]
-    /// Messages before this one need not be kept.
+    /// Messages before this sequence need not be kept.
     private(set) var trimmed: UInt64 = 1
     fileprivate(set) var reads: [(shard: Int, request: HistoryRequest)] = []
     /// The topics that the store was asked to keep, and those that it was asked to delete and to purge.

@@ -66,7 +66,7 @@ final class RSocketScript: BrokerScript {
     }
 
     /// If embedded in another script: takes the step if it belongs to this script. Both scripts share time, logins and
-    /// reloads; only this one uses the last slot.
+    /// reloads; only this script uses the last slot.
     func takes(_ input: inout FuzzInput) -> Bool {
         let first = input.rest.first ?? 0
         if alone == 0, first == 0xFF {

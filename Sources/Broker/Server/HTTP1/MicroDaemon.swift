@@ -158,8 +158,8 @@ class MicroDaemon {
     /// - Parameter isClean: whether all parsers agree about the lines of the head.
     func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
 
-    /// The head of a request is complete, but the length of its body is unknown. The library's answer must not reach
-    /// the client; `stage` becomes `discarding`.
+    /// Refuses a request whose head is complete, but whose body has an unknown length. The library's answer must not
+    /// reach the client; `stage` becomes `discarding`.
     func refuseLength(of connection: MicroConnection) {}
 
     /// A piece of the body has arrived.
@@ -181,7 +181,7 @@ class MicroDaemon {
     /// `run` has work to do.
     func becomesDue() {}
 
-    /// A waiting connection can continue.
+    /// Called when a waiting connection can continue.
     func proceed(_ connection: MicroConnection) {}
 
     /// Called after the verdict `release`.

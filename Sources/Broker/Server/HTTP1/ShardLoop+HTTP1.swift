@@ -137,8 +137,8 @@ extension ShardLoop {
         }
     }
 
-    /// The library closes a connection's socket right after this. If the client sent more, the kernel would reset the
-    /// connection and discard what the client has not read. So the socket lingers under another descriptor.
+    /// Forgets a connection just before the library closes its socket. If the client sent more, the kernel would reset
+    /// the connection and discard what the client has not read. So the socket lingers under another descriptor.
     func closes(_ micro: MicroConnection) {
         // A closed descriptor stays watched as long as its socket has another descriptor.
         unwatch(micro.fd)

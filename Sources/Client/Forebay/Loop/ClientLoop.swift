@@ -206,8 +206,8 @@ final class ClientLoop {
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
     }
 
-    /// Every client is allowed to make this call: `rejected` means that the client was refused, and any other failure
-    /// proves that the broker responds.
+    /// Handles an error in answer to a call that every client is allowed to make: `rejected` means that the client was
+    /// refused, and any other failure proves that the broker responds.
     private func answered(with error: ClientError) {
         switch error.word {
         case .draining: answered()

@@ -47,7 +47,7 @@ struct Top: ~Copyable {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(session.address)")
         if let visibility = try session.askVisibility() {
-            // Otherwise the screen would look like a broker without clients.
+            // Without this error, the screen would look like a broker without clients.
             if !visibility.covers(.topics), !visibility.covers(.subscriptions) {
                 throw ClientError(.rejected, visibility.refusal(.subscriptions))
             }

@@ -113,7 +113,8 @@ struct Statistics {
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
 
-    /// A shard may report twice before the next object: the topic in the first report is still needed.
+    /// Replaces a shard's counters. A shard may report twice before the next object: the topic in the first report is
+    /// still needed.
     mutating func take(_ counters: ShardCounters, from shard: Int) {
         let topic = latest[shard].lostTopic
         latest[shard] = counters

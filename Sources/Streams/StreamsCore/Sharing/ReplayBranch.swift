@@ -216,7 +216,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         let isMine = !state.pointee.isAtWork
         state.pointee.isAtWork = true
         shared.lock.unlock()
-        // Otherwise the thread that is delivering clears it when the subscriber returns.
+        // Otherwise the thread that is delivering clears the branch when the subscriber returns.
         if isMine { clear() }
         // This may have been the slowest subscriber.
         replayer.pull()

@@ -134,7 +134,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     /// Turns demand into credit, and credit into ready values.
     private mutating func grant(_ lane: inout ReplayLane) {
         if let figure = further.max {
-            // One more would make the credit unbounded.
+            // One unit more would make the credit unbounded.
             let room = Int(Credit.unbounded) - 1 - Int(clamping: credit.outstanding)
             let count = credit.isUnbounded ? 0 : min(figure, room)
             if count > 0 { _ = credit.add(UInt32(count)) }

@@ -70,7 +70,7 @@ extension Record.Recording: Encodable where Output: Encodable, Failure: Encodabl
         try container.encode(completion, forKey: .completion)
     }
 
-    /// The same as `encode(to:)`.
+    /// Does the same as `encode(to:)`.
     public func encode(into encoder: any Encoder) throws { try encode(to: encoder) }
 
 }

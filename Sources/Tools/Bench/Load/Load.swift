@@ -72,7 +72,7 @@ final class Load {
         return sum
     }
 
-    /// One turn of the loop. Waits for at most `timeout` nanoseconds; with 0 it does not sleep.
+    /// Runs one turn of the loop. Waits for at most `timeout` nanoseconds; with 0 it does not sleep.
     func turn(timeout: UInt64) throws(BenchError) {
         for event in 0..<(try wait(timeout)) {
             let (token, ready) = poller[event]

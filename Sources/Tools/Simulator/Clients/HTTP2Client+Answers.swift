@@ -107,7 +107,7 @@ extension HTTP2Client {
         checkCredit(response.outstandingCredit, ledger, call)
     }
 
-    /// The broker's outstanding credit plus the messages delivered must match what has been requested so far.
+    /// Checks that the broker's outstanding credit plus the messages delivered matches what has been requested so far.
     private func checkCredit(_ outstanding: UInt64, _ ledger: SubscriberLedger, _ call: Call) {
         if outstanding >= UInt64(SubscriberLedger.everything) {
             return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded only at the broker")

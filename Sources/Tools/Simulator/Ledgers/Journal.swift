@@ -35,7 +35,7 @@ final class TopicLedger {
     var isGone = false
     /// The sequence of the next message.
     var end: UInt64 = 1
-    /// Messages before this one are committed; all messages are, if the topic is not stored.
+    /// Messages before this sequence are committed; all messages are, if the topic is not stored.
     var committed: UInt64 = 1
     /// The known messages by sequence.
     var numbers: [UInt64: Int] = [:]

@@ -251,7 +251,7 @@ final class Broker {
         let due = arrivals[index]
         arrivals[index].removeAll()
         for (wire, handover) in due {
-            // The engine may have just closed the socket that this one replaces.
+            // The engine may have just closed the socket that the arriving one replaces.
             carryOut(index)
             let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))

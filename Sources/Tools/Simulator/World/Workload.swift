@@ -158,7 +158,7 @@ final class Workload {
         ledger.client.cancel(ledger)
     }
 
-    /// A subscription that received messages with their places, and has ended, is resumed.
+    /// Resumes a subscription that received messages with their places and has ended.
     private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
