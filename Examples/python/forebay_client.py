@@ -142,7 +142,7 @@ class Subscription(Resuming):
                 self.on_gap(Gap("epoch", epoch, sequence))
             elif self.position and sequence < self.position[1]:
                 self.on_gap(Gap("ahead", epoch, sequence))
-            # If messages are missing, the first message will count them; until then the position remains.
+            # If messages are missing, the first message will count them; until then the position stays as it is.
             if not self.position or epoch != self.position[0] or sequence < self.position[1]:
                 self.position = epoch, sequence
             self.opened = True

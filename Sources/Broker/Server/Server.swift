@@ -70,7 +70,7 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    /// The broker failed instead of being stopped.
+    /// Set if the broker failed instead of being stopped.
     private let failure: Flag
     private let ending = Flag()
     private let adminAddresses: [SocketAddress]
@@ -289,7 +289,8 @@ public final class Server: Sendable {
         }
     }
 
-    /// The same check before anything is bound, for -t. Host names that do not resolve are not reported until binding.
+    /// Makes the same check as the other `checkOpen` before anything is bound, for -t. Host names that do not resolve
+    /// are not reported until binding.
     static func checkOpen(_ configuration: Configuration) throws(StartError) {
         func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
         let bound = WireProtocol.all.flatMap { wireProtocol in

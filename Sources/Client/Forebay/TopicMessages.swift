@@ -90,8 +90,8 @@ extension Topic {
 
 /// The messages of a topic, as a publisher and as an asynchronous sequence.
 ///
-/// They finish when the topic is completed. They fail with `.topicFailed`, `.overflow`, `.rejected`, `.invalid`,
-/// `.messageTooLarge`, `.protocolViolation`, `.busy`, or with the error that ends the client.
+/// The messages finish when the topic is completed. They fail with `.topicFailed`, `.overflow`, `.rejected`,
+/// `.invalid`, `.messageTooLarge`, `.protocolViolation`, `.busy`, or with the error that ends the client.
 public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public typealias Output = Message
     public typealias Element = Message
@@ -194,8 +194,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
 }
 
 /// The messages of a subscription that the broker has accepted. Iterate over them once: iterators share the
-/// subscription, each message goes to one of them, and it ends when the last iterator and the last copy of this
-/// sequence are released.
+/// subscription, each message goes to one iterator, and the subscription ends when the last iterator and the last copy
+/// of this sequence are released.
 public struct SubscribedMessages: AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ForebayError
@@ -303,7 +303,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
         count += 1
     }
 
-    /// One more message was taken.
+    /// Counts one more message that was taken.
     /// - Returns: the number of messages to request now.
     private func refill() -> Int {
         taken += 1

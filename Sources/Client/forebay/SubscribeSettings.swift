@@ -68,7 +68,7 @@ struct SubscribeSettings {
         try Self.check(topic: topic)
     }
 
-    /// System topics are not checked here: only the broker knows which ones it has.
+    /// Checks a topic's name. System topics are not checked here: only the broker knows which ones it has.
     static func check(topic: String) throws(UsageError) {
         if TopicName.isSystem(topic) {
             if Route(topic).tags == nil {

@@ -172,7 +172,7 @@ final class ScriptedEngine: Engine {
         }
     }
 
-    // It does not handle HTTP/1.1.
+    // This engine does not handle HTTP/1.1.
     func speaksHTTP1(on id: ConnectionID, now: Instant) {}
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {}
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}

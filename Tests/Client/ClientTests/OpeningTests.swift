@@ -1,4 +1,4 @@
-// A subscription's opening: what the client requests for it, and how it gives the position.
+// A subscription's opening: what the client requests for the opening, and how the client reports the position.
 
 import Bytes
 import ForebayWire
@@ -51,7 +51,7 @@ import Testing
         #expect(connection.takeOutput()[9..<13].elementsEqual(hex("7fffffff")))
     }
 
-    /// A broker that sends a message instead of an opening has not been asked for one, or does not know the option.
+    /// A broker that sends a message instead of an opening was not asked for an opening, or does not know the option.
     @Test func aMessageIsNoOpening() throws {
         var connection = RSocketRequester(now: 0)
         _ = try connection.requestStream(Route("a"), n: 2, opens: true)

@@ -173,7 +173,7 @@ private struct Constant: RandomNumberGenerator {
         guard repeats else { return }
         fill(&state, 5...6)
         // More messages were requested, and have arrived, than the new connection grants: no more are requested until
-        // those are sent.
+        // these messages are sent.
         #expect(state.ask(credit: 3) == 0)
         var sent: [UInt8] = []
         while let next = state.next {

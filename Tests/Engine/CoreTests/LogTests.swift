@@ -142,7 +142,7 @@ import Testing
     @Test func aChunkGoesWithItsLastMessage() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()
-        // Each has a separate chunk.
+        // Each message has a separate chunk.
         fill(log, [100_000, 100_000, 100_000], budget: budget)
         let each = budget.used / 3
         for left in [2, 1] {

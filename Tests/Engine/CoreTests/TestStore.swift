@@ -1,4 +1,4 @@
-// TestStore: the store of the harness's brokers. It commits, refuses and answers when a test says so.
+// TestStore: the store of the harness's brokers. This store commits, refuses and answers when a test says so.
 
 import Replay
 
@@ -11,7 +11,7 @@ struct TestStore {
     fileprivate var ends: [[UInt64]]
     /// By epoch and sequence: what has been committed.
     fileprivate var history: [UInt64: [UInt64: StoredMessage]] = [:]
-    /// Messages before this one need not be kept.
+    /// Messages before this sequence need not be kept.
     private(set) var trimmed: UInt64 = 1
     fileprivate(set) var reads: [(shard: Int, request: HistoryRequest)] = []
     fileprivate(set) var searches: [(shard: Int, search: TimeSearch)] = []
@@ -47,7 +47,7 @@ extension TestBroker {
     var appended: [[AppendedMessages]] { store.appended }
     var trimmed: UInt64 { store.trimmed }
 
-    /// The store commits the messages before `end`; by default all it has, and the ends of topics.
+    /// Commits the messages before `end`; by default all that the store has, and the ends of topics.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in store.appended.enumerated() {
             for batch in batches {
@@ -66,7 +66,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store refuses the messages that it has not committed.
+    /// Refuses the messages that the store has not committed.
     func refuse(_ failure: StoreFailure) {
         for (index, batches) in store.appended.enumerated() {
             store.appended[index] = []
@@ -76,7 +76,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store answers the oldest read, with at most `most` messages.
+    /// Answers the oldest read, with at most `most` messages.
     func bring(most: Int = .max) {
         let (shard, request) = store.reads.removeFirst()
         let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
@@ -98,7 +98,7 @@ extension TestBroker {
         bring()
     }
 
-    /// The store does not have what the oldest read requested.
+    /// Answers the oldest read, for which the store has nothing.
     func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
         let (shard, request) = store.reads.removeFirst()
         shards[shard].answer(request, answer(request), now: now)

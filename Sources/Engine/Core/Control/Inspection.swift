@@ -15,7 +15,7 @@ package struct Inspection {
         package var head: UInt64
         /// The sequence of the next message.
         package var end: UInt64
-        /// For a topic kept in a store: messages before this one are committed.
+        /// For a topic kept in a store: messages before this sequence are committed.
         package var committed: UInt64?
         /// The oldest message in memory or in the store.
         package var kept: UInt64

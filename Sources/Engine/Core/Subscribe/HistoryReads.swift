@@ -1,6 +1,6 @@
 // HistoryReads: the subscriptions of a view that wait for messages from the store, and the reads requested for them.
-// Each waits for one piece at a time; several that need the same piece share it. Only a few reads are in flight at a
-// time, so that pieces are used before they are evicted.
+// Each subscription waits for one piece at a time; those that need the same piece share a read. Only a few reads are in
+// flight at a time, so that pieces are used before they are evicted.
 //
 //     lacks history ─▶ waiting ─▶ in flight, with others ─▶ delivered to, and perhaps lacks history again
 
@@ -14,7 +14,7 @@ struct HistoryReads {
     /// Whether the view waits until fewer reads are in flight.
     var isQueued = false
 
-    /// A subscription's next message is in the store.
+    /// Adds a subscription whose next message is in the store.
     mutating func append(_ subscriber: Subscriber) {
         guard !subscriber.awaitsHistory else { return }
         subscriber.awaitsHistory = true
@@ -54,7 +54,8 @@ struct HistoryReads {
         return subscriber
     }
 
-    /// The store has answered. Returns the subscriptions that waited for it; nil if there was no such request.
+    /// Removes a request that the store has answered. Returns the subscriptions that waited for the answer; nil if
+    /// there was no such request.
     mutating func answered(_ request: HistoryRequest) -> [Subscriber]? {
         guard let place = underWay.firstIndex(where: { $0.request.first == request.first }) else { return nil }
         let subscribers = underWay.remove(at: place).subscribers
@@ -82,7 +83,7 @@ final class HistoryReading: ShardPart {
     /// Maximum number of reads in flight.
     private static let most = 64
 
-    /// A subscription's next message is in the store. It is delivered once it has been read.
+    /// Queues a subscription whose next message is in the store. The message is delivered once it has been read.
     func askForHistory(_ subscriber: Subscriber) {
         subscriber.lacksHistory = false
         subscriber.view.reads.append(subscriber)
@@ -106,7 +107,8 @@ final class HistoryReading: ShardPart {
         }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
+    /// Handles the store's answer to a read request in `Effects.store`. The answer is ignored if the topic no longer
+    /// has subscribers.
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
         defer {

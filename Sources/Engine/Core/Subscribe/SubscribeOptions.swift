@@ -16,7 +16,7 @@ struct SubscribeOptions: Sendable {
     var since: StartTime?
     var buffer = Int(defaultBuffer)
     var overflow: Overflow = .dropOldest
-    /// Whether the subscription is refused if it starts with a gap.
+    /// Whether the subscription is refused if a gap precedes its first message.
     var gapFails = false
     var meta = false
     var demand: Credit.Mode = .outstanding

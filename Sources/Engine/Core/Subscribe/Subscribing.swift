@@ -203,7 +203,7 @@ final class Subscribing: ShardPart {
 
     // Views
 
-    /// The shard's view of a topic. If there is none, it is requested from the owner.
+    /// The shard's view of a topic. If there is none, the topic's log is requested from the owner.
     private func view(
         of name: String, on connection: Connection, for account: Account?, now: Instant
     ) throws(Refusal) -> TopicView {
@@ -230,7 +230,7 @@ final class Subscribing: ShardPart {
         return view
     }
 
-    /// The owner has sent the topic's log.
+    /// Attaches views to the topic's log, which the owner has sent.
     func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
         guard let view = views[name], !view.isAttached else {
             send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))

@@ -29,7 +29,7 @@ final class ViewTable: ShardPart {
     var readsUnderWay = 0
     private var waitingForReads = TurnQueue<TopicView>()
 
-    /// The number of views by name and by epoch. A view in both counts twice.
+    /// The number of views by name and by epoch. A view in both tables counts twice.
     var count: Int { byName.count + byEpoch.count }
     var namedCount: Int { byName.count }
     /// Views that can be joined.
@@ -53,7 +53,7 @@ final class ViewTable: ShardPart {
         byEpoch[view.epoch] = view
     }
 
-    /// Later subscriptions to this name use a new view.
+    /// Removes the view's name, so that later subscriptions to the name use a new view.
     func removeName(of view: TopicView) {
         if byName[view.name] === view { byName[view.name] = nil }
     }
@@ -79,7 +79,7 @@ final class ViewTable: ShardPart {
         return view
     }
 
-    /// The shard is being deallocated.
+    /// Removes all views; called when the shard is deallocated.
     func removeAll() {
         for view in byEpoch.values { view.release() }
         byName = PartitionedDictionary()
@@ -91,7 +91,7 @@ final class ViewTable: ShardPart {
 
     var hasDirty: Bool { !dirty.isEmpty }
 
-    /// What the owner must know of this view may have changed.
+    /// Notes that what the owner must know of this view may have changed.
     func markDirty(_ view: TopicView) {
         guard !view.isDirty, view.isAttached else { return }
         view.isDirty = true

@@ -85,7 +85,7 @@ final class Broker {
         trace.add(.clock, 0, Int(nanoseconds), "set")
     }
 
-    /// A client connects.
+    /// Connects a client.
     func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
@@ -117,7 +117,7 @@ final class Broker {
         for wire in wires.joined() { wire.isMute = false }
     }
 
-    /// The client disappears without closing the connection.
+    /// Makes the client disappear without closing the connection.
     func reset(_ wire: Wire) {
         guard !wire.isClosed else { return }
         trace.add(.lost, wire.shard, Int(wire.id.index))
@@ -132,7 +132,7 @@ final class Broker {
 
     // Turns
 
-    /// One turn of a shard: everything that is ready, or with `isPartial` some of it.
+    /// Runs one turn of a shard: everything that is ready, or with `isPartial` some of it.
     func turn(_ index: Int, isPartial: Bool) {
         trace.add(.turn, index, isPartial ? 1 : 0)
         Turn(broker: self, index: index, isPartial: isPartial).turn()
@@ -260,7 +260,7 @@ final class Broker {
         let due = arrivals[index]
         arrivals[index].removeAll()
         for (wire, handover) in due {
-            // The engine may have just closed the socket that this one replaces.
+            // The engine may have just closed the socket that the arriving one replaces.
             carryOut(index)
             let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))

@@ -46,7 +46,7 @@ public enum Feature: String, CaseIterable, Sendable {
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
-    /// Later additions are drawn separately, so that runs without them stay the same.
+    /// Features that were added later. They are drawn separately, so that runs without them stay the same.
     static let drawnApart: Set<Feature> = [.overload, .store, .times]
 }
 
@@ -134,7 +134,7 @@ struct Plan {
     }
 
     private mutating func overload(_ apart: Chance) {
-        // This is about memory, so features that release it are excluded.
+        // Overload is about memory, so features that release memory are excluded.
         features.subtract([.trickle, .shortLogs, .shortMemory, .age, .leaps, .ends, .deletion, .mistakes])
         features.formUnion([.overload, .fragments, .stalls, .fireAndForget, .acknowledged])
         steps = apart.pick([300, 600, 600, 1200])

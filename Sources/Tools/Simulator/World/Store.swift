@@ -1,5 +1,5 @@
-// Store: the store of a run's stored topics. It commits late, sometimes a part of a batch, and returns history late, in
-// pieces and in any order.
+// Store: the store of a run's stored topics. This store commits late, sometimes a part of a batch, and returns history
+// late, in pieces and in any order.
 
 import Core
 import Replay

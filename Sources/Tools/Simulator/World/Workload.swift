@@ -14,7 +14,7 @@ final class Workload {
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
     var singles: [StreamLedger] = []
-    /// In bytes.
+    /// The largest message, in bytes.
     static let largestMessage = 140_000
     /// The latest message of each topic that clients know to be acknowledged.
     private var known: [String: Place] = [:]
@@ -95,7 +95,7 @@ final class Workload {
         return connect()
     }
 
-    /// - Parameter mayResume: whether it may have a session, for which it may be refused.
+    /// - Parameter mayResume: whether the client may have a session, because of which it may be refused.
     func connect(mayResume: Bool = true) -> (any VirtualClient)? {
         let isHTTP = plan.has(.http2) && chance.isOne(in: 2)
         guard let wire = broker.open(on: chance.below(plan.shards), isHTTP ? .http : .rsocket) else { return nil }
@@ -166,7 +166,7 @@ final class Workload {
         ledger.client.cancel(ledger)
     }
 
-    /// A subscription that received messages with their places, and has ended, is resumed.
+    /// Resumes a subscription that received messages with their places and has ended.
     private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
@@ -216,7 +216,7 @@ final class Workload {
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 4) {
             let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
-            // Over HTTP/2 each is a separate stream, without order between them.
+            // Over HTTP/2 each publish is a separate stream, without order between them.
             if client is RSocketClient { journal.sends(ledger.number, client) }
             singles.append(ledger)
             client.publish(topic, ledger)
@@ -287,7 +287,7 @@ final class Workload {
         client.lose()
     }
 
-    /// Some client reads something, unless it is stalled.
+    /// Lets some client read something, unless it is stalled.
     func read() {
         guard let client = anyReader() else { return }
         let most = plan.has(.splits) ? chance.size(upTo: chance.pick([10, 500, 1 << 20])) : Int.max

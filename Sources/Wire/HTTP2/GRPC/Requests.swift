@@ -173,7 +173,7 @@ public struct PublishedMessage {
     private mutating func add(_ entry: UnsafeRawBufferPointer) throws(GRPCError) {
         guard headers.count < CarriedMetadata.mostHeaders else {
             throw GRPCError(
-                .resourceExhausted, "A message has more than \(CarriedMetadata.mostHeaders) headers; send fewer."
+                .resourceExhausted, "The message has more than \(CarriedMetadata.mostHeaders) headers; send fewer."
             )
         }
         var header = HeaderView(name: .nothing, value: .nothing)
