@@ -217,7 +217,7 @@ import Testing
                 view.begin(
                     TopicSnapshot(
                         epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged,
-                        pieces: log.allPieces, retained: log.head, lost: log.head, isStored: false, typical: 0))
+                        pieces: log.allPieces, retained: log.head, lost: log.head, store: nil, typical: 0))
             }
             for log in [log, view] {
                 for time in stride(from: Int64(990), to: clock + 10, by: 1 + random.next(4)) {

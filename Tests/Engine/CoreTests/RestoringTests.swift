@@ -184,7 +184,10 @@ import Testing
         searching.subscribe("t?since=2020-09-13T12:00:00Z&meta=on")
         gone.subscribe("t?since=2020-09-13T12:00:00Z&meta=on")
         newer.subscribe("t?since=2023-11-14T22:13:20Z&meta=on")
-        #expect(broker.store.searches.map(\.search.time) == [1_599_998_400_000_000_000, 1_599_998_400_000_000_000, 1_700_000_000_000_000_000])
+        #expect(
+            broker.store.searches.map(\.search.time) == [
+                1_599_998_400_000_000_000, 1_599_998_400_000_000_000, 1_700_000_000_000_000_000,
+            ])
         gone.cancel()
         broker.find(15)
         broker.find(15)

@@ -45,7 +45,9 @@ final class Log {
     }
 
     /// The log of a topic whose messages before `end`, with a total charge of `charged` bytes, are in a store.
-    init(end: SequenceNumber, charged: UInt64) {
+    /// - Parameter latest: when the broker accepted the last of them, in ns since 1970.
+    init(end: SequenceNumber, charged: UInt64, latest: Int64) {
+        self.latest = latest
         head = end
         self.end = end
         self.charged = charged

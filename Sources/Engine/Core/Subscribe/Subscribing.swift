@@ -92,7 +92,9 @@ final class Subscribing: ShardPart {
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
     func join(_ subscriber: Subscriber, now: Instant) {
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
-        guard let since = subscriber.options.since else { return join(subscriber, at: subscriber.options.start, now: now) }
+        guard let since = subscriber.options.since else {
+            return join(subscriber, at: subscriber.options.start, now: now)
+        }
         if let first = first(atOrAfter: since.resolved(now: now.wall), for: subscriber) {
             join(subscriber, atOrAfter: first, now: now)
         }

@@ -44,7 +44,10 @@ final class Topic: Timed {
         self.epoch = epoch
         self.place = place
         self.ownership = ownership
-        log = earlier.map { Log(end: $0.messages.upper, charged: $0.charged.upperBound) } ?? Log()
+        log =
+            earlier.map {
+                Log(end: $0.messages.upper, charged: $0.charged.upperBound, latest: $0.lastTimestamp)
+            } ?? Log()
         activity = Activity(madeAt: now)
         usage = TopicUsage(madeAt: now)
         let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
