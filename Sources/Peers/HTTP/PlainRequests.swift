@@ -122,6 +122,11 @@ final class PlainRequests: ShardPart {
             }
         case .request(let id, let n):
             credit(exchange, n, to: id, now: now)
+        case .publisher(let topic, let id):
+            try asProblem { () throws(Refusal) in
+                try calls.call(
+                    exchange.connection, stream: exchange.stream, ControlRequest(publisher: id, of: topic), now: now)
+            }
         }
     }
 
@@ -212,7 +217,7 @@ final class PlainRequests: ShardPart {
         do throws(Refusal) {
             try publishing.publish(
                 exchange.connection, stream: exchange.stream,
-                to: peers.target(named: call.topic, of: exchange.connection),
+                to: peers.target(named: call.topic, of: exchange.connection), call.number,
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)

@@ -161,7 +161,8 @@ import Testing
     }
 
     @Test func theBrokerNamesItsFeatures() {
-        for (time, features) in [(0, "\"control-data\",\"opening\""), (30, "\"control-data\",\"opening\",\"resume\"")] {
+        let always = "\"control-data\",\"opening\",\"publisher-numbers\""
+        for (time, features) in [(0, always), (30, always + ",\"resume\"")] {
             var limits = Limits()
             limits.resumeTime = UInt64(time) * Limits.second
             let client = TestBroker(limits: limits).connect()

@@ -28,7 +28,8 @@ private func check(_ route: Core.Route) {
         mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is accepted")
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
     }
-    if (try? PublishOptions(route)) != nil {
+    if let options = try? PublishOptions(route) {
+        if let number = options.number { mustHold(number.fault == nil, "the number \(number) is not valid") }
         mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
     }
 }

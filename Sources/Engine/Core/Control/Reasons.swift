@@ -18,7 +18,7 @@ public enum LimitReached: Int, TallyKey {
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
     case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
-    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events
+    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events, publishers, publishersPerTopic
 
     public var name: String {
         switch self {
@@ -54,6 +54,8 @@ public enum LimitReached: Int, TallyKey {
         case .resumeBuffer: "resume-buffer"
         case .resumeTime: "resume-time"
         case .events: "events"
+        case .publishers: "publishers"
+        case .publishersPerTopic: "publishers-per-topic"
         }
     }
 }

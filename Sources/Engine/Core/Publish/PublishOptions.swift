@@ -1,21 +1,29 @@
 // PublishOptions: the options of a publishing channel.
 
+import ForebayWire
+
 struct PublishOptions: Sendable {
-    static let names = ["complete", "on-loss"]
+    static let names = ["complete", "on-loss"] + ofSingles
+    /// The options of an acknowledged publish.
+    static let ofSingles = ["publisher", "number"]
 
     /// Whether the channel's COMPLETE completes the topic, and its ERROR fails it.
     var completesTopic = false
     /// Whether a lost connection also fails the topic.
     var lossFailsTopic = false
+    /// The number of the first message, if messages are numbered.
+    var number: PublisherNumber?
 
-    init(completesTopic: Bool = false, lossFailsTopic: Bool = false) {
+    init(completesTopic: Bool = false, lossFailsTopic: Bool = false, number: PublisherNumber? = nil) {
         self.completesTopic = completesTopic
         self.lossFailsTopic = lossFailsTopic
+        self.number = number
     }
 
     init(_ route: Route) throws(Refusal) {
         try route.expect(PublishOptions.names, for: "a publishing channel")
         completesTopic = try route.choice("complete", [("true", true), ("false", false)]) ?? false
         lossFailsTopic = try route.choice("on-loss", [("fail", true), ("end", false)]) ?? false
+        number = try route.publisherNumber()
     }
 }

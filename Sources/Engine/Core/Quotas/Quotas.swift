@@ -16,6 +16,9 @@ final class Quota: Sendable {
         return false
     }
 
+    /// Adds one, whatever the limit is.
+    func add() { count.add(1, ordering: .relaxed) }
+
     func give() { count.subtract(1, ordering: .relaxed) }
 }
 
@@ -53,6 +56,8 @@ public final class Quotas: Sendable {
     let connections = Quota()
     let subscriptions = Quota()
     let topics = Quota()
+    /// Publishers that number their messages, once for each of their topics.
+    let publishers = Quota()
     let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()

@@ -17,6 +17,9 @@ struct CommitLine {
         /// Messages of the channel up to this one, `count` more than before.
         case channel(Channel, count: Int)
         case single(StreamKey)
+        /// `count` duplicates on the channel.
+        case duplicates(Channel, count: Int)
+        case duplicate(StreamKey, of: KnownPublisher)
     }
 
     /// Messages before this are visible and acknowledged.
@@ -36,6 +39,17 @@ struct CommitLine {
     }
 
     mutating func add(_ key: StreamKey, at sequence: SequenceNumber) { waiting.append((sequence, .single(key))) }
+
+    // Duplicates wait for their publisher's last message, and for what already waits.
+
+    mutating func add(duplicates count: Int, of publisher: KnownPublisher, on channel: Channel) {
+        channel.uncommitted += count
+        waiting.append((publisher.last.sequence, .duplicates(channel, count: count)))
+    }
+
+    mutating func add(duplicateOf publisher: KnownPublisher, _ key: StreamKey) {
+        waiting.append((publisher.last.sequence, .duplicate(key, of: publisher)))
+    }
 
     /// New messages in the log, for the store; nil if there are none.
     mutating func takeNew(of log: Log, epoch: UInt64) -> AppendedMessages? {

@@ -113,6 +113,7 @@ final class TopicOwnership: ShardPart {
 
     func remove(_ topic: Topic) {
         topics.removeName(of: topic)
+        topic.publishers.numbers?.removeAll()
         removeIfUnused(topic)
     }
 
