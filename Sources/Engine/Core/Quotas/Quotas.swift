@@ -91,7 +91,7 @@ public final class Quotas: Sendable {
 
     /// Whether nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
-        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
+        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0 && publishers.value == 0
             && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }

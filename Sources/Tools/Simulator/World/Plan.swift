@@ -41,11 +41,13 @@ public enum Feature: String, CaseIterable, Sendable {
     case overload
     /// Topics in a store, which commits messages late.
     case store
+    /// Acknowledged publishes with numbers, which are repeated.
+    case numbers
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
     /// Later additions are drawn separately, so that runs without them stay the same.
-    static let drawnApart: Set<Feature> = [.overload, .store]
+    static let drawnApart: Set<Feature> = [.overload, .store, .numbers]
 }
 
 struct Plan {
@@ -113,6 +115,8 @@ struct Plan {
         if isDrawn || required.contains(.overload) { overload(apart) }
         let isStored = permitted.contains(.store) && apart.isOne(in: 4)
         if isStored || required.contains(.store) { store(apart) }
+        let isNumbered = permitted.contains(.numbers) && apart.isOne(in: 3)
+        if isNumbered || required.contains(.numbers) { number(apart) }
     }
 
     /// One shard and default limits.
@@ -127,6 +131,12 @@ struct Plan {
         limits.stored = TopicPattern.some(of: topics, apart)
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
         limits.resident = apart.pick([0, 0, 5000, 16 << 20])
+    }
+
+    private mutating func number(_ apart: Chance) {
+        features.insert(.numbers)
+        limits.publisherTime = apart.pick([Limits.second / 2, 5 * Limits.second, 3600 * Limits.second])
+        limits.publishersPerTopic = apart.pick([1, 2, 1024])
     }
 
     private mutating func overload(_ apart: Chance) {
