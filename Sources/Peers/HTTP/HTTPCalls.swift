@@ -177,7 +177,7 @@ final class HTTPCalls: ShardPart {
             do throws(Refusal) {
                 try publishing.openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
-                    PublishOptions(completesTopic: completesTopic, number: number), initialN: Wire.maxU31,
+                    PublishOptions(completesTopic: completesTopic), number, initialN: Wire.maxU31,
                     complete: false,
                     metadata: nil, payload: nil, now: now)
                 if completesTopic { exchange.role = .completesTopic }

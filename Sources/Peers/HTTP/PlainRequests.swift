@@ -217,7 +217,8 @@ final class PlainRequests: ShardPart {
         do throws(Refusal) {
             try publishing.publish(
                 exchange.connection, stream: exchange.stream,
-                to: peers.target(named: call.topic, of: exchange.connection), call.number,
+                to: peers.target(named: call.topic, of: exchange.connection),
+                call.isNumbered ? try? plain.request.publisherNumber() : nil,
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)

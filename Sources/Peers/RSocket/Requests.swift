@@ -147,9 +147,9 @@ final class RSocketRequests: ShardPart {
             case .channel:
                 let route = try Route(tags)
                 try publishing.openChannel(
-                    connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
-                    complete: complete, metadata: try carried(content.metadata, of: connection), payload: content.data,
-                    now: now)
+                    connection, stream: stream, to: route.name, PublishOptions(route), route.publisherNumber(),
+                    initialN: initialN, complete: complete,
+                    metadata: try carried(content.metadata, of: connection), payload: content.data, now: now)
             }
         } catch {
             guard kind != .fireAndForget else {

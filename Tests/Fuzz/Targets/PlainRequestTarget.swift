@@ -57,9 +57,10 @@ private func answer(_ request: PlainRequest, _ plain: PlainProtocol) {
             let expected = MessageProperties(
                 contentType: call.contentType ?? "", headers: call.headers.map { ($0.name, $0.value) })
             mustHold(carried == expected, "\(expected) is carried as \(carried)")
-            if let number = call.number { mustHold(number.fault == nil, "the number \(number) is not valid") }
+            let number = try? request.publisherNumber()
+            mustHold((number != nil) == call.isNumbered && number?.fault == nil, "the number is not valid")
             answer = plain.answerPublished(
-                sequence: 5, epoch: 7, isDuplicate: call.number != nil, origin: request.origin)
+                sequence: 5, epoch: 7, isDuplicate: call.isNumbered, origin: request.origin)
         case .request(let id, let n):
             mustHold(n > 0 && SubscriptionID(id.text) == id, "the id \(id) is another one")
             answer = plain.answerEmpty(to: request)

@@ -28,8 +28,10 @@ private func check(_ route: Core.Route) {
         mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is accepted")
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
     }
-    if let options = try? PublishOptions(route) {
-        if let number = options.number { mustHold(number.fault == nil, "the number \(number) is not valid") }
+    if let number = (try? route.publisherNumber()) ?? nil {
+        mustHold(number.fault == nil, "the number \(number) is not valid")
+    }
+    if (try? PublishOptions(route)) != nil {
         mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
     }
 }

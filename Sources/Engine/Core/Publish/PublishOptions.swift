@@ -1,7 +1,5 @@
 // PublishOptions: the options of a publishing channel.
 
-import ForebayWire
-
 struct PublishOptions: Sendable {
     static let names = ["complete", "on-loss"] + ofSingles
     /// The options of an acknowledged publish.
@@ -11,19 +9,15 @@ struct PublishOptions: Sendable {
     var completesTopic = false
     /// Whether a lost connection also fails the topic.
     var lossFailsTopic = false
-    /// The number of the first message, if messages are numbered.
-    var number: PublisherNumber?
 
-    init(completesTopic: Bool = false, lossFailsTopic: Bool = false, number: PublisherNumber? = nil) {
+    init(completesTopic: Bool = false, lossFailsTopic: Bool = false) {
         self.completesTopic = completesTopic
         self.lossFailsTopic = lossFailsTopic
-        self.number = number
     }
 
     init(_ route: Route) throws(Refusal) {
         try route.expect(PublishOptions.names, for: "a publishing channel")
         completesTopic = try route.choice("complete", [("true", true), ("false", false)]) ?? false
         lossFailsTopic = try route.choice("on-loss", [("fail", true), ("end", false)]) ?? false
-        number = try route.publisherNumber()
     }
 }

@@ -127,8 +127,10 @@ final class Publishing: ShardPart {
     }
 
     /// A channel, with its first message if that has arrived.
+    /// - Parameter number: of the first message, if messages are numbered.
     func openChannel(
-        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
+        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions,
+        _ number: PublisherNumber?, initialN: UInt32,
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try countingRefusals(of: name) { () throws(Refusal) in
@@ -143,7 +145,7 @@ final class Publishing: ShardPart {
             if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options,
-                numbered: options.number.map { withinUser($0, connection, stream) }, initialN: initialN,
+                numbered: number.map { withinUser($0, connection, stream) }, initialN: initialN,
                 complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
         }
     }

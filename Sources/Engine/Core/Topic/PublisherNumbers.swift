@@ -35,10 +35,16 @@ struct PublisherKey: Hashable, Sendable {
     }
 }
 
-/// A publisher and the number of one of its messages.
-struct NumberedPublish: Sendable {
-    var publisher: PublisherKey
-    var number: UInt64
+/// A publisher and the number of one of its messages. An object, because few messages have one: most copies of requests
+/// copy nil.
+final class NumberedPublish: Sendable {
+    let publisher: PublisherKey
+    let number: UInt64
+
+    init(publisher: PublisherKey, number: UInt64) {
+        self.publisher = publisher
+        self.number = number
+    }
 }
 
 /// A known publisher of one topic.

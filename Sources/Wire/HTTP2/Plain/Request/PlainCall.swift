@@ -27,14 +27,15 @@ public struct PublishCall: Equatable, Sendable {
     public var topic: String
     public var contentType: String?
     public var headers: [PlainHeader]
-    /// If the message is numbered.
-    public var number: PublisherNumber?
+    /// Whether the message is numbered; `PlainRequest.publisherNumber` returns the number. Calls are copied often, and
+    /// few of them have one.
+    public var isNumbered: Bool
 
-    public init(topic: String, contentType: String?, headers: [PlainHeader], number: PublisherNumber? = nil) {
+    public init(topic: String, contentType: String?, headers: [PlainHeader], isNumbered: Bool = false) {
         self.topic = topic
         self.contentType = contentType
         self.headers = headers
-        self.number = number
+        self.isNumbered = isNumbered
     }
 }
 
@@ -175,28 +176,13 @@ extension PlainCall {
         {
             headers.append(PlainHeader("content-encoding", encoding))
         }
-        return .publish(PublishCall(topic: topic, contentType: type, headers: headers, number: try number(request)))
+        let isNumbered = try request.publisherNumber() != nil
+        return .publish(PublishCall(topic: topic, contentType: type, headers: headers, isNumbered: isNumbered))
     }
 
     private static func expectNone(_ query: [QueryOption], _ use: String) throws(Problem) {
         guard let option = query.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) else { return }
         throw Problem(.invalid, "The option '\(option.name)' is unknown; \(use) over HTTP takes no options.")
-    }
-
-    /// The publisher's id and number, if the request has them.
-    private static func number(_ request: PlainRequest) throws(Problem) -> PublisherNumber? {
-        if request.publisher == nil, request.number == nil { return nil }
-        guard let publisher = request.publisher, let text = request.number else {
-            throw Problem(
-                .invalid, "The headers forebay-publisher and forebay-number belong together; send both or neither.")
-        }
-        guard let value = Decimal.parse(text), (1...PublisherNumber.largest).contains(value) else {
-            throw Problem(
-                .invalid, "forebay-number: \(text) is not a number from 1 to \(PublisherNumber.largest).")
-        }
-        let number = PublisherNumber(publisher: publisher, number: value)
-        if let fault = number.fault { throw Problem(.invalid, fault) }
-        return number
     }
 
     private static func credit(_ text: String, _ query: [QueryOption]) throws(Problem) -> PlainCall {

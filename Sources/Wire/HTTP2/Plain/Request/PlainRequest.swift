@@ -1,6 +1,7 @@
 // PlainRequest: the parts of a request that plain HTTP needs, collected header by header as the transport reads them.
 
 import Bytes
+import ForebayWire
 
 /// The head of a request over HTTP/2 or HTTP/1.1. Headers without a meaning here are not stored.
 public struct PlainRequest: Sendable {
@@ -73,6 +74,23 @@ public struct PlainRequest: Sendable {
     /// Like `add` with bytes.
     public mutating func add(_ name: String, _ value: String) {
         Array(name.utf8).withUnsafeBytes { name in Array(value.utf8).withUnsafeBytes { add(name, $0) } }
+    }
+
+    /// The publisher's id and number, if the request has them.
+    ///
+    /// - Throws: what is wrong with them. `PlainProtocol.call` checks that, too.
+    public func publisherNumber() throws(Problem) -> PublisherNumber? {
+        if publisher == nil, number == nil { return nil }
+        guard let publisher, let number else {
+            throw Problem(
+                .invalid, "The headers forebay-publisher and forebay-number belong together; send both or neither.")
+        }
+        guard let value = Decimal.parse(number), (1...PublisherNumber.largest).contains(value) else {
+            throw Problem(
+                .invalid, "forebay-number: \(number) is not a number from 1 to \(PublisherNumber.largest).")
+        }
+        if let fault = PublisherNumber.fault(id: publisher) { throw Problem(.invalid, fault) }
+        return PublisherNumber(publisher: publisher, number: value)
     }
 
     /// - Throws: what was wrong with the headers.
