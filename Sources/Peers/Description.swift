@@ -11,6 +11,7 @@ enum Description: Sendable {
     case topic(TopicRow)
     case subscription(SubscriptionRow)
     case connection(ConnectionRow)
+    case publisher(PublisherRow)
 
     var json: String {
         switch self {
@@ -18,6 +19,7 @@ enum Description: Sendable {
         case .topic(let topic): topic.json
         case .subscription(let subscription): subscription.json
         case .connection(let connection): connection.json
+        case .publisher(let publisher): publisher.json
         }
     }
 }
@@ -62,6 +64,21 @@ final class Descriptions: ShardPart {
             TopicRow(
                 json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
                 error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next))
+    }
+
+    /// - Parameter epoch: the topic's; nil if there is no such topic.
+    func describe(
+        _ publisher: PublisherKey, _ last: KnownPublisher.Progress, of topic: String, epoch: UInt64?
+    ) -> Description {
+        var object = JSONObject()
+        object.add("topic", topic)
+        if let epoch { object.add("epoch", String(epoch)) }
+        object.add("publisher", publisher.id)
+        object.add("number", last.number)
+        object.add("sequence", last.sequence.value)
+        return .publisher(
+            PublisherRow(
+                json: object.finished(), number: last.number, sequence: last.sequence.value, epoch: epoch ?? 0))
     }
 
     func describe(_ subscriber: Subscriber, now: Instant) -> Description {

@@ -37,7 +37,7 @@ final class PeerState: ShardPart {
     }
 
     /// Looks up a topic by its name, which is also its route.
-    private func target(named name: String) -> PublishTarget {
+    func target(named name: String) -> PublishTarget {
         var route = name
         return route.withUTF8 { bytes in
             guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {

@@ -75,7 +75,7 @@ final class Responses: ShardPart {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
                 grantedCredit: n, acknowledgedSequence: publisher.known.sequence.value,
-                acceptedCount: publisher.known.accepted)
+                acceptedCount: publisher.known.accepted, duplicate: publisher.unsent?.isDuplicate ?? false)
             httpResponses.sendMessage(exchange) { response.append(to: &$0) }
             publisher.unsent = nil
             return
@@ -85,16 +85,20 @@ final class Responses: ShardPart {
     }
 
     /// Acknowledges a channel's messages up to `sequence`, `accepted` in all. `complete` ends the channel.
-    func sendAcknowledgement(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
+    func sendAcknowledgement(
+        _ sequence: SequenceNumber, accepted: UInt64, isDuplicate: Bool, to publisher: Publisher, complete: Bool
+    ) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
-                grantedCredit: 0, acknowledgedSequence: sequence.value, acceptedCount: accepted)
+                grantedCredit: 0, acknowledgedSequence: sequence.value, acceptedCount: accepted,
+                duplicate: isDuplicate)
             httpResponses.sendMessage(exchange) { response.append(to: &$0) }
             if complete { httpResponses.finish(exchange, .ok) }
             return
         }
         peers.scratch.removeAll()
         AcceptedMetadata.append(accepted, to: &peers.scratch)
+        if isDuplicate { DuplicateMetadata.append(to: &peers.scratch) }
         writePayload(
             sequence, on: publisher.connection, stream: publisher.stream, complete: complete,
             metadata: peers.scratch.readable)
@@ -109,19 +113,27 @@ final class Responses: ShardPart {
     }
 
     /// Acknowledges a single publish.
-    func sendPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
+    func sendPublished(
+        _ sequence: SequenceNumber, epoch: UInt64, isDuplicate: Bool, on connection: Connection, stream: UInt32
+    ) {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
                 let answer = peers.plainProtocol.answerPublished(
-                    sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
+                    sequence: sequence.value, epoch: epoch, isDuplicate: isDuplicate, origin: plain.request.origin)
                 return httpResponses.answer(exchange, answer)
             }
-            let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)
+            let response = PublishOneResponse(sequence: sequence.value, epoch: epoch, duplicate: isDuplicate)
             httpResponses.sendMessage(exchange) { response.append(to: &$0) }
             return httpResponses.finish(exchange, .ok)
         }
-        writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
+        guard isDuplicate else {
+            return writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
+        }
+        peers.scratch.removeAll()
+        DuplicateMetadata.append(to: &peers.scratch)
+        writePayload(
+            sequence, on: connection, stream: stream, complete: true, metadata: peers.scratch.readable)
     }
 
     /// Writes a PAYLOAD whose data is a sequence.
@@ -224,8 +236,11 @@ final class Responses: ShardPart {
     /// - Parameter description: nil if the call returns nothing but success.
     func sendAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
-            // Over plain HTTP the only call requests credit, which either succeeds or fails.
             if let plain = exchange.plain {
+                if let json = description?.json {
+                    return httpResponses.answer(exchange, peers.plainProtocol.answer(json: json, to: plain.request))
+                }
+                // A request for credit, which either succeeds or fails.
                 return httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
             }
             httpResponses.sendMessage(exchange) { description?.append(to: &$0) }

@@ -51,10 +51,13 @@ def test_the_contract_on_names_numbers_and_types(tmp_path):
             "next_sequence=5:uint64",
         "Message": "sequence=1:uint64 payload=2:bytes timestamp_ns=3:int64 content_type=4:string headers=5:message",
         "PublishRequest": "open=1:message message=2:message fail_topic=3:string",
-        "PublishOpen": "topic=1:string complete_topic=2:bool",
-        "PublishResponse": "granted_credit=1:uint64 acknowledged_sequence=2:uint64 accepted_count=3:uint64",
-        "PublishOneRequest": "topic=1:string message=2:message",
-        "PublishOneResponse": "sequence=1:uint64 epoch=2:uint64",
+        "PublishOpen": "topic=1:string complete_topic=2:bool publisher_id=3:string number=4:uint64",
+        "PublishResponse": "granted_credit=1:uint64 acknowledged_sequence=2:uint64 accepted_count=3:uint64 "
+            "duplicate=4:bool",
+        "PublishOneRequest": "topic=1:string message=2:message publisher_id=3:string number=4:uint64",
+        "PublishOneResponse": "sequence=1:uint64 epoch=2:uint64 duplicate=3:bool",
+        "PublisherInfoRequest": "topic=1:string publisher_id=2:string",
+        "PublisherInfoResponse": "json=1:string number=2:uint64 sequence=3:uint64 epoch=4:uint64",
     }.items() <= found.items()
     overflow = next(enum for enum in file.enum_type if enum.name == "Overflow")
     assert [f"{value.name}={value.number}" for value in overflow.value] == [

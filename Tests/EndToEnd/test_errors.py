@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 import access
 import http1
+from grpc_client import pb
 from http2 import *
 from provoked import CASES, LARGEST, PILE, STREAMS, crowd
 from resuming import Refused, Resuming
@@ -26,7 +27,7 @@ EVERYTHING = dict.fromkeys(("publish", "subscribe", "control", "block"), [">", "
 # The places where no client can receive a word, and why.
 RESERVED = "no broker of this version sends it"
 NEVER = {
-    **{(word, place): RESERVED for word in ("store", "publisher") for place in TABLE[word].targets},
+    **{("store", place): RESERVED for place in TABLE["store"].targets},
     ("unsupported", "rsocket"): "versions and features of RSocket are chosen by SETUP, on stream 0",
     ("credit", "http 429"): "plain HTTP has no channels",
     ("unavailable", "rsocket"): "only logins are refused so, which are part of SETUP",
@@ -105,6 +106,16 @@ def drained(start):
         yield {"rsocket": ended("rsocket", channels[0].end), "grpc": ended("grpc", channels[1].end),
                "connection": of_connection(silent), "http 503 1.1": problem_on(line), "http 503 2": problem_of(wire, 3),
                "goaway": of_goaway(wire), "events": events.event(), "lines": lines.line()}
+
+
+@case("publisher", "rsocket", "grpc", "http 409")
+def a_number_that_does_not_follow(here):
+    if here.place == "rsocket":
+        return ended("rsocket", here.peer().offer(f"{here.topic}?publisher=p&number=2", b"2").sequence)
+    if here.place == "http 409":
+        return here.send("-H", "forebay-publisher: p", "-H", "forebay-number: 2", body=b"2")
+    request = pb.PublishOneRequest(topic=here.topic, message=pb.Message(payload=b"2"), publisher_id="p", number=2)
+    return ended("grpc", lambda: here.peer().pubsub.PublishOne(request, timeout=DEADLINE))
 
 
 @case("closed-by-operator", *STREAMS)

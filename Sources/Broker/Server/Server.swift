@@ -108,14 +108,10 @@ public final class Server: Sendable {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
             logins = service
-            let limits = Server.limits(configuration, admin: adminAddresses)
             let memory = MemoryBudget(limit: configuration.limits.memory)
-            store = try configuration.store.map { settings throws(SystemError) in
-                try StoreService(
-                    settings.options, interval: settings.interval, inboxes: inboxes, memory: memory, log: log)
-            }
+            store = try Server.openStore(configuration, inboxes: inboxes, memory: memory, log: log)
             let context = LoopContext(
-                limits: limits, memory: memory,
+                limits: Server.limits(configuration, admin: adminAddresses), memory: memory,
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections),
                 files: FileShares(
@@ -147,13 +143,25 @@ public final class Server: Sendable {
             admin.stop()
             throw StartError(cause: error)
         }
+        reportListeners(configuration, log)
+        reportCertificate()
+    }
+
+    private static func openStore(
+        _ configuration: Configuration, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
+    ) throws(SystemError) -> StoreService? {
+        guard let settings = configuration.store else { return nil }
+        return try StoreService(
+            settings.options, interval: settings.interval, inboxes: inboxes, memory: memory, log: log)
+    }
+
+    private func reportListeners(_ configuration: Configuration, _ log: Log) {
         for (wireProtocol, isSecure, address) in bound {
             Server.report(wireProtocol.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
             Server.report(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
         }
-        reportCertificate()
     }
 
     private static func report(

@@ -22,9 +22,11 @@ public protocol ClientConnection: AnyObject {
     func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID
 
     /// Publishes one message. Events are `.acknowledged` and `.completed`, or `.failed`.
-    /// - Parameter properties: content type and headers of the message; must be valid.
+    /// - Parameters:
+    ///   - properties: content type and headers of the message; must be valid.
+    ///   - number: the publisher's id and the message's number, if messages are numbered.
     func publish(
-        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties, number: PublisherNumber?
     ) throws(ClientError) -> StreamID
 
     /// Opens a publishing stream: `first` is sent at once, further messages with `send` as `.granted` credit allows.
@@ -34,9 +36,10 @@ public protocol ClientConnection: AnyObject {
     ///   - completesTopic: the end of the stream completes the topic.
     ///   - isOnly: `first` is the only message.
     ///   - acknowledged: report `.acknowledged` as messages are accepted. The final `.completed` acknowledges all.
+    ///   - number: the publisher's id and the number of `first`, if messages are numbered.
     func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
-        isOnly: Bool, acknowledged: Bool
+        isOnly: Bool, acknowledged: Bool, number: PublisherNumber?
     ) throws(ClientError) -> StreamID
 
     /// Makes a request with one response, a JSON object: `.message` and `.completed`, or `.failed`.
@@ -120,7 +123,7 @@ public protocol ClientConnection: AnyObject {
 extension ClientConnection {
     /// Publishes one message without content type and headers.
     public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
-        try publish(topic, payload, MessageProperties())
+        try publish(topic, payload, MessageProperties(), number: nil)
     }
 
     /// Opens a publishing stream with a message without content type and headers.
@@ -129,7 +132,7 @@ extension ClientConnection {
     ) throws(ClientError) -> StreamID {
         try openChannel(
             topic, completesTopic: completesTopic, first: first, MessageProperties(), isOnly: isOnly,
-            acknowledged: acknowledged)
+            acknowledged: acknowledged, number: nil)
     }
 
     /// Sends a message without content type and headers on a channel.

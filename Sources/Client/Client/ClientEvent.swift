@@ -59,11 +59,14 @@ public struct Acknowledgement: Equatable, Sendable {
     public var accepted: UInt64?
     /// The topic's epoch; nil if the broker does not report it.
     public var epoch: UInt64?
+    /// Whether any of the messages that are acknowledged now had been published before.
+    public var isDuplicate: Bool
 
-    public init(sequence: UInt64, accepted: UInt64? = nil, epoch: UInt64? = nil) {
+    public init(sequence: UInt64, accepted: UInt64? = nil, epoch: UInt64? = nil, isDuplicate: Bool = false) {
         self.sequence = sequence
         self.accepted = accepted
         self.epoch = epoch
+        self.isDuplicate = isDuplicate
     }
 }
 

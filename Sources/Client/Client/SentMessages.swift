@@ -20,11 +20,16 @@ public struct SentMessages {
     /// Messages acknowledged on earlier connections, and messages sent on this one.
     private var before: UInt64 = 0
     private var here: UInt64 = 0
+    /// The last message that was ever sent.
+    private var last: UInt64 = 0
 
     public init(keepsPayloads: Bool) { self.keepsPayloads = keepsPayloads }
 
     /// Messages not acknowledged, including those not sent yet.
     public var unacknowledged: UInt64 { taken - acknowledged }
+
+    /// Messages that were sent on any connection and are not acknowledged.
+    public var doubtful: UInt64 { max(last, acknowledged) - acknowledged }
 
     /// The number of the message to send next; nil if all have been sent on this connection.
     public var next: UInt64? { before + here < taken ? before + here + 1 : nil }
@@ -44,7 +49,11 @@ public struct SentMessages {
     }
 
     /// Notes that `next` has been sent.
-    public mutating func sent() { if before + here < taken { here += 1 } }
+    public mutating func sent() {
+        guard before + here < taken else { return }
+        here += 1
+        last = max(last, before + here)
+    }
 
     /// Takes the broker's report of how many of the messages sent on this connection it has accepted.
     public mutating func accept(_ count: UInt64) {
@@ -56,6 +65,14 @@ public struct SentMessages {
 
     /// Notes that the broker has accepted all messages sent on this connection.
     public mutating func acceptAll() { accept(here) }
+
+    /// `count` more messages were accepted on earlier connections. Call it before `sent`.
+    public mutating func confirm(_ count: UInt64) {
+        precondition(here == 0 && before + count <= taken)
+        if keepsPayloads { drop(Int(count)) }
+        acknowledged += count
+        before = acknowledged
+    }
 
     /// Makes unacknowledged messages be sent again, because the connection was lost. Returns how many of them had been
     /// sent.

@@ -52,13 +52,18 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private var upstreamFailure: ForebayError?
     /// Whether the connection was lost while the broker was being notified of the end.
     private var mayHaveEnded = false
+    /// Nil if messages are not numbered.
+    private var numbers: MessageNumbers?
 
     var description: String { "Publication" }
 
-    init(_ topic: Topic, _ ending: PublicationEnd) {
+    /// - Parameter id: the publisher's id, if messages are numbered.
+    init(_ topic: Topic, _ ending: PublicationEnd, as id: String?) {
         self.topic = topic
         self.ending = ending
-        state = ChannelState(repeats: topic.client.core.options.repeatsPublishes)
+        numbers = id.map { MessageNumbers(publisher: $0, topic: topic.name) }
+        // Numbered messages can always be repeated.
+        state = ChannelState(repeats: id != nil || topic.client.core.options.repeatsPublishes)
         super.init(topic.client.core)
     }
 
@@ -161,6 +166,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     override func creditChanged(_ loop: ClientLoop) { loop.mark(self) }
 
     override func flush(_ loop: ClientLoop) {
+        if let numbers, !numbers.isKnown || isAsking { return ask(loop) }
         switch phase {
         case .publishing:
             if let connection = loop.connection {
@@ -177,6 +183,34 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         }
     }
 
+    /// Whether its stream is the question for the publisher's last number.
+    private var isAsking: Bool { stream.flatMap { numbers?.isQuestion($0) } ?? false }
+
+    /// Asks for the publisher's last number, which has to be known on each connection.
+    private func ask(_ loop: ClientLoop) {
+        guard stream == nil, loop.takesStreams, let connection = loop.connection else { return }
+        do throws(ClientError) {
+            if let id = try numbers?.ask(connection) { loop.bind(id, self) }
+        } catch {
+            if !error.endsConnection { fail(ForebayError(stream: error), loop) }
+        }
+    }
+
+    override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {
+        guard isAsking else { return }
+        do throws(ClientError) {
+            let published = try numbers?.answer(
+                message.data, acknowledged: state.acknowledged, doubtful: state.doubtful)
+            state.confirm(published ?? 0)
+            progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
+        } catch {
+            stopUpstream()
+            let isUnknown = error.word == nil && error.code == .rejected
+            let code: ForebayError.Code = isUnknown ? .outcomeUnknown : .protocolViolation
+            end(.failure(ForebayError(code, error.message).with(state.acknowledged)), loop)
+        }
+    }
+
     private func open(_ connection: any ClientConnection, _ loop: ClientLoop) {
         guard stream == nil, loop.takesStreams, let first = state.next else { return }
         guard loop.hasRoom else { return fail(loop.noRoom, loop) }
@@ -184,7 +218,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
             let id = try first.withBytes { (bytes) throws(ClientError) in
                 try connection.openChannel(
                     topic.name, completesTopic: ending == .topic, first: bytes, first.properties, isOnly: false,
-                    acknowledged: true)
+                    acknowledged: true, number: numbers?.number(at: state.place))
             }
             loop.bind(id, self)
             state.didSend()
@@ -238,6 +272,10 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     }
 
     override func completed(dropped: UInt64, _ loop: ClientLoop) {
+        if isAsking {
+            loop.unbind(self)
+            return loop.mark(self)
+        }
         loop.unbind(self)
         switch phase {
         case .publishing:
@@ -276,6 +314,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     }
 
     override func lost(_ loop: ClientLoop) {
+        numbers?.lost()
         if case .publishing = phase {} else { mayHaveEnded = true }
         if case .endingTopic = phase { return loop.mark(self) }
         guard state.lost() == .resumes else {

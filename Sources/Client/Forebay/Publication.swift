@@ -14,15 +14,19 @@ public enum PublicationEnd: Equatable, Sendable {
 }
 
 extension Publisher where Output == OutgoingMessage {
-    /// Publishes every message with its content type and headers; otherwise like `publish(to:ending:)` of a publisher
-    /// of bytes. A content type or headers that exceed their limits end the publication with `.invalid`, as a failure
-    /// of the publisher would.
+    /// Publishes every message with its content type and headers; otherwise like `publish(to:ending:publisher:)` of a
+    /// publisher of bytes. A content type or headers that exceed their limits end the publication with `.invalid`, as
+    /// a failure of the publisher would.
     ///
     /// - Parameters:
     ///   - topic: the topic to publish to.
     ///   - ending: what the publisher's end means for the topic.
-    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
-        let channel = ChannelActivity<Failure>(topic, ending)
+    ///   - publisher: an id under which each message is published exactly once; see
+    ///     ``Topic/publish(contentsOf:ending:publisher:)``.
+    public func publish(
+        to topic: Topic, ending: PublicationEnd = .channel, publisher: String? = nil
+    ) -> Publication {
+        let channel = ChannelActivity<Failure>(topic, ending, as: publisher)
         subscribe(channel)
         channel.begin()
         return Publication(channel.progress) { channel.cancel() }
@@ -50,19 +54,27 @@ extension Publisher where Output == [UInt8] {
     /// - Parameters:
     ///   - topic: the topic to publish to.
     ///   - ending: what the publisher's end means for the topic.
-    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
-        map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
+    ///   - publisher: an id under which each message is published exactly once; see
+    ///     ``Topic/publish(contentsOf:ending:publisher:)``.
+    public func publish(
+        to topic: Topic, ending: PublicationEnd = .channel, publisher: String? = nil
+    ) -> Publication {
+        map { OutgoingMessage($0) }.publish(to: topic, ending: ending, publisher: publisher)
     }
 }
 
 extension Publisher where Output == String {
-    /// Publishes every text as UTF-8; otherwise like `publish(to:ending:)` of a publisher of bytes.
+    /// Publishes every text as UTF-8; otherwise like `publish(to:ending:publisher:)` of a publisher of bytes.
     ///
     /// - Parameters:
     ///   - topic: the topic to publish to.
     ///   - ending: what the publisher's end means for the topic.
-    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
-        map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
+    ///   - publisher: an id under which each message is published exactly once; see
+    ///     ``Topic/publish(contentsOf:ending:publisher:)``.
+    public func publish(
+        to topic: Topic, ending: PublicationEnd = .channel, publisher: String? = nil
+    ) -> Publication {
+        map { OutgoingMessage($0) }.publish(to: topic, ending: ending, publisher: publisher)
     }
 }
 
@@ -73,39 +85,50 @@ extension Publisher {
 }
 
 extension Topic {
-    /// Publishes every text of a sequence as UTF-8, like `publish(contentsOf:ending:)` of a sequence of bytes.
+    /// Publishes every text of a sequence as UTF-8, like `publish(contentsOf:ending:publisher:)` of a sequence of
+    /// bytes.
     ///
     /// - Returns: the number of messages that the broker accepted.
     /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
-        contentsOf elements: Elements, ending: PublicationEnd = .channel
+        contentsOf elements: Elements, ending: PublicationEnd = .channel, publisher: String? = nil
     ) async throws -> UInt64 where Elements.Element == String {
-        try await elements.publisher.publish(to: self, ending: ending).result()
+        try await elements.publisher.publish(to: self, ending: ending, publisher: publisher).result()
     }
 
-    /// Publishes every message of a sequence, like `publish(contentsOf:ending:)` of a sequence of bytes.
+    /// Publishes every message of a sequence, like `publish(contentsOf:ending:publisher:)` of a sequence of bytes.
     ///
     /// - Returns: the number of messages that the broker accepted.
     /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
-        contentsOf elements: Elements, ending: PublicationEnd = .channel
+        contentsOf elements: Elements, ending: PublicationEnd = .channel, publisher: String? = nil
     ) async throws -> UInt64 where Elements.Element == OutgoingMessage {
-        try await elements.publisher.publish(to: self, ending: ending).result()
+        try await elements.publisher.publish(to: self, ending: ending, publisher: publisher).result()
     }
 
     /// Publishes every element of a sequence and waits until the broker has accepted all of them. An element is taken
-    /// from the sequence when the broker has granted credit for it; see `Publisher.publish(to:ending:)`. Cancelling the
-    /// task cancels the sequence and the channel, and discards elements that were not accepted.
+    /// from the sequence when the broker has granted credit for it; see `Publisher.publish(to:ending:publisher:)`.
+    /// Cancelling the task cancels the sequence and the channel, and discards elements that were not accepted.
     ///
+    /// With a publisher's id, the client numbers the elements, and the broker recognizes those that are sent again
+    /// after a lost connection: each is published exactly once. The client asks the broker for the id's last number, so
+    /// a later call with the same id continues after an earlier one. Use an id for one call at a time; it belongs to
+    /// the user, and has 1 to 255 bytes. The broker forgets an id that is not used for an hour. If it does so while
+    /// elements are unacknowledged, they are not sent again, and this throws `.outcomeUnknown`.
+    ///
+    /// - Parameters:
+    ///   - elements: the messages.
+    ///   - ending: what the end of the sequence means for the topic.
+    ///   - publisher: the publisher's id; nil if elements may be published twice.
     /// - Returns: the number of messages that the broker accepted.
     /// - Throws: the same as `Publication.result()`.
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
-        contentsOf elements: Elements, ending: PublicationEnd = .channel
+        contentsOf elements: Elements, ending: PublicationEnd = .channel, publisher: String? = nil
     ) async throws -> UInt64 where Elements.Element == [UInt8] {
-        try await elements.publisher.publish(to: self, ending: ending).result()
+        try await elements.publisher.publish(to: self, ending: ending, publisher: publisher).result()
     }
 }
 

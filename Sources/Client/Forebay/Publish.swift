@@ -92,7 +92,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         guard stream == nil, loop.takesStreams, let connection = loop.connection else { return }
         do throws(ClientError) {
             let id = try item.withBytes { (bytes) throws(ClientError) in
-                try connection.publish(topic.name, bytes, item.properties)
+                try connection.publish(topic.name, bytes, item.properties, number: nil)
             }
             loop.bind(id, self)
         } catch {

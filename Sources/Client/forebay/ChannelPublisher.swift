@@ -15,6 +15,8 @@ struct ChannelPublisher: ~Copyable {
     private var lines = LineReader(limit: PublishSettings.lineLimit)
     private var payload = ByteBuffer()
     private var messages: SentMessages
+    /// Nil if messages are not numbered.
+    private var numbers: MessageNumbers?
     private var pacer: Pacer?
     private var progress: Progress
     private var stream: StreamID?
@@ -58,6 +60,7 @@ struct ChannelPublisher: ~Copyable {
         case .lines: keepsPayloads = true
         }
         messages = SentMessages(keepsPayloads: keepsPayloads)
+        numbers = settings.publisher.map { MessageNumbers(publisher: $0, topic: settings.topic) }
     }
 
     mutating func run() throws -> Int32 {
@@ -88,6 +91,7 @@ struct ChannelPublisher: ~Copyable {
         repeated = messages.lost()
         stream = nil
         isEnding = false
+        numbers?.lost()
         switch try reconnection.connect(&session, after: error) {
         case .connected: try reconnection.greet(session)
         case .signal(let signal):
@@ -109,6 +113,8 @@ struct ChannelPublisher: ~Copyable {
     private mutating func answered() {
         reconnection.answered(by: session.address)
         guard repeated > 0 else { return }
+        // The broker recognizes numbered messages.
+        if numbers != nil { return repeated = 0 }
         let what = counted(repeated, "message is", "messages are")
         notify("\(what) sent again because no acknowledgement arrived; subscribers may receive them twice.")
         repeated = 0
@@ -120,6 +126,7 @@ struct ChannelPublisher: ~Copyable {
                 try handle(event)
             }
             if hasEnded { return try finish() }
+            try numbers?.ask(session.connection)
             let blocked = try produce()
             if hasEnded { return try finish() }
             let woken = try session.wait(wants(blocked))
@@ -140,6 +147,7 @@ struct ChannelPublisher: ~Copyable {
     }
 
     private mutating func produce() throws(ClientError) -> Blocked {
+        if let numbers, !numbers.isKnown { return .nothing }
         var now = Clock.monotonic()
         while !isEnding, !hasEnded {
             guard session.connection.queued < Self.outputLimit else { return .output }
@@ -215,7 +223,7 @@ struct ChannelPublisher: ~Copyable {
             let isOnly = messages.next == messages.taken && messages.taken == settings.count
             stream = try session.connection.openChannel(
                 settings.topic, completesTopic: settings.complete, first: data, settings.properties, isOnly: isOnly,
-                acknowledged: true)
+                acknowledged: true, number: numbers?.number(at: messages.next ?? 1))
             if isOnly { isEnding = true }
         }
         messages.sent()
@@ -277,6 +285,10 @@ struct ChannelPublisher: ~Copyable {
             works()
             lastSequence = acknowledgement.sequence
             if let accepted = acknowledgement.accepted { messages.accept(accepted) }
+        case .completed(let id, _, _) where numbers?.isQuestion(id) == true: break
+        case .message(let id, let message) where numbers?.isQuestion(id) == true:
+            works()
+            try resume(message.data)
         case .completed:
             guard isEnding else {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")
@@ -290,6 +302,16 @@ struct ChannelPublisher: ~Copyable {
         case .pong: answered()
         // If this ends the connection, the end is reported separately.
         case .opened, .closing, .message: break
+        }
+    }
+
+    /// The broker has reported the publisher's last number, so it is known which messages are published.
+    private mutating func resume(_ answer: UnsafeRawBufferPointer) throws(ClientError) {
+        let doubtful = messages.doubtful
+        let published = try numbers?.answer(answer, acknowledged: messages.acknowledged, doubtful: doubtful) ?? 0
+        messages.confirm(published)
+        if doubtful > published {
+            notify("\(counted(doubtful - published, "message is", "messages are")) sent again, with the same numbers.")
         }
     }
 
@@ -329,7 +351,9 @@ struct ChannelPublisher: ~Copyable {
     private func report() -> Int32 {
         var output = Output()
         let count = messages.acknowledged
-        if settings.json {
+        if settings.isOneMessage, !settings.json, let lastSequence {
+            output.buffer.append("\(lastSequence)\n")
+        } else if settings.json {
             let sequence = lastSequence.map { ",\"sequence\":\($0)" } ?? ""
             output.buffer.append("{\"acknowledged\":\(count)\(sequence)}\n")
         } else {

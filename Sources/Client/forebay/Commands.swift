@@ -257,6 +257,10 @@ private let pubSpec = CommandSpec(
             + "number of acknowledged messages, and exits with 130; SIGTERM exits with 143. The topic stays live.",
         "When the connection is lost, the command reconnects and sends unacknowledged messages again. Subscribers may "
             + "receive these twice; the command prints how many.",
+        "With --publisher, messages are numbered, and the broker recognizes those that are sent again: each message is "
+            + "published exactly once, and the next run with the same ID continues. Use an ID in one process at a "
+            + "time. The broker forgets an ID after an hour without use; if it does so while messages are "
+            + "unacknowledged, the command reports that and exits.",
     ],
     options: [
         OptionSpec(name: "stdin", kind: .flag, help: "publish each line of standard input"),
@@ -277,6 +281,8 @@ private let pubSpec = CommandSpec(
             name: "header", value: "NAME=VALUE", kind: .texts,
             help: "add a header to each message; repeatable"),
         OptionSpec(name: "content-type", value: "TYPE", kind: .text, help: "MIME type of the messages"),
+        OptionSpec(
+            name: "publisher", value: "ID", kind: .text, help: "publish each message exactly once, under this ID"),
         OptionSpec(name: "ack", kind: .flag, help: "print the acknowledgement"),
         OptionSpec(name: "complete", kind: .flag, help: "complete the topic after the last message"),
     ] + Reconnection.options,
@@ -286,6 +292,7 @@ private let pubSpec = CommandSpec(
         ("vmstat 1 | forebay pub host.vmstat --stdin", "a live feed"),
         ("forebay pub maps --file map.png --content-type image/png", "a file as one message"),
         ("forebay pub load --size 1000 --count 1000000", "a gigabyte of load"),
+        ("forebay pub readings 21.5 --publisher station-7", "exactly once, even if it has to be sent again"),
         ("forebay pub ticks tick --rate 10 --count 600 --complete", "a minute of ticks, then the end"),
     ])
 

@@ -3,6 +3,7 @@
 import Bytes
 import Client
 import EventLoop
+import ForebayWire
 import RSocket
 
 struct PublishSettings {
@@ -25,6 +26,8 @@ struct PublishSettings {
     let json: Bool
     /// The properties of each message.
     let properties: MessageProperties
+    /// The publisher's id, if messages are numbered.
+    let publisher: String?
 
     /// The most bytes in a line of standard input.
     static let lineLimit = 1 << 20
@@ -66,6 +69,8 @@ struct PublishSettings {
             throw UsageError("There is nothing to publish; give a MESSAGE, --file, --stdin or --size.")
         }
         properties = try Self.properties(arguments)
+        publisher = arguments.text("publisher")
+        if let publisher, let fault = PublisherNumber.fault(id: publisher) { throw UsageError(fault) }
         try SubscribeSettings.check(topic: topic)
         if topic.hasPrefix("$SYS.") {
             throw UsageError("'\(topic)' is the broker's own; clients cannot publish there.")
@@ -111,8 +116,12 @@ struct PublishSettings {
         return properties
     }
 
-    /// Whether one message is published, without a channel.
-    var isSingle: Bool {
+    /// Whether one message is published without a channel. Numbered messages use one, to be repeated after a lost
+    /// connection.
+    var isSingle: Bool { isOneMessage && publisher == nil }
+
+    /// Whether one message is published.
+    var isOneMessage: Bool {
         switch source {
         case .message, .file: count == 1 && !complete
         case .lines, .size: false

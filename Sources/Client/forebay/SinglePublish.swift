@@ -27,7 +27,7 @@ struct SinglePublish {
     private func publish(on session: inout Session) throws(ClientError) -> Int32 {
         var bytes = ByteBuffer()
         bytes.append(message)
-        let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties)
+        let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties, number: nil)
         var sequence: UInt64?
         let signal = try session.waitForEnd(of: id) {
             if case .acknowledged(_, let acknowledgement) = $0 { sequence = acknowledgement.sequence }

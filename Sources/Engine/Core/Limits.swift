@@ -28,6 +28,12 @@ public struct Limits: Equatable, Sendable {
     /// Bytes of memory for the newest messages of a stored topic.
     public var resident = 16 << 20
 
+    /// Publishers whose numbers a topic remembers, those of all topics together, and how long an unused one is
+    /// remembered.
+    public var publishersPerTopic = 1024
+    public var publishers = 262_144
+    public var publisherTime: UInt64 = 3600 * second
+
     // Messages
     public var payload = 1 << 20
     /// Metadata of one message or request.

@@ -138,6 +138,8 @@ struct PublishRequest: Sendable {
     var complete: Bool
     /// The publishing user.
     var account: Account?
+    /// The number of the first message, if messages are numbered.
+    var numbered: NumberedPublish?
 }
 
 /// How a publisher's half ended.
@@ -151,8 +153,9 @@ enum PublisherEnd: Sendable {
 /// A notice from a topic to a publisher.
 enum PublisherNotice: Sendable {
     case granted(UInt32)
-    /// The sequence of the last accepted message, and how many of this publisher's messages were accepted.
-    case acknowledged(sequence: SequenceNumber, epoch: UInt64, accepted: UInt64)
+    /// The sequence of the last accepted message, how many of this publisher's messages were accepted, and whether any
+    /// of those that are acknowledged now is a duplicate.
+    case acknowledged(sequence: SequenceNumber, epoch: UInt64, accepted: UInt64, isDuplicate: Bool)
     /// Everything received is acknowledged, and the topic needs nothing more from this publisher.
     case finished
     case refused(Refusal)

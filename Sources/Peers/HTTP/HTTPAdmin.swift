@@ -133,6 +133,7 @@ extension Description {
         case .topic(let topic): topic.append(to: &out)
         case .subscription(let subscription): subscription.append(to: &out)
         case .connection(let connection): connection.append(to: &out)
+        case .publisher(let publisher): publisher.append(to: &out)
         }
     }
 }

@@ -135,7 +135,7 @@ final class HTTPCalls: ShardPart {
             httpResponses.finish(exchange, .ok)
         case .reflection, .reflectionAlpha: try httpAdmin.reflect(message, for: exchange)
         case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .closeConnection, .closeSubscription,
-            .listTopics, .listSubscriptions, .listConnections:
+            .publisherInfo, .listTopics, .listSubscriptions, .listConnections:
             try httpAdmin.administer(message, for: exchange, now: now)
         }
     }
@@ -170,14 +170,15 @@ final class HTTPCalls: ShardPart {
         _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
         let action = try PublishAction.parse(bytes, message: &peers.published)
-        if case .open(let topic, let completesTopic) = action {
+        if case .open(let topic, let completesTopic, let number) = action {
             guard isFirst else {
                 throw GRPCError(.invalidArgument, "The channel is already open; send only messages now.")
             }
             do throws(Refusal) {
                 try publishing.openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
-                    PublishOptions(completesTopic: completesTopic), initialN: Wire.maxU31, complete: false,
+                    PublishOptions(completesTopic: completesTopic), number, initialN: Wire.maxU31,
+                    complete: false,
                     metadata: nil, payload: nil, now: now)
                 if completesTopic { exchange.role = .completesTopic }
                 httpResponses.begin(exchange)
@@ -216,7 +217,7 @@ final class HTTPCalls: ShardPart {
     }
 
     private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
-        let topic = try PublishOneRequest.parse(bytes, message: &peers.published)
+        let (topic, number) = try PublishOneRequest.parse(bytes, message: &peers.published)
         let metadata = try carriedMetadata(of: peers.published)
         guard peers.published.payload.count <= limits.payload else {
             throw httpResponses.tooLarge(peers.published.payload.count)
@@ -226,8 +227,7 @@ final class HTTPCalls: ShardPart {
             try authorization.expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             try publishing.publish(
                 exchange.connection, stream: exchange.stream, to: peers.target(named: topic, of: exchange.connection),
-                metadata: metadata,
-                payload: peers.published.payload, now: now)
+                number, metadata: metadata, payload: peers.published.payload, now: now)
         } catch {
             httpResponses.finish(exchange, error)
         }

@@ -122,6 +122,11 @@ final class PlainRequests: ShardPart {
             }
         case .request(let id, let n):
             credit(exchange, n, to: id, now: now)
+        case .publisher(let topic, let id):
+            try asProblem { () throws(Refusal) in
+                try calls.call(
+                    exchange.connection, stream: exchange.stream, ControlRequest(publisher: id, of: topic), now: now)
+            }
         }
     }
 
@@ -213,6 +218,7 @@ final class PlainRequests: ShardPart {
             try publishing.publish(
                 exchange.connection, stream: exchange.stream,
                 to: peers.target(named: call.topic, of: exchange.connection),
+                call.isNumbered ? try? plain.request.publisherNumber() : nil,
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)

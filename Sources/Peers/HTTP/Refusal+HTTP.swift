@@ -33,7 +33,8 @@ extension Refusal {
             case .tooLarge: .tooLarge
             case .blocked: .blocked
             case .timeout: .timeout
-            case .ended, .topicFailed, .publisher: .ended
+            case .ended, .topicFailed: .ended
+            case .publisher: .publisher
             case .notFound: .notFound
             case .unauthenticated: .unauthenticated
             case .forbidden, .closedByOperator: .forbidden

@@ -125,7 +125,8 @@ final class RSocketRequests: ShardPart {
             let tags = try routeTags(content.metadata, of: connection)
             switch kind {
             case .response, .fireAndForget:
-                guard let target = try target(tags, isAnswered: kind == .response) else {
+                var number: PublisherNumber?
+                guard let target = try target(tags, isAnswered: kind == .response, &number) else {
                     var route = try Route(tags)
                     if ControlCall.Name(rawValue: route.name) != nil { try route.addOptions(from: content.data) }
                     return try calls.call(connection, stream: stream, try ControlRequest.read(route), now: now)
@@ -135,7 +136,8 @@ final class RSocketRequests: ShardPart {
                 let metadata = tags.isAlone ? nil : try carried(content.metadata, of: connection)
                 if kind == .response {
                     try publishing.publish(
-                        connection, stream: stream, to: target, metadata: metadata, payload: content.data, now: now)
+                        connection, stream: stream, to: target, number, metadata: metadata, payload: content.data,
+                        now: now)
                 } else {
                     try publishing.fireAndForget(
                         connection, to: target, metadata: metadata, payload: content.data, now: now)
@@ -145,9 +147,9 @@ final class RSocketRequests: ShardPart {
             case .channel:
                 let route = try Route(tags)
                 try publishing.openChannel(
-                    connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
-                    complete: complete, metadata: try carried(content.metadata, of: connection), payload: content.data,
-                    now: now)
+                    connection, stream: stream, to: route.name, PublishOptions(route), route.publisherNumber(),
+                    initialN: initialN, complete: complete,
+                    metadata: try carried(content.metadata, of: connection), payload: content.data, now: now)
             }
         } catch {
             guard kind != .fireAndForget else {
@@ -170,12 +172,23 @@ final class RSocketRequests: ShardPart {
     }
 
     /// Where a single publish goes; nil if it is a control call.
-    private func target(_ tags: RouteTags, isAnswered: Bool) throws(Refusal) -> PublishTarget? {
+    /// - Parameter number: set if the message is numbered.
+    private func target(
+        _ tags: RouteTags, isAnswered: Bool, _ number: inout PublisherNumber?
+    ) throws(Refusal) -> PublishTarget? {
         if let known = peers.publishTargets.find(tags) { return known }
         let route = try Route(tags)
         if isAnswered, TopicName.isSystem(route.name) { return nil }
-        try route.expect([], for: "an acknowledged publish")
+        try route.expect(PublishOptions.ofSingles, for: "an acknowledged publish")
         try authorization.checkPublish(to: route.name)
+        number = try route.publisherNumber()
+        if number != nil {
+            guard isAnswered else {
+                throw .invalid(
+                    "A fire-and-forget publish is not acknowledged, so it cannot be numbered; use REQUEST_RESPONSE.")
+            }
+            return peers.target(named: route.name)
+        }
         let target = PublishTarget(name: route.name, owner: owner(of: route.name))
         peers.publishTargets.insert(target, for: tags)
         return target

@@ -77,6 +77,21 @@ struct Route {
         return value
     }
 
+    /// The options `publisher` and `number` of a publish; nil if it has neither.
+    func publisherNumber() throws(Refusal) -> PublisherNumber? {
+        guard let publisher = self["publisher"] else {
+            guard self["number"] == nil else {
+                throw .invalid("The option number needs the option publisher; add publisher=ID.")
+            }
+            return nil
+        }
+        guard let number = try number("number", 1...PublisherNumber.largest) else {
+            throw .invalid("The option publisher needs the option number; add number=N, 1 for the first message.")
+        }
+        if let fault = PublisherNumber.fault(id: publisher) { throw .invalid(fault) }
+        return PublisherNumber(publisher: publisher, number: number)
+    }
+
     private mutating func add(query: Substring?) throws(Refusal) {
         var rest = query
         while let pairs = rest {

@@ -11,6 +11,8 @@ public enum BrokerProtocol {
         case controlData = "control-data"
         /// Subscriptions may ask for an opening with `opening=on`.
         case opening
+        /// Publishes may have numbers, so that repeated ones are recognized.
+        case publisherNumbers = "publisher-numbers"
         /// RSocket connections can be resumed.
         case resume
         /// Subscriptions may begin at a time, with `since`.

@@ -1,6 +1,6 @@
 // ControlCall: the control requests of operators, the same in every protocol and client.
 
-/// A request with one response, about the broker, a topic, a connection or a subscription.
+/// A request with one response, about the broker, a topic, a publisher, a connection or a subscription.
 public enum ControlCall: Equatable, Sendable {
     /// Information about the broker.
     case info
@@ -13,6 +13,8 @@ public enum ControlCall: Equatable, Sendable {
     case closeConnection(String)
     /// The id is the one in the list of subscriptions.
     case closeSubscription(UInt64)
+    /// The last number of the caller's publisher with this id.
+    case publisherInfo(topic: String, publisher: String)
 
     /// The names of the calls, used as routes.
     public enum Name: String, CaseIterable, Sendable {
@@ -23,6 +25,7 @@ public enum ControlCall: Equatable, Sendable {
         case deleteTopic = "$SYS.topic.delete"
         case closeConnection = "$SYS.connection.close"
         case closeSubscription = "$SYS.subscription.close"
+        case publisherInfo = "$SYS.publisher.info"
     }
 
     /// The call's name, used as a route.
@@ -35,6 +38,7 @@ public enum ControlCall: Equatable, Sendable {
         case .deleteTopic: .deleteTopic
         case .closeConnection: .closeConnection
         case .closeSubscription: .closeSubscription
+        case .publisherInfo: .publisherInfo
         }
     }
 }

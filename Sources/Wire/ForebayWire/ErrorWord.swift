@@ -41,7 +41,7 @@ public enum ErrorWord: Int, CaseIterable, Sendable {
     case closedByOperator
     /// The store cannot take or deliver messages. Reserved for durable topics.
     case store
-    /// A numbered publish does not continue its publisher's sequence. Reserved for numbered publishing.
+    /// A numbered publish does not continue its publisher's sequence.
     case publisher
 
     /// The word itself.

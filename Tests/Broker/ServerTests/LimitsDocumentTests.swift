@@ -55,6 +55,8 @@ import Testing
             reported == [
                 "events": formatByteSize(Reports.eventBytes),
                 "lists-per-connection": String(limits.listsPerConnection),
+                "publishers": String(limits.publishers),
+                "publishers-per-topic": String(limits.publishersPerTopic),
                 "keepalive-data": formatByteSize(limits.keepaliveData),
                 "control-output": formatByteSize(limits.controlOutput),
                 "lifetime": "\(limits.lifetime.upperBound / Limits.second / 60)m",

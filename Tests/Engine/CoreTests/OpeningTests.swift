@@ -161,9 +161,8 @@ import Testing
     }
 
     @Test func theBrokerNamesItsFeatures() {
-        for (time, features) in [
-            (0, #""control-data","opening","since""#), (30, #""control-data","opening","resume","since""#),
-        ] {
+        let always = "\"control-data\",\"opening\",\"publisher-numbers\""
+        for (time, features) in [(0, always + ",\"since\""), (30, always + ",\"resume\",\"since\"")] {
             var limits = Limits()
             limits.resumeTime = UInt64(time) * Limits.second
             let client = TestBroker(limits: limits).connect()

@@ -214,4 +214,49 @@ import Testing
         broker.advance(seconds: 60)
         #expect(broker.store.searches.isEmpty)
     }
+
+    @Test func numbersAreStoredWithTheirMessages() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t?publisher=p&number=1", "a")
+        let changes = try #require(broker.store.publishers.last)
+        #expect(changes.changed.map { [$0.number, $0.sequence] } == [[1, 1]])
+        broker.refuse(.aborted)
+        #expect(client.received().first?.contains("store: ") == true)
+        client.publish("t?publisher=p&number=1", "b", stream: 5)
+        client.publish("t?publisher=p&number=1", "b", stream: 7)
+        #expect(client.received().isEmpty, "a duplicate waits for its original")
+        broker.commit()
+        #expect(client.received().count == 2)
+        #expect(broker.shards[0].topics["t"]?.log.end == SequenceNumber(2))
+    }
+
+    @Test func numbersContinueAfterARestart() throws {
+        let broker = try broker()
+        var topic = earlier(11..<21)
+        let key = PublisherKey(user: nil, id: "p").bytes
+        topic.publishers = [StoredPublisher(key: key, number: 8, sequence: 20, usedAt: broker.now.wall)]
+        restore(broker, topic)
+        let client = broker.connect()
+        client.publish("t?publisher=p&number=8", "again")
+        #expect(client.received().count == 1)
+        client.publish("t?publisher=p&number=10", "later", stream: 5)
+        #expect(client.received().first?.contains("publisher: expected 9") == true)
+        client.publish("t?publisher=p&number=9", "next", stream: 7)
+        broker.commit()
+        #expect(client.received().count == 1)
+        #expect(broker.shards[0].topics["t"]?.log.end == SequenceNumber(22))
+    }
+
+    @Test func numbersOfLostMessagesAreForgotten() throws {
+        let broker = try broker(relaxed: true)
+        var topic = earlier(11..<21, relaxed: true, lost: true)
+        let key = PublisherKey(user: nil, id: "p").bytes
+        topic.publishers = [StoredPublisher(key: key, number: 8, sequence: 20, usedAt: broker.now.wall)]
+        restore(broker, topic)
+        #expect(broker.store.publishers.first?.removed == [key])
+        let client = broker.connect()
+        client.publish("t?publisher=p&number=9", "a")
+        #expect(client.received().first?.contains("publisher: unknown, start at 1") == true)
+    }
 }

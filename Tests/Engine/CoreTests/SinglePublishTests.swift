@@ -121,7 +121,8 @@ import Testing
             }
             return client.received().first ?? "nothing"
         }
-        let unknown = "3:! 204 invalid: The option 'x' is unknown; an acknowledged publish takes no options."
+        let unknown =
+            "3:! 204 invalid: The option 'x' is unknown; an acknowledged publish takes only publisher, number."
         for round in 0..<3 {
             #expect(try publish(["t"]) == "3:\(2 * round + 1)|")
             #expect(try publish(["t", "x=1"]) == unknown)

@@ -18,6 +18,7 @@ struct TestStore {
     /// The topics that the store was asked to keep, and those that it was asked to delete and to purge.
     private(set) var rows: [StoredTopicRow] = []
     private(set) var deleted: [StoreID] = []
+    private(set) var publishers: [PublisherChanges] = []
     private(set) var purged: [StoreID] = []
 
     init(shards count: Int) {
@@ -28,6 +29,7 @@ struct TestStore {
     mutating func take(_ request: StoreRequest, from shard: Int) {
         switch request {
         case .keep(let row): rows.append(row)
+        case .publishers(_, let changes): publishers.append(changes)
         case .append(let messages): appended[shard].append(messages)
         case .read(let request): reads.append((shard, request))
         case .search(let search): searches.append((shard, search))

@@ -259,12 +259,19 @@ private final class HTTP2Script: BrokerScript {
         peer.write(stream, message, end: kind & 0x40 == 0, times: kind & 0x80 == 0 ? 1 : 3, step: step)
     }
 
+    /// Sometimes the id and number of a publisher.
+    private func number(_ input: inout FuzzInput) -> [UInt8] {
+        let number = input.number(below: 6)
+        return number > 3 ? [] : Proto.field(3, "p") + Proto.field(4, UInt64(number))
+    }
+
     private func message(of method: GRPCMethod, _ peer: HTTP2Audit, _ input: inout FuzzInput) -> [UInt8] {
         let topic = topic(&input)
         switch method {
         case .subscribe: return Proto.field(1, Proto.field(1, topic) + Proto.field(2, 2))
-        case .publish: return Proto.field(1, Proto.field(1, topic) + Proto.field(2, 1))
-        case .publishOne: return Proto.field(1, topic) + Proto.field(2, Proto.field(2, [1, 2, 3]))
+        case .publish: return Proto.field(1, Proto.field(1, topic) + Proto.field(2, 1) + number(&input))
+        case .publishOne: return Proto.field(1, topic) + Proto.field(2, Proto.field(2, [1, 2, 3])) + number(&input)
+        case .publisherInfo: return Proto.field(1, topic) + Proto.field(2, "p")
         case .closeConnection: return Proto.field(1, peer.name)
         case .closeSubscription: return Proto.field(1, UInt64(input.byte()))
         case .healthCheck, .healthWatch: return Proto.field(1, input.pick(["", "forebay.v1.PubSub", "none"]))

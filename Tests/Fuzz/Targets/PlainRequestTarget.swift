@@ -57,10 +57,16 @@ private func answer(_ request: PlainRequest, _ plain: PlainProtocol) {
             let expected = MessageProperties(
                 contentType: call.contentType ?? "", headers: call.headers.map { ($0.name, $0.value) })
             mustHold(carried == expected, "\(expected) is carried as \(carried)")
-            answer = plain.answerPublished(sequence: 5, epoch: 7, origin: request.origin)
+            let number = try? request.publisherNumber()
+            mustHold((number != nil) == call.isNumbered && number?.fault == nil, "the number is not valid")
+            answer = plain.answerPublished(
+                sequence: 5, epoch: 7, isDuplicate: call.isNumbered, origin: request.origin)
         case .request(let id, let n):
             mustHold(n > 0 && SubscriptionID(id.text) == id, "the id \(id) is a different one")
             answer = plain.answerEmpty(to: request)
+        case .publisher(_, let id):
+            mustHold(PublisherNumber.fault(id: id) == nil, "the publisher's id is not valid")
+            answer = plain.answer(json: "{}", to: request)
         case .ended: answer = plain.answerEmpty(to: request)
         case .options(let allow): answer = plain.answerOptions(allow: allow, to: request)
         }

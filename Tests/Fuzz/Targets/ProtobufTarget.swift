@@ -56,8 +56,9 @@ private func publish(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
     var out = ByteBuffer()
     var again = PublishedMessage()
     switch action {
-    case .open(let topic, let completesTopic):
-        ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, to: &out)
+    case .open(let topic, let completesTopic, let number):
+        if let number { mustHold(number.fault == nil, "the number \(number) is not valid") }
+        ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, number: number, to: &out)
     case .message:
         let properties = try check(published)
         ClientRequests.appendMessage(published.payload, properties, to: &out)
@@ -70,13 +71,13 @@ private func publish(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
 
 private func publishOne(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
     var published = PublishedMessage()
-    let topic = try PublishOneRequest.parse(bytes, message: &published)
+    let (topic, number) = try PublishOneRequest.parse(bytes, message: &published)
     let properties = try check(published)
     var out = ByteBuffer()
-    ClientRequests.appendPublishOne(topic: topic, published.payload, properties, to: &out)
+    ClientRequests.appendPublishOne(topic: topic, published.payload, properties, number: number, to: &out)
     var again = PublishedMessage()
     let same = try PublishOneRequest.parse(message(out), message: &again)
-    mustHold(same == topic, "another topic")
+    mustHold(same == (topic, number), "another topic or number")
     compare(published, again)
 }
 

@@ -30,6 +30,9 @@ private func check(_ route: Core.Route) {
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
         if let since = options.since { check(since) }
     }
+    if let number = (try? route.publisherNumber()) ?? nil {
+        mustHold(number.fault == nil, "the number \(number) is not valid")
+    }
     if (try? PublishOptions(route)) != nil {
         mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
     }

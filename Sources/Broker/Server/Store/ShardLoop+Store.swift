@@ -20,6 +20,7 @@ extension ShardLoop {
                 writes += bodies.map { .append(TopicID(messages.id.value), MessageBatchSource(body: $0)) }
                 reports.append(.committed(topic: messages.topic, attempt: messages.attempt, upTo: messages.end))
                 isUrgent = isUrgent || messages.isAwaited
+            case .publishers(let id, let changes): writes.append(.publishers(id, changes))
             case .trim(let id, let sequence): writes.append(.trim(TopicID(id.value), before: sequence.value))
             case .end(let id, let epoch, let end):
                 writes.append(.end(id, end))

@@ -17,6 +17,14 @@ extension TopicRecord {
 }
 
 extension StoreWrite {
+    static func publishers(_ id: StoreID, _ changes: PublisherChanges) -> StoreWrite {
+        .publishers(
+            TopicID(id.value),
+            changes.changed.map {
+                PublisherRecord(key: $0.key, number: $0.number, sequence: $0.sequence, usedAt: $0.usedAt)
+            }, removed: changes.removed)
+    }
+
     static func end(_ id: StoreID, _ end: Core.StoredEnd) -> StoreWrite {
         switch end {
         case .completed: .end(TopicID(id.value), .completed)

@@ -134,6 +134,9 @@ final class StoreService: Sendable {
                     row: row,
                     messages: SequenceRange(lower: SequenceNumber(found.first), upper: SequenceNumber(found.end)),
                     charged: found.chargedBefore...found.charged, lastTimestamp: found.lastTimestamp,
+                    publishers: found.publishers.map {
+                        StoredPublisher(key: $0.key, number: $0.number, sequence: $0.sequence, usedAt: $0.usedAt)
+                    },
                     mayHaveLost: record.isRelaxed && found.isStale))
         }
         return topics

@@ -127,7 +127,9 @@ extension GRPCConnection {
         case .publish:
             let response = try PublishOneResponse(bytes)
             return .acknowledged(
-                call.id, Acknowledgement(sequence: response.sequence, accepted: 1, epoch: response.epoch))
+                call.id,
+                Acknowledgement(
+                    sequence: response.sequence, accepted: 1, epoch: response.epoch, isDuplicate: response.duplicate))
         case .rows: return .message(call.id, .init(metadata: nil, data: try AdminAnswer.json(bytes)))
         case .ping: return nil
         }
@@ -139,7 +141,10 @@ extension GRPCConnection {
         if response.acceptedCount > call.accepted {
             call.accepted = response.acceptedCount
             event = .acknowledged(
-                call.id, Acknowledgement(sequence: response.acknowledgedSequence, accepted: response.acceptedCount))
+                call.id,
+                Acknowledgement(
+                    sequence: response.acknowledgedSequence, accepted: response.acceptedCount,
+                    isDuplicate: response.duplicate))
         }
         guard response.grantedCredit > 0, call.sends else { return event }
         call.credit.add(response.grantedCredit)

@@ -105,10 +105,10 @@ public final class GRPCConnection: ClientConnection {
     }
 
     public func publish(
-        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties, number: PublisherNumber?
     ) throws(ClientError) -> StreamID {
         let call = try begin(.publishOne, .publish)
-        write(call) { ClientRequests.appendPublishOne(topic: topic, payload, properties, to: &$0) }
+        write(call) { ClientRequests.appendPublishOne(topic: topic, payload, properties, number: number, to: &$0) }
         endSending(call)
         return call.id
     }
@@ -116,11 +116,12 @@ public final class GRPCConnection: ClientConnection {
     /// Opens a publishing stream. Acknowledgements need no credit in gRPC, and are conflated automatically.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
-        isOnly: Bool, acknowledged: Bool
+        isOnly: Bool, acknowledged: Bool, number: PublisherNumber?
     ) throws(ClientError) -> StreamID {
         let call = try begin(.publish, .channel)
         write(call) {
-            ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, to: &$0)
+            ClientRequests.appendPublishOpen(
+                topic: topic, completesTopic: completesTopic, number: number, to: &$0)
             ClientRequests.appendMessage(first, properties, to: &$0)
         }
         if isOnly { endSending(call) }

@@ -20,18 +20,21 @@ public final class RSocketConnection: ClientConnection {
     }
 
     public func publish(
-        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties, number: PublisherNumber?
     ) throws(ClientError) -> StreamID {
-        try requester.request(Route(topic), data: payload, answers: .acknowledgements, properties: properties)
+        try requester.request(
+            Route(topic, options: number?.options ?? []), data: payload, answers: .acknowledgements,
+            properties: properties)
     }
 
     /// Opens a publishing stream. Acknowledgements need credit from us. Only one is outstanding at a time, so that they
     /// are conflated instead of being sent for each message.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
-        isOnly: Bool, acknowledged: Bool
+        isOnly: Bool, acknowledged: Bool, number: PublisherNumber?
     ) throws(ClientError) -> StreamID {
-        let route = Route(topic, options: completesTopic ? [("complete", "true")] : [])
+        let ending: [(name: String, value: String)] = completesTopic ? [("complete", "true")] : []
+        let route = Route(topic, options: ending + (number?.options ?? []))
         return try requester.requestChannel(
             route, n: 1, data: first, complete: isOnly,
             answers: acknowledged ? .allAcknowledgements : .acknowledgements, properties: properties)
@@ -112,6 +115,11 @@ extension SubscribeOptions {
     }
 }
 
+extension PublisherNumber {
+    /// The options of a route.
+    var options: [(name: String, value: String)] { [("publisher", publisher), ("number", String(number))] }
+}
+
 extension ControlCall {
     /// The call as a route; its `tags` is nil if a name or message is longer than a tag can hold.
     public var route: Route {
@@ -125,6 +133,7 @@ extension ControlCall {
         case .failTopic(let topic, let message): [("name", topic)] + (message.map { [("message", $0)] } ?? [])
         case .closeConnection(let id): [("id", id)]
         case .closeSubscription(let id): [("id", String(id))]
+        case .publisherInfo(let topic, let publisher): [("topic", topic), ("publisher", publisher)]
         }
     }
 }

@@ -178,20 +178,23 @@ extension RSocketRequester {
             return fail(stream, .badAnswer, "The broker sent an acknowledgement without a valid sequence.")
         }
         if stream.answers == .allAcknowledgements { requestN(stream.id, 1) }
-        let accepted = stream.kind == .response ? 1 : metadata.flatMap { Self.accepted($0) }
-        return .acknowledged(stream.id, Acknowledgement(sequence: sequence, accepted: accepted))
+        var acknowledgement = Acknowledgement(sequence: sequence)
+        if let metadata { Self.read(metadata, into: &acknowledgement) }
+        if stream.kind == .response { acknowledgement.accepted = 1 }
+        return .acknowledged(stream.id, acknowledgement)
     }
 
-    /// How many of a channel's messages were accepted, according to its acknowledgement's metadata.
-    private static func accepted(_ metadata: UnsafeRawBufferPointer) -> UInt64? {
+    /// Reads what an acknowledgement's metadata says: how many of a channel's messages were accepted, and whether any
+    /// is a duplicate.
+    private static func read(_ metadata: UnsafeRawBufferPointer, into acknowledgement: inout Acknowledgement) {
         var entries = CompositeMetadata.Iterator(metadata)
         while let entry = try? entries.next() {
-            guard MimeType.matches(entry.name, "application/vnd.forebay.accepted"), entry.bytes.count >= 8 else {
-                continue
+            if entry.name.elementsEqual(PublisherNumber.duplicateMime.utf8) {
+                acknowledgement.isDuplicate = true
+            } else if MimeType.matches(entry.name, "application/vnd.forebay.accepted"), entry.bytes.count >= 8 {
+                acknowledgement.accepted = acknowledgement.accepted ?? entry.bytes.bigEndian(at: 0)
             }
-            return entry.bytes.bigEndian(at: 0)
         }
-        return nil
     }
 
     // MARK: Ends and look-ups

@@ -27,6 +27,8 @@ struct ChannelState {
     private var accepted: UInt64 = 0
     /// The number of messages accepted on earlier connections.
     private var before: UInt64 = 0
+    /// The last message that was ever sent.
+    private var last: UInt64 = 0
     /// Requested from the publisher and not yet received.
     private var asked: UInt64 = 0
     /// Whether the publisher has ended.
@@ -38,6 +40,10 @@ struct ChannelState {
 
     /// Messages that the broker has acknowledged.
     var acknowledged: UInt64 { before + accepted }
+    /// Messages that were sent on any connection and are not acknowledged.
+    var doubtful: UInt64 { max(last, acknowledged) - acknowledged }
+    /// The place of the message to send next, counted from 1.
+    var place: UInt64 { before + sent + 1 }
     /// Whether a message waits to be sent.
     var hasWaiting: Bool { !waiting.isEmpty }
     /// Whether the publisher has ended and all its messages are sent.
@@ -74,6 +80,7 @@ struct ChannelState {
     mutating func didSend() {
         guard let item = waiting.popFirst() else { return }
         sent += 1
+        last = max(last, before + sent)
         if repeats { inFlight.append(item) }
     }
 
@@ -86,6 +93,13 @@ struct ChannelState {
 
     /// Notes that the broker has accepted everything that was sent.
     mutating func acknowledgeAll() { acknowledge(sent) }
+
+    /// `count` more messages were accepted on earlier connections, and none was sent on this one yet.
+    mutating func confirm(_ count: UInt64) {
+        precondition(sent == 0)
+        for _ in 0..<count { _ = waiting.popFirst() }
+        before += count
+    }
 
     /// Notes that the connection was lost. Returns what that means for unacknowledged messages.
     mutating func lost() -> Loss {

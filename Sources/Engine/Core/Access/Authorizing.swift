@@ -67,6 +67,10 @@ final class Authorization: ShardPart {
                 "\(principal.title) may not publish to, subscribe to or control '\(name)'; "
                     + "ask the broker's administrator for one of these permissions.")
         }
+        if case .publisher(let name, _) = call.subject {
+            try checkPublish(to: name)
+            return try expect(.publish, name, of: principal, at: peer)
+        }
         try expect(.control, call.permitted, of: principal, at: peer)
     }
 

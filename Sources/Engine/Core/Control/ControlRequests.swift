@@ -20,6 +20,8 @@ public struct ControlRequest: Sendable {
         /// A connection to close.
         case connection(shard: Int, ConnectionID)
         case subscription(UInt64)
+        /// The last number of the caller's publisher with this id.
+        case publisher(String, id: String)
     }
 
     let subject: Subject
@@ -51,6 +53,11 @@ public struct ControlRequest: Sendable {
 
     private init(closeSubscription number: UInt64) { subject = .subscription(number) }
 
+    init(publisher id: String, of topic: String) throws(Refusal) {
+        if let fault = PublisherNumber.fault(id: id) { throw .invalid(fault) }
+        subject = .publisher(topic, id: id)
+    }
+
     package init(_ action: Action, topic: String) throws(Refusal) {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
         var action = action
@@ -68,7 +75,7 @@ public struct ControlRequest: Sendable {
     /// What the caller needs permission to control: the topic, or the list that contains the target.
     public var permitted: String {
         switch subject {
-        case .topic(let name, _): name
+        case .topic(let name, _), .publisher(let name, _): name
         case .connection: BrokerList.connections.rawValue
         case .subscription: BrokerList.subscriptions.rawValue
         }
@@ -76,13 +83,16 @@ public struct ControlRequest: Sendable {
 
     /// Whether the call changes nothing.
     public var isReading: Bool {
-        if case .topic(_, .info) = subject { true } else { false }
+        switch subject {
+        case .topic(_, .info), .publisher: true
+        case .topic, .connection, .subscription: false
+        }
     }
 
     /// The shard that handles the call.
     public func home(among shards: Int) -> Int {
         switch subject {
-        case .topic(let name, _): Shard.owner(of: name, among: shards)
+        case .topic(let name, _), .publisher(let name, _): Shard.owner(of: name, among: shards)
         // An id with an impossible shard can go to any shard: none finds it.
         case .connection(let shard, _): shard < shards ? shard : 0
         case .subscription(let id): Int(id % UInt64(shards))
@@ -100,6 +110,7 @@ public struct ControlRequest: Sendable {
         case .deleteTopic(let topic): try self.init(.delete, topic: topic)
         case .closeConnection(let id): try self.init(closeConnection: id)
         case .closeSubscription(let id): self.init(closeSubscription: id)
+        case .publisherInfo(let topic, let publisher): try self.init(publisher: publisher, of: topic)
         }
     }
 
@@ -124,6 +135,12 @@ public struct ControlRequest: Sendable {
             let topic = try topic(route, ["message"])
             return try ControlRequest(.fail(message: route["message"] ?? defaultReason), topic: topic)
         case .deleteTopic: return try ControlRequest(.delete, topic: topic(route))
+        case .publisherInfo:
+            try route.expect(["topic", "publisher"], for: route.name)
+            guard let topic = route["topic"], let id = route["publisher"] else {
+                throw .invalid("\(route.name) needs a topic and a publisher; write \(route.name)?topic=…&publisher=….")
+            }
+            return try ControlRequest(publisher: id, of: topic)
         }
     }
 
@@ -239,6 +256,8 @@ final class ControlRequests: ShardPart {
             case .connection(let shard, let id):
                 return .success((try cutOff(id, of: shard, by: call.caller, now: now), nil))
             case .subscription(let id): return .success((try cutOff(subscription: id, by: call.caller, now: now), nil))
+            case .publisher(let topic, let id):
+                return .success((describe(PublisherKey(user: call.caller?.user, id: id), of: topic, now: now), nil))
             }
         } catch {
             return .failure(error)
@@ -268,6 +287,14 @@ final class ControlRequests: ShardPart {
             return (description, topic)
         }
         return (descriptions.describe(topic, now: now), topic)
+    }
+
+    /// Describes a publisher. One that is not known has number 0, whether or not the topic exists: the next publish
+    /// creates both.
+    private func describe(_ key: PublisherKey, of name: String, now: Instant) -> Description {
+        let topic = ownership.topics[name]
+        let last = topic?.publishers.lastCommitted(of: key, now: now) ?? KnownPublisher.Progress()
+        return descriptions.describe(key, last, of: name, epoch: topic?.epoch)
     }
 
     /// Returns the connection's state before it was closed.

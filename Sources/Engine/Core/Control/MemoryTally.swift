@@ -20,17 +20,19 @@ package struct MemoryTally: CustomStringConvertible {
     private var kept = 0
     /// Bytes of messages between shards.
     private var messages = 0
+    /// Bytes of publishers whose numbers are remembered.
+    private var publishers = 0
 
     /// Connections whose requests are charged a size that is out of date until the next tick.
     package fileprivate(set) var stale = 0
 
     package init() {}
 
-    package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages }
+    package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages + publishers }
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
-            + "blocks \(blocks), requests \(requests), kept \(kept), messages \(messages)"
+            + "blocks \(blocks), requests \(requests), kept \(kept), messages \(messages), publishers \(publishers)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
@@ -53,6 +55,7 @@ package struct MemoryTally: CustomStringConvertible {
     fileprivate mutating func add(parked bytes: Int) { parked += bytes }
     fileprivate mutating func add(requests bytes: Int) { requests += bytes }
     fileprivate mutating func add(kept bytes: Int) { kept += bytes }
+    fileprivate mutating func add(publishers bytes: Int) { publishers += bytes }
     fileprivate mutating func add(messages bytes: Int) { messages += bytes }
 }
 
@@ -62,6 +65,7 @@ extension Inspector {
         for topic in topics.all {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
             tally.add(parked: topic.publishers.parked.memory)
+            tally.add(publishers: topic.publishers.numbers?.memory ?? 0)
         }
         for view in views.named { tally.add(view.log.allPieces) }
         for view in views.attached {

@@ -19,7 +19,7 @@ public enum LimitReached: Int, TallyKey {
     case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, uncommitted, memory,
         controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
-    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events
+    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events, publishers, publishersPerTopic
 
     public var name: String {
         switch self {
@@ -56,6 +56,8 @@ public enum LimitReached: Int, TallyKey {
         case .resumeBuffer: "resume-buffer"
         case .resumeTime: "resume-time"
         case .events: "events"
+        case .publishers: "publishers"
+        case .publishersPerTopic: "publishers-per-topic"
         }
     }
 }

@@ -74,13 +74,15 @@ public struct StoredTopic: Sendable {
     public var charged: ClosedRange<UInt64>
     /// When the broker accepted the newest message, in ns since 1970.
     public var lastTimestamp: Int64
+    public var publishers: [StoredPublisher]
     /// Whether messages after the end may have been seen before a crash. The topic then takes a new epoch.
     public var mayHaveLost: Bool
 
     public init(
         row: StoredTopicRow, messages: SequenceRange, charged: ClosedRange<UInt64>, lastTimestamp: Int64,
-        mayHaveLost: Bool
+        publishers: [StoredPublisher] = [], mayHaveLost: Bool
     ) {
+        self.publishers = publishers
         self.row = row
         self.messages = messages
         self.charged = charged
@@ -94,6 +96,8 @@ public enum StoreRequest: Sendable {
     /// Keep a topic. Comes before its first messages, and again when it takes a new epoch.
     case keep(StoredTopicRow)
     case append(AppendedMessages)
+    /// The numbers of publishers, with the messages appended before.
+    case publishers(StoreID, PublisherChanges)
     /// Messages of the topic before `before` are no longer needed.
     case trim(StoreID, before: SequenceNumber)
     /// The topic has ended: it takes no more messages.

@@ -1,7 +1,9 @@
 // PublishOptions: the options of a publishing channel.
 
 struct PublishOptions: Sendable {
-    static let names = ["complete", "on-loss"]
+    static let names = ["complete", "on-loss"] + ofSingles
+    /// The options of an acknowledged publish.
+    static let ofSingles = ["publisher", "number"]
 
     /// Whether the channel's COMPLETE completes the topic, and its ERROR fails it.
     var completesTopic = false

@@ -2,6 +2,7 @@
 // to it, and grants and acknowledgements to the peer.
 
 import Bytes
+import ForebayWire
 import Replay
 
 final class Publisher: BoundStream {
@@ -18,7 +19,8 @@ final class Publisher: BoundStream {
     /// Credit for the broker's half: each acknowledgement costs one.
     var credit: Credit
     /// The latest acknowledgement, if it is unsent for lack of credit or because earlier output is unread.
-    var unsent: (sequence: SequenceNumber, accepted: UInt64)?
+    /// `isDuplicate`: whether any message that it newly acknowledges is a duplicate.
+    var unsent: (sequence: SequenceNumber, accepted: UInt64, isDuplicate: Bool)?
     /// The latest acknowledgement, sent or not.
     var known: (sequence: SequenceNumber, accepted: UInt64) = (SequenceNumber(0), 0)
     /// Granted credit not sent yet, because tokens are missing or a gRPC call's earlier answers are unread.
@@ -60,5 +62,15 @@ enum AcceptedMetadata {
         buffer.append(mime)
         buffer.append(u24: 8)
         buffer.append(bigEndian: accepted)
+    }
+}
+
+/// Metadata of the acknowledgement of a duplicate. The entry is empty.
+enum DuplicateMetadata {
+    static func append(to buffer: inout ByteBuffer) {
+        let mime = Array(PublisherNumber.duplicateMime.utf8)
+        buffer.append(bigEndian: UInt8(mime.count - 1))
+        buffer.append(mime)
+        buffer.append(u24: 0)
     }
 }

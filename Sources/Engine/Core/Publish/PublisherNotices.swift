@@ -40,14 +40,16 @@ final class PublisherNotices: ShardPart {
             finishParking(publisher)
             publisher.unsentCredit += UInt64(n)
             sendUnsentCredit(publisher)
-        case .acknowledged(let sequence, let epoch, let accepted):
+        case .acknowledged(let sequence, let epoch, let accepted, let isDuplicate):
             finishParking(publisher)
             if publisher.isChannel {
-                publisher.unsent = (sequence, accepted)
+                publisher.unsent = (sequence, accepted, isDuplicate || publisher.unsent?.isDuplicate ?? false)
                 publisher.known = (sequence, accepted)
                 sendUnsent(publisher)
             } else {
-                responses.sendPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
+                responses.sendPublished(
+                    sequence, epoch: epoch, isDuplicate: isDuplicate, on: publisher.connection,
+                    stream: publisher.stream)
                 ends.drop(publisher)
             }
         case .finished:
@@ -69,7 +71,9 @@ final class PublisherNotices: ShardPart {
         }
         publisher.unsent = nil
         publisher.credit.spend(1)
-        responses.sendAcknowledgement(pending.sequence, accepted: pending.accepted, to: publisher, complete: false)
+        responses.sendAcknowledgement(
+            pending.sequence, accepted: pending.accepted, isDuplicate: pending.isDuplicate, to: publisher,
+            complete: false)
     }
 
     /// Sends credit. For a call whose answers are unread it accumulates: grants would pile up for a peer that sends
@@ -108,7 +112,9 @@ final class PublisherNotices: ShardPart {
     /// credit.
     private func finish(_ publisher: Publisher) {
         if let pending = publisher.unsent, publisher.credit.available > 0 {
-            responses.sendAcknowledgement(pending.sequence, accepted: pending.accepted, to: publisher, complete: true)
+            responses.sendAcknowledgement(
+                pending.sequence, accepted: pending.accepted, isDuplicate: pending.isDuplicate, to: publisher,
+                complete: true)
         } else {
             responses.sendFinished(to: publisher)
         }

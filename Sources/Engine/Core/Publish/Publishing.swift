@@ -68,8 +68,8 @@ final class Publishing: ShardPart {
 
     /// An acknowledged publish. If it cannot be appended at once, it becomes a publisher that waits for its answer.
     func publish(
-        _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
-        payload: UnsafeRawBufferPointer, now: Instant
+        _ connection: Connection, stream: UInt32, to target: PublishTarget, _ number: PublisherNumber? = nil,
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         try countingRefusals(of: target.name) { () throws(Refusal) in
             let size = payload.count + (metadata?.count ?? 0)
@@ -78,12 +78,15 @@ final class Publishing: ShardPart {
                 !rateLimiter.isLimited
                 || users.rateLimit(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) }
                     ?? true
+            let numbered = number.map { withinUser($0, connection, stream) }
             if isPaid, target.owner == index {
                 let topic = try ownership.topic(of: target, for: users.rateLimit(connection, stream)?.account, now: now)
                 if !topic.isStored,
-                    let sequence = try topic.publishers.place(metadata: metadata, payload: payload, now: now)
+                    let placed = try place(numbered, in: topic, metadata: metadata, payload: payload, now: now)
                 {
-                    responses.sendPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
+                    responses.sendPublished(
+                        placed.sequence, epoch: topic.epoch, isDuplicate: placed.isDuplicate, on: connection,
+                        stream: stream)
                     connection.close(stream: stream)
                     return
                 }
@@ -91,9 +94,26 @@ final class Publishing: ShardPart {
             if !isPaid, let refusal = relief.parkRefusal(of: target.name) { throw refusal }
             if target.owner != index, let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
             openPublisher(
-                connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
-                complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
+                connection, stream: stream, name: target.name, owner: target.owner, options: nil, numbered: numbered,
+                initialN: 1, complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
         }
+    }
+
+    @inline(__always)
+    private func place(
+        _ numbered: NumberedPublish?, in topic: Topic, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer, now: Instant
+    ) throws(Refusal) -> TopicPublishers.Placed? {
+        if let numbered {
+            return try topic.publishers.place(numbered, metadata: metadata, payload: payload, now: now)
+        }
+        return try topic.publishers.place(metadata: metadata, payload: payload, now: now).map { ($0, false) }
+    }
+
+    /// A publisher's number within its user.
+    private func withinUser(_ number: PublisherNumber, _ connection: Connection, _ stream: UInt32) -> NumberedPublish {
+        let user = users.principal(of: connection, stream).user
+        return NumberedPublish(publisher: PublisherKey(user: user, id: number.publisher), number: number.number)
     }
 
     /// Counts what `body` refuses as lost.
@@ -107,8 +127,10 @@ final class Publishing: ShardPart {
     }
 
     /// A channel, with its first message if that has arrived.
+    /// - Parameter number: of the first message, if messages are numbered.
     func openChannel(
-        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
+        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions,
+        _ number: PublisherNumber?, initialN: UInt32,
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try countingRefusals(of: name) { () throws(Refusal) in
@@ -122,7 +144,8 @@ final class Publishing: ShardPart {
                 || users.rateLimit(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
             if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
-                connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
+                connection, stream: stream, name: name, owner: owner(of: name), options: options,
+                numbered: number.map { withinUser($0, connection, stream) }, initialN: initialN,
                 complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
         }
     }
@@ -142,8 +165,9 @@ final class Publishing: ShardPart {
     /// acknowledged publish.
     /// - Parameter isPaid: false makes it wait until its user may publish more.
     private func openPublisher(
-        _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?, initialN: UInt32,
-        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, isPaid: Bool, now: Instant
+        _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?,
+        numbered: NumberedPublish?, initialN: UInt32, complete: Bool, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer?, isPaid: Bool, now: Instant
     ) {
         let size = (payload?.count ?? 0) + (metadata?.count ?? 0)
         var credit = Credit(mode: .outstanding)
@@ -162,7 +186,8 @@ final class Publishing: ShardPart {
         if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
-            connection: connection.id, message: message, complete: complete, account: publisher.rateLimit?.account)
+            connection: connection.id, message: message, complete: complete, account: publisher.rateLimit?.account,
+            numbered: numbered)
         guard isPaid else {
             if let rateLimit = publisher.rateLimit { park(publisher, request, rateLimit, now: now) }
             return

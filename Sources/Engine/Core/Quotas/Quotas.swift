@@ -16,6 +16,9 @@ final class Quota: Sendable {
         return false
     }
 
+    /// Adds one, whatever the limit is.
+    func add() { count.add(1, ordering: .relaxed) }
+
     func give() { count.subtract(1, ordering: .relaxed) }
 }
 
@@ -53,6 +56,8 @@ public final class Quotas: Sendable {
     let connections = Quota()
     let subscriptions = Quota()
     let topics = Quota()
+    /// Publishers that number their messages, once for each of their topics.
+    let publishers = Quota()
     let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()
@@ -86,7 +91,7 @@ public final class Quotas: Sendable {
 
     /// Whether nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
-        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
+        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0 && publishers.value == 0
             && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }

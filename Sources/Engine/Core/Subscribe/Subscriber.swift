@@ -62,8 +62,8 @@ final class Subscriber: BoundStream, Timed {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// Whether the client requested a position of another epoch. Up to the last stored message, the positions of an epoch that
-    /// a stored topic had before are those of the current one.
+    /// Whether the client requested a position of another epoch. Up to the last stored message, the positions of an
+    /// epoch that a stored topic had before are those of the current one.
     var isOfOtherEpoch: Bool {
         guard let epoch = options.epoch, epoch != view.epoch else { return false }
         guard let former = view.formerEpoch(epoch), case .from(let sequence) = options.start else { return true }

@@ -1,6 +1,6 @@
-// TimeSearch: searches of the store by time. A subscription that asks for messages since a time joins once the store has
-// found the first of them, if that may be in the store only. A topic with retain-age searches for messages of earlier
-// runs that have become too old.
+// TimeSearch: searches of the store by time. A subscription that asks for messages since a time joins once the store
+// has found the first of them, if that may be in the store only. A topic with retain-age searches for messages of
+// earlier runs that have become too old.
 
 import Replay
 

@@ -37,14 +37,17 @@ final class Channel {
     /// Messages in the log and not yet committed.
     var uncommitted = 0
     var last = SequenceNumber(0)
-    /// Whether messages were accepted since the last acknowledgement.
+    /// Whether messages were accepted since the last acknowledgement, and whether any of them is a duplicate.
     var hasPendingAcknowledgement = false
+    var hasPendingDuplicate = false
     /// Its index in its topic's list of channels.
     var place = -1
     /// Its position in the queue for credit.
     var turn = CreditLine.Turn.none
     /// Its position among the topic's reservations.
     var reservation: TurnQueue<Reservations.Entry>.Ticket?
+    /// Nil if its messages are not numbered.
+    let numbers: ChannelNumbers?
 
     init(_ key: StreamKey, _ request: PublishRequest, topic: Topic) {
         self.key = key
@@ -53,10 +56,35 @@ final class Channel {
         connection = request.connection
         state = request.complete ? .complete : .open
         first = request.message.count > 0 ? .parked : .awaited
+        numbers = request.numbered.map { ChannelNumbers($0) }
     }
 
     var isParked: Bool { first == .parked }
     var isComplete: Bool { if case .complete = state { true } else { false } }
     var isRemoved: Bool { if case .removed = state { true } else { false } }
     var wantsCredit: Bool { if case .open = state { !isParked } else { false } }
+}
+
+/// The numbers of a channel's messages.
+final class ChannelNumbers {
+    let key: PublisherKey
+    /// The number of the channel's next message.
+    fileprivate(set) var next: UInt64
+    /// The publisher in the topic's table. It is looked up for the channel's first message.
+    fileprivate(set) var known: KnownPublisher?
+
+    fileprivate init(_ first: NumberedPublish) {
+        key = first.publisher
+        next = first.number
+    }
+
+    /// From now on, the channel's messages are numbered by this publisher.
+    func bind(_ publisher: KnownPublisher) { known = publisher }
+
+    /// Whether the publisher is known and the next message is its next one.
+    @inline(__always)
+    var isNext: Bool { known.map { $0.last.number > 0 && next == $0.last.number + 1 } ?? false }
+
+    /// `count` more messages were accepted.
+    func advance(by count: Int) { next += UInt64(count) }
 }

@@ -23,6 +23,9 @@ struct CommitLine {
         case finished(StreamKey)
         /// A control call that ended the topic, and its answer.
         case call(StreamKey, Description)
+        /// `count` duplicates on the channel.
+        case duplicates(Channel, count: Int)
+        case duplicate(StreamKey, of: KnownPublisher)
     }
 
     /// Messages before this are on disk.
@@ -53,6 +56,16 @@ struct CommitLine {
 
     /// Makes `who` wait for the topic's end.
     mutating func add(_ who: Waiter, endAt sequence: SequenceNumber) { waiting.append((sequence, who)) }
+    // Duplicates wait for their publisher's last message, and for what already waits.
+
+    mutating func add(duplicates count: Int, of publisher: KnownPublisher, on channel: Channel) {
+        channel.uncommitted += count
+        waiting.append((publisher.last.sequence, .duplicates(channel, count: count)))
+    }
+
+    mutating func add(duplicateOf publisher: KnownPublisher, _ key: StreamKey) {
+        waiting.append((publisher.last.sequence, .duplicate(key, of: publisher)))
+    }
 
     /// New messages in the log, for the store; nil if there are none.
     mutating func takeNew(of log: Log, _ stored: StoredLog, epoch: UInt64) -> AppendedMessages? {
@@ -116,7 +129,7 @@ struct CommitLine {
 extension CommitLine.Waiter {
     fileprivate var isForEnd: Bool {
         switch self {
-        case .channel, .single: false
+        case .channel, .single, .duplicates, .duplicate: false
         case .finished, .call: true
         }
     }

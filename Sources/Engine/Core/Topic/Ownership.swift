@@ -115,6 +115,7 @@ final class TopicOwnership: ShardPart {
 
     func remove(_ topic: Topic) {
         topics.removeName(of: topic)
+        topic.publishers.numbers?.removeAll()
         removeIfUnused(topic)
     }
 
@@ -122,7 +123,9 @@ final class TopicOwnership: ShardPart {
     func restore(_ earlier: [StoredTopic]) {
         for each in earlier {
             let topic = topics.restore(each, by: self)
+            topic.publishers.restore(each, now: moment)
             if each.mayHaveLost { topic.keep() }
+            topic.markDirty()
             timers.schedule(topic, now: moment.monotonic)
         }
     }

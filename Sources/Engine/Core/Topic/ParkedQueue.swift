@@ -9,6 +9,11 @@ struct ParkedPublish {
     var key: StreamKey
     var message: MessageBatch
     var deadline: UInt64
+    /// The message's number, if it is a single one that is numbered.
+    var numbered: NumberedPublish?
+
+    /// Bytes that it holds.
+    fileprivate var size: Int { message.bytes.count + (numbered?.publisher.bytes.count ?? 0) }
 }
 
 struct ParkedQueue {
@@ -39,14 +44,14 @@ struct ParkedQueue {
 
     mutating func append(_ publish: ParkedPublish) {
         places[publish.key] = base + entries.count
-        charge(publish.message.bytes.count, 1)
+        charge(publish.size, 1)
         entries.append(Entry(publish: publish))
     }
 
     mutating func removeFirst() {
         guard let first else { return }
         places[first.key] = nil
-        charge(-first.message.bytes.count, -1)
+        charge(-first.size, -1)
         head += 1
         skipGaps()
     }
@@ -54,8 +59,9 @@ struct ParkedQueue {
     /// Removes the publish with `key`, if it is waiting.
     mutating func withdraw(_ key: StreamKey) {
         guard let place = places.removeValue(forKey: key) else { return }
-        charge(-entries[place - base].publish.message.bytes.count, -1)
+        charge(-entries[place - base].publish.size, -1)
         entries[place - base].publish.message.removeAll()
+        entries[place - base].publish.numbered = nil
         entries[place - base].isGap = true
         skipGaps()
     }

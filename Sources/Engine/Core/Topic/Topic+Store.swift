@@ -20,14 +20,21 @@ extension Topic {
 
     // To the store
 
-    /// Passes new messages to the store.
+    /// Passes new messages, and the numbers of their publishers, to the store.
     func storeNew() {
-        guard let stored = window.stored, let new = window.commits?.takeNew(of: log, stored, epoch: epoch) else {
-            return
+        guard let stored = window.stored else { return }
+        if let new = window.commits?.takeNew(of: log, stored, epoch: epoch) {
+            keep()
+            ownership.effects.store.append(.append(new))
+            updateUnwritten()
         }
-        keep()
-        ownership.effects.store.append(.append(new))
-        updateUnwritten()
+        storeNumbers()
+    }
+
+    private func storeNumbers() {
+        guard let numbers = publishers.numbers, let stored = window.stored, stored.isKept else { return }
+        let changes = numbers.takeChanges(now: ownership.moment)
+        if !changes.isEmpty { ownership.effects.store.append(.publishers(stored.id, changes)) }
     }
 
     /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept.
@@ -106,6 +113,7 @@ extension Topic {
         if failure != .unknown {
             log.removeAll(from: commits.written)
             window.commits?.withdraw()
+            publishers.numbers?.rollBack(to: commits.written)
         }
         publishers.refused(waiting, Refusal.store(failure), now: now)
         updateRoom()

@@ -5,7 +5,12 @@ import Replay
 extension TopicPublishers {
     // Acknowledgements
 
-    func accepted(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
+    @inline(__always)
+    func accepted(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber, now: Instant) {
+        if let channelNumbers = channel.numbers, let known = channelNumbers.known {
+            numbers?.note(count, of: known, upTo: sequence, now: now)
+            channelNumbers.advance(by: count)
+        }
         if topic.awaitCommit({ $0.add(channel, count, upTo: sequence) }) { return }
         acknowledge(channel, count, upTo: sequence)
     }
@@ -16,29 +21,40 @@ extension TopicPublishers {
         acknowledge(key, at: sequence)
     }
 
-    private func acknowledge(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
+    func acknowledge(
+        _ channel: Channel, _ count: Int, upTo sequence: SequenceNumber, isDuplicate: Bool = false
+    ) {
         channel.accepted += UInt64(count)
         channel.last = sequence
+        if isDuplicate { channel.hasPendingDuplicate = true }
         guard !channel.hasPendingAcknowledgement else { return }
         channel.hasPendingAcknowledgement = true
         awaitingAcknowledgement.append(channel)
     }
 
-    private func acknowledge(_ key: StreamKey, at sequence: SequenceNumber) {
-        ownership.notices.notify(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
+    func acknowledge(_ key: StreamKey, at sequence: SequenceNumber, isDuplicate: Bool = false) {
+        ownership.notices.notify(
+            key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1, isDuplicate: isDuplicate))
     }
 
     /// Messages, or the topic's end, have been committed.
     func committed(_ waiting: [CommitLine.Waiting], now: Instant) {
+        numbers?.commit(upTo: topic.committed)
         var committed: [Channel] = []
+        func apply(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber, isDuplicate: Bool) {
+            channel.uncommitted -= count
+            assert(channel.uncommitted >= 0)
+            acknowledge(channel, count, upTo: sequence, isDuplicate: isDuplicate)
+            if channel.uncommitted == 0 { committed.append(channel) }
+        }
         for (sequence, who) in waiting {
             switch who {
             case .single(let key): acknowledge(key, at: sequence)
-            case .channel(let channel, let count):
-                channel.uncommitted -= count
-                assert(channel.uncommitted >= 0)
-                acknowledge(channel, count, upTo: sequence)
-                if channel.uncommitted == 0 { committed.append(channel) }
+            case .channel(let channel, let count): apply(channel, count, upTo: sequence, isDuplicate: false)
+            case .duplicate(let key, let known): acknowledge(key, at: known.committed.sequence, isDuplicate: true)
+            case .duplicates(let channel, let count):
+                let last = channel.numbers?.known?.committed.sequence ?? sequence
+                apply(channel, count, upTo: last, isDuplicate: true)
             case .finished(let key): ownership.notices.notify(key, .finished)
             case .call(let key, let description): ownership.calls.answer(key, .success(description))
             }
@@ -48,21 +64,30 @@ extension TopicPublishers {
 
     /// The store has refused messages, or the topic's end. A channel ends at the first message that was refused.
     func refused(_ waiting: [CommitLine.Waiting], _ refusal: Refusal, now: Instant) {
-        for case (_, .channel(let channel, let count)) in waiting { channel.uncommitted -= count }
         for (_, who) in waiting {
             switch who {
-            case .single(let key): refuse(key, refusal)
-            case .channel(let channel, _):
-                switch channel.state {
-                case .open, .complete: reject(channel, refusal)
-                case .removed(nil): break
-                case .removed(let earlier?):
-                    channel.state = .removed(nil)
-                    ownership.notices.notify(channel.key, .refused(earlier))
-                }
+            case .channel(let channel, let count), .duplicates(let channel, let count): channel.uncommitted -= count
+            case .single, .duplicate, .finished, .call: break
+            }
+        }
+        for (_, who) in waiting {
+            switch who {
+            case .single(let key), .duplicate(let key, _): refuse(key, refusal)
+            case .channel(let channel, _), .duplicates(let channel, _): refuse(channel, refusal)
             case .finished(let key): ownership.notices.notify(key, .refused(refusal))
             case .call(let key, _): ownership.calls.answer(key, .failure(refusal))
             }
+        }
+    }
+
+    /// Ends a channel none of whose messages waits any longer, unless it has ended.
+    private func refuse(_ channel: Channel, _ refusal: Refusal) {
+        switch channel.state {
+        case .open, .complete: reject(channel, refusal)
+        case .removed(nil): break
+        case .removed(let earlier?):
+            channel.state = .removed(nil)
+            ownership.notices.notify(channel.key, .refused(earlier))
         }
     }
 
@@ -92,8 +117,12 @@ extension TopicPublishers {
     private func sendAcknowledgements(of channel: Channel) {
         guard channel.hasPendingAcknowledgement else { return }
         channel.hasPendingAcknowledgement = false
+        let isDuplicate = channel.hasPendingDuplicate
+        channel.hasPendingDuplicate = false
         ownership.notices.notify(
-            channel.key, .acknowledged(sequence: channel.last, epoch: topic.epoch, accepted: channel.accepted))
+            channel.key,
+            .acknowledged(
+                sequence: channel.last, epoch: topic.epoch, accepted: channel.accepted, isDuplicate: isDuplicate))
     }
 
     // Ends of channels
@@ -154,6 +183,7 @@ extension TopicPublishers {
         if channel.isParked { parked.withdraw(channel.key) }
         channel.state = .removed(nil)
         credits.withdraw(channel, from: &room)
+        if let known = channel.numbers?.known { numbers?.close(known, now: ownership.moment) }
         topic.markDirty()
     }
 

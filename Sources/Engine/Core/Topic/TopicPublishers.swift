@@ -19,6 +19,8 @@ final class TopicPublishers {
     private var isChannelsTurn = false
     /// Whether nothing is granted to channels, because memory is short.
     private var awaitsMemory = false
+    /// Publishers that number their messages; nil before the first one.
+    var numbers: PublisherNumbers?
     /// Why the remaining publishers are refused; they are notified in slices.
     var refusal: Refusal?
     /// How long publishers have waited for room.
@@ -39,11 +41,11 @@ final class TopicPublishers {
 
     /// Room that is neither used nor reserved.
     @inline(__always)
-    private var freeRoom: Int { room.messages(log: log) }
+    var freeRoom: Int { room.messages(log: log) }
 
     /// Whether there is room for a message that is neither reserved nor waited for.
     @inline(__always)
-    private func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
+    func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
 
     /// Whether a message fits, given what cannot be evicted, into `times` the byte limit. Late use of grants may reach
     /// twice the limit.
@@ -106,6 +108,7 @@ final class TopicPublishers {
     /// An acknowledged publish, or a channel with or without its first message. The message is parked if there is no
     /// room.
     func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        if !request.isChannel, let numbered = request.numbered, acceptAgain(key, numbered, now: now) { return }
         let charge = request.message.firstCharge
         var refused = topic.refusal(charge: charge ?? 0)
         if refused == nil, let charge, !hasPlace(charge) { refused = ownership.relief.parkRefusal(of: topic.name) }
@@ -118,13 +121,13 @@ final class TopicPublishers {
         }
         topic.markDirty()
         guard charge != nil else { return }
-        park(key, request.message, now: now)
+        park(key, request.message, request.isChannel ? nil : request.numbered, now: now)
         if parked.count == 1 { serveParked(now: now) }
     }
 
-    private func park(_ key: StreamKey, _ message: MessageBatch, now: Instant) {
+    private func park(_ key: StreamKey, _ message: MessageBatch, _ numbered: NumberedPublish?, now: Instant) {
         let deadline = now.monotonic + ownership.limits.parkTime
-        parked.append(ParkedPublish(key: key, message: message, deadline: deadline))
+        parked.append(ParkedPublish(key: key, message: message, deadline: deadline, numbered: numbered))
     }
 
     /// A parked publish whose publisher has withdrawn.
@@ -138,23 +141,40 @@ final class TopicPublishers {
     private func serveParked(now: Instant) {
         guard refusal == nil, topic.state.isLive else { return }
         while let waiting = parked.first, let charge = waiting.message.firstCharge {
+            let channel = channels[waiting.key]
+            // The number counts as of now: messages before this one may have been withdrawn or refused.
+            if applyNumber(of: waiting, channel, now: now) { continue }
             guard freeRoom > 0, bytesFit(charge) else { return }
             parked.removeFirst()
             isChannelsTurn = true
-            let channel = channels[waiting.key]
             channel?.first = .taken
             waiting.message.forEach { metadata, payload in
-                let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
-                guard let channel else {
-                    accepted(waiting.key, at: sequence)
-                    return false
+                do throws(Refusal) {
+                    try append(waiting, channel, metadata: metadata, payload: payload, charge: charge, now: now)
+                } catch {
+                    if let channel { reject(channel, error) } else { refuse(waiting.key, error) }
                 }
-                credits.line.update(channel)
-                accepted(channel, 1, upTo: sequence)
                 return false
             }
             if let channel, channel.isComplete { finish(channel, now: now) }
         }
+    }
+
+    /// Appends a message that was parked.
+    /// - Throws: the refusal, if its publisher is new and there are too many.
+    private func append(
+        _ waiting: ParkedPublish, _ channel: Channel?, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer, charge: Int, now: Instant
+    ) throws(Refusal) {
+        let publisher = try waiting.numbered.map { (one) throws(Refusal) in
+            try table.findOrAdd(one.publisher, now: now)
+        }
+        if let channel { try bind(channel, now: now) }
+        let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
+        if let publisher { numbers?.note(1, of: publisher, upTo: sequence, now: now) }
+        guard let channel else { return accepted(waiting.key, at: sequence) }
+        credits.line.update(channel)
+        accepted(channel, 1, upTo: sequence, now: now)
     }
 
     private func giveUpParked(most: Int, now: Instant) -> Int {
@@ -204,6 +224,15 @@ final class TopicPublishers {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending more."
             return reject(channel, Refusal(.credit, sent))
         }
+        do throws(Refusal) {
+            if channel.numbers != nil, try isDuplicate(on: channel, now: now) {
+                credits.spend(1, of: channel, in: &room)
+                acceptAgain(channel, 1, now: now)
+                return true
+            }
+        } catch {
+            return reject(channel, error)
+        }
         if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
         guard bytesFit(charge, times: 2) else {
             return reject(
@@ -214,7 +243,7 @@ final class TopicPublishers {
         }
         credits.spend(1, of: channel, in: &room)
         room.observe(charge: charge)
-        accepted(channel, 1, upTo: topic.append(metadata: metadata, payload: payload, now: now))
+        accepted(channel, 1, upTo: topic.append(metadata: metadata, payload: payload, now: now), now: now)
         return true
     }
 
@@ -225,6 +254,17 @@ final class TopicPublishers {
         now: Instant
     ) -> Bool {
         channel.first = .taken
+        do throws(Refusal) {
+            // If it has to be parked, messages before it may be, and its number counts later.
+            let isNumbered = channel.numbers != nil && (parked.isEmpty || channel.outstanding > 0)
+            if isNumbered, try isDuplicate(on: channel, now: now) {
+                if channel.reserved > channel.outstanding { credits.release(1, of: channel, in: &room) }
+                acceptAgain(channel, 1, now: now)
+                return true
+            }
+        } catch {
+            return reject(channel, error)
+        }
         if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
         guard hasPlace(charge) || channel.outstanding > 0 && bytesFit(charge, times: 2) else {
             if let refusal = ownership.relief.parkRefusal(of: topic.name) { return reject(channel, refusal) }
@@ -232,11 +272,11 @@ final class TopicPublishers {
             message.append(metadata: metadata, payload: payload)
             channel.first = .parked
             credits.line.update(channel)
-            park(channel.key, message, now: now)
+            park(channel.key, message, nil, now: now)
             return true
         }
         if channel.reserved > channel.outstanding || freeRoom <= 0 { credits.release(1, of: channel, in: &room) }
-        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
+        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now), now: now)
         return true
     }
 
@@ -247,14 +287,15 @@ final class TopicPublishers {
         let largest = Log.charge(payload: run.longest, metadata: 0)
         if channel.isRemoved { return }
         guard channel.outstanding >= run.count, topic.refusal(charge: largest) == nil,
-            (room.held(log) ?? 0) + charge <= 2 * room.byteLimit
+            (room.held(log) ?? 0) + charge <= 2 * room.byteLimit, channel.numbers?.isNext ?? true
         else {
+            if acceptAgain(channel, run, now: now) { return }
             run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
             return
         }
         credits.spend(run.count, of: channel, in: &room)
         room.observe(charge: charge, count: run.count, largest: largest)
-        accepted(channel, run.count, upTo: topic.append(run, now: now))
+        accepted(channel, run.count, upTo: topic.append(run, now: now), now: now)
     }
 
     // Credit
@@ -318,6 +359,7 @@ final class TopicPublishers {
             topic.markDirty()
         }
         visited += giveUpParked(most: most - visited, now: now)
+        if let numbers { visited += numbers.expire(most: most - visited, now: now) }
         // Memory may have been released in the meantime.
         if awaitsMemory { topic.markDirty() }
         return visited
@@ -326,7 +368,8 @@ final class TopicPublishers {
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. Channels that wait for memory
     /// are checked in every tick.
     func deadline(now: UInt64) -> UInt64 {
-        let due = Swift.min(credits.deadline ?? .max, parked.first?.deadline ?? .max)
+        var due = Swift.min(credits.deadline ?? .max, parked.first?.deadline ?? .max)
+        if let numbers { due = Swift.min(due, numbers.deadline ?? .max) }
         return awaitsMemory ? Swift.min(due, now + Timers.interval) : due
     }
 }

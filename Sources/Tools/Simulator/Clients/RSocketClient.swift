@@ -112,8 +112,12 @@ final class RSocketClient: VirtualClient {
     }
 
     func publish(_ topic: String, _ ledger: AcknowledgedLedger) {
-        request(topic, ledger.number) {
-            FrameWriter.requestResponse(stream: ledger.stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
+        publish(topic, ledger.number, on: ledger.stream)
+    }
+
+    func publish(_ route: String, _ number: Int, on stream: UInt32) {
+        request(route, number) {
+            FrameWriter.requestResponse(stream: stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
         }
     }
 

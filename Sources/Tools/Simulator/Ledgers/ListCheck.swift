@@ -126,7 +126,11 @@ struct ListCheck {
         referee.expect(
             lost <= dropped && dropped <= lost + unseen,
             "'\(topic.name)' is listed with \(dropped) messages dropped, but \(lost) were dropped")
-        let waiting = singles.count { ($0 as? AcknowledgedLedger)?.waits(for: topic.name) == true && $0.isAwaited }
+        let waiting = singles.count {
+            let waits =
+                ($0 as? AcknowledgedLedger)?.waits(for: topic.name) ?? ($0 as? NumberedLedger)?.waits(for: topic.name)
+            return waits == true && $0.isAwaited
+        }
         // For a channel without credit this is not known.
         let silent = channels.count { $0.isAwaited && $0.topic == topic.name && !$0.wasGranted }
         let parked = Int(row["parked"] ?? "") ?? -1

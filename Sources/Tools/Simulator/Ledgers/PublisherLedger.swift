@@ -1,7 +1,7 @@
 // PublisherLedger: compares acknowledged publishes and channels with the places of their messages.
 
 /// Excerpts of the broker's reasons for refusing a message.
-private let refusals = [
+let publishRefusals = [
     "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
     "The channel filled the topic", "waiting for acknowledgements",
 ]
@@ -34,7 +34,7 @@ final class AcknowledgedLedger: StreamLedger {
         super.ended(metadata, error)
         guard let error else { return referee.expect(isAnswered, "\(name) was completed without a response") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
-        expectError(error, among: refusals)
+        expectError(error, among: publishRefusals)
         // If a request could not be reassembled, its connection ends with everything in progress on it.
         if !StreamLedger.isOfFragments(error) { journal.refused(number, error) }
     }
@@ -122,7 +122,7 @@ final class ChannelLedger: StreamLedger {
             for number in sent[accepted...] { journal.refused(number, error ?? "its channel was completed") }
         }
         if let error {
-            expectError(error, among: refusals)
+            expectError(error, among: publishRefusals)
         } else {
             hasEndedTopic = completesTopic
             referee.expect(isComplete, "\(name) was completed by the broker before the client completed its half")

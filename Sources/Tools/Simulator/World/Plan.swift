@@ -43,11 +43,13 @@ public enum Feature: String, CaseIterable, Sendable {
     case store
     /// Subscriptions that begin at a time, and a time of day that is set forwards and back.
     case times
+    /// Acknowledged publishes with numbers, which are repeated.
+    case numbers
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
     /// Features that were added later. They are drawn separately, so that runs without them stay the same.
-    static let drawnApart: Set<Feature> = [.overload, .store, .times]
+    static let drawnApart: Set<Feature> = [.overload, .store, .times, .numbers]
 }
 
 struct Plan {
@@ -117,6 +119,8 @@ struct Plan {
         if isStored || required.contains(.store) { store(apart) }
         let hasTimes = permitted.contains(.times) && apart.isOne(in: 4)
         if hasTimes || required.contains(.times) { features.insert(.times) }
+        let isNumbered = permitted.contains(.numbers) && apart.isOne(in: 3)
+        if isNumbered || required.contains(.numbers) { number(apart) }
     }
 
     /// One shard and default limits.
@@ -131,6 +135,12 @@ struct Plan {
         limits.durable = TopicPattern.some(of: topics, apart)
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
         limits.resident = apart.pick([0, 0, 5000, 16 << 20])
+    }
+
+    private mutating func number(_ apart: Chance) {
+        features.insert(.numbers)
+        limits.publisherTime = apart.pick([Limits.second / 2, 5 * Limits.second, 3600 * Limits.second])
+        limits.publishersPerTopic = apart.pick([1, 2, 1024])
     }
 
     private mutating func overload(_ apart: Chance) {

@@ -229,6 +229,7 @@ public final class Simulation {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, but never by the broker")
         }
         for ledger in workload.channels { ledger.checkTopic() }
+        for publisher in workload.numbered { publisher.check() }
         checkChannels()
         rooms.expectNothingReserved()
     }

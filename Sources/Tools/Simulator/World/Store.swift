@@ -42,7 +42,7 @@ final class Store {
     func take(_ requests: [StoreRequest], from shard: Int) {
         for request in requests {
             switch request {
-            case .keep: break
+            case .keep, .publishers: break
             case .append(let messages): writes[shard].append(.append(messages))
             case .end(let id, let epoch, _), .delete(let id, let epoch): writes[shard].append(.end(id, epoch: epoch))
             case .purge(let id): topics[id] = nil

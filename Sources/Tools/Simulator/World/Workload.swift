@@ -6,7 +6,7 @@ final class Workload {
     let plan: Plan
     let chance: Chance
     let broker: Broker
-    private let journal: Journal
+    let journal: Journal
     let examiner: Examiner
     let referee: Referee
     let trace: Trace
@@ -14,6 +14,7 @@ final class Workload {
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
     var singles: [StreamLedger] = []
+    var numbered: [NumberedPublisher] = []
     /// The largest message, in bytes.
     static let largestMessage = 140_000
     /// The latest message of each topic that clients know to be acknowledged.
@@ -40,6 +41,7 @@ final class Workload {
         if plan.has(.overload), chance.below(3) > 0 { return overload() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         if plan.has(.times), chance.isOne(in: 12) { return broker.setClock(by: chance.pick([-1, 1]) * span()) }
+        if plan.has(.numbers), chance.isOne(in: 6) { return publishNumbered() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
@@ -179,7 +181,7 @@ final class Workload {
     // Publishers
 
     /// A new message; for a channel, `behind` is the number of messages sent before it.
-    private func message(
+    func message(
         _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0
     ) -> Int {
         var size = chance.pick([0, 0, 12, 100])

@@ -12,6 +12,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
     case deleteTopic = "/forebay.v1.Admin/DeleteTopic"
     case closeConnection = "/forebay.v1.Admin/CloseConnection"
     case closeSubscription = "/forebay.v1.Admin/CloseSubscription"
+    case publisherInfo = "/forebay.v1.Admin/PublisherInfo"
     case listTopics = "/forebay.v1.Admin/ListTopics"
     case listSubscriptions = "/forebay.v1.Admin/ListSubscriptions"
     case listConnections = "/forebay.v1.Admin/ListConnections"

@@ -35,12 +35,18 @@ public enum GRPCFraming {
         out.commit(prefix + size)
     }
 
-    /// Appends a message with numbers in its fields 1, 2 and 3.
-    static func append(numbers one: UInt64, _ two: UInt64, _ three: UInt64 = 0, to out: inout ByteBuffer) {
-        append(size: Protobuf.size(field: one) + Protobuf.size(field: two) + Protobuf.size(field: three), to: &out) {
+    /// Appends a message with numbers in its fields 1 to 4.
+    static func append(
+        numbers one: UInt64, _ two: UInt64, _ three: UInt64 = 0, _ four: UInt64 = 0, to out: inout ByteBuffer
+    ) {
+        let size =
+            Protobuf.size(field: one) + Protobuf.size(field: two) + Protobuf.size(field: three)
+            + Protobuf.size(field: four)
+        append(size: size, to: &out) {
             $0.field(1, one)
             $0.field(2, two)
             $0.field(3, three)
+            $0.field(4, four)
         }
     }
 }

@@ -192,7 +192,7 @@ public struct PublishedMessage {
 /// The action of a `PublishRequest`. The message itself is in the `PublishedMessage` passed to `parse`.
 public enum PublishAction: Equatable, Sendable {
     /// The topic's name is as sent, not yet checked.
-    case open(topic: String, completesTopic: Bool)
+    case open(topic: String, completesTopic: Bool, number: PublisherNumber? = nil)
     case message
     case failTopic(String)
 
@@ -203,20 +203,21 @@ public enum PublishAction: Equatable, Sendable {
     ) throws(GRPCError) -> PublishAction {
         message.clear()
         var request: PublishAction?
+        var open = PublishOpenFields()
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "PublishRequest", &reader) {
             switch (number, value) {
             case (1, .bytes(let inner)):
-                var (topic, completesTopic) = ("", false)
-                if case .open(let before, let completes)? = request { (topic, completesTopic) = (before, completes) }
-                try parseOpen(inner, &topic, &completesTopic)
+                try open.merge(inner)
                 message.clear()
-                request = .open(topic: topic, completesTopic: completesTopic)
+                request = .open(topic: "", completesTopic: false, number: nil)
             case (2, .bytes(let inner)):
                 try message.merge(inner)
+                open = PublishOpenFields()
                 request = .message
             case (3, .bytes(let text)):
                 message.clear()
+                open = PublishOpenFields()
                 request = .failTopic(try checkedText(text, "PublishRequest.fail_topic").text)
             default: break
             }
@@ -224,43 +225,73 @@ public enum PublishAction: Equatable, Sendable {
         guard let request else {
             throw .invalid("A PublishRequest has none of open, message and fail_topic; set one of them.")
         }
-        return request
+        guard case .open = request else { return request }
+        return .open(topic: open.topic, completesTopic: open.completesTopic, number: try open.number.checked())
     }
+}
 
-    private static func parseOpen(
-        _ bytes: UnsafeRawBufferPointer, _ topic: inout String, _ completesTopic: inout Bool
-    ) throws(GRPCError) {
+/// `PublishOpen` as encoded.
+private struct PublishOpenFields {
+    var topic = ""
+    var completesTopic = false
+    var number = NumberFields()
+
+    mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "PublishOpen", &reader) {
             switch (number, value) {
             case (1, .bytes(let text)): topic = try checkedText(text, "PublishOpen.topic").text
             case (2, .varint(let n)): completesTopic = n != 0
+            case (3, .bytes(let text)): self.number.publisher = try checkedText(text, "PublishOpen.publisher_id")
+            case (4, .varint(let n)): self.number.number = n
             default: break
             }
         }
     }
 }
 
+/// `publisher_id` and `number` as encoded.
+private struct NumberFields {
+    /// Empty if there is none.
+    var publisher = UnsafeRawBufferPointer.nothing
+    var number: UInt64 = 0
+
+    /// - Throws: INVALID_ARGUMENT if only one of them is present, or one is out of bounds.
+    func checked() throws(GRPCError) -> PublisherNumber? {
+        if publisher.isEmpty, number == 0 { return nil }
+        guard !publisher.isEmpty, number > 0 else {
+            throw .invalid("publisher_id and number belong together; set both, and number to at least 1.")
+        }
+        let checked = PublisherNumber(publisher: publisher.text, number: number)
+        if let fault = checked.fault { throw .invalid(fault) }
+        return checked
+    }
+}
+
 /// `PublishOneRequest`.
 public enum PublishOneRequest {
-    /// Parses the topic's name, not yet checked, and the message, which is empty if none was sent.
+    /// Parses the topic's name, not yet checked, the publisher's id and number, and the message, which is empty if none
+    /// was sent.
     ///
     /// - Parameter message: overwritten; valid as long as `bytes`.
     /// - Throws: INVALID_ARGUMENT for malformed bytes, RESOURCE_EXHAUSTED for too many headers.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
-    ) throws(GRPCError) -> String {
+    ) throws(GRPCError) -> (topic: String, number: PublisherNumber?) {
         message.clear()
         var topic = ""
+        var fields = NumberFields()
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "PublishOneRequest", &reader) {
             switch (number, value) {
             case (1, .bytes(let text)): topic = try checkedText(text, "PublishOneRequest.topic").text
             case (2, .bytes(let inner)): try message.merge(inner)
+            case (3, .bytes(let text)): fields.publisher = try checkedText(text, "PublishOneRequest.publisher_id")
+            case (4, .varint(let n)): fields.number = n
             default: break
             }
         }
-        return topic
+        return (topic, try fields.checked())
     }
 }
 

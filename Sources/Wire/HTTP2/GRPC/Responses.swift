@@ -11,15 +11,21 @@ public struct PublishResponse: Equatable, Sendable {
     public var acknowledgedSequence: UInt64
     /// Messages of this call accepted so far.
     public var acceptedCount: UInt64
+    /// Whether some of the messages that this response acknowledges are duplicates.
+    public var duplicate: Bool
 
-    public init(grantedCredit: UInt64, acknowledgedSequence: UInt64, acceptedCount: UInt64) {
+    public init(
+        grantedCredit: UInt64, acknowledgedSequence: UInt64, acceptedCount: UInt64, duplicate: Bool = false
+    ) {
         self.grantedCredit = grantedCredit
         self.acknowledgedSequence = acknowledgedSequence
         self.acceptedCount = acceptedCount
+        self.duplicate = duplicate
     }
 
     public func append(to out: inout ByteBuffer) {
-        GRPCFraming.append(numbers: grantedCredit, acknowledgedSequence, acceptedCount, to: &out)
+        GRPCFraming.append(
+            numbers: grantedCredit, acknowledgedSequence, acceptedCount, duplicate ? 1 : 0, to: &out)
     }
 }
 
@@ -27,14 +33,17 @@ public struct PublishResponse: Equatable, Sendable {
 public struct PublishOneResponse: Equatable, Sendable {
     public var sequence: UInt64
     public var epoch: UInt64
+    /// Whether the message had already been published.
+    public var duplicate: Bool
 
-    public init(sequence: UInt64, epoch: UInt64) {
+    public init(sequence: UInt64, epoch: UInt64, duplicate: Bool = false) {
         self.sequence = sequence
         self.epoch = epoch
+        self.duplicate = duplicate
     }
 
     public func append(to out: inout ByteBuffer) {
-        GRPCFraming.append(numbers: sequence, epoch, to: &out)
+        GRPCFraming.append(numbers: sequence, epoch, duplicate ? 1 : 0, to: &out)
     }
 }
 
@@ -58,6 +67,8 @@ public enum AdminRequest: Equatable, Sendable {
             case (1, .bytes(let text)) where method == .closeConnection: topic = try checkedText(text, "id").text
             case (1, .varint(let value)) where method == .closeSubscription: subscription = value
             case (2, .bytes(let text)) where method == .failTopic: message = try checkedText(text, "message").text
+            case (2, .bytes(let text)) where method == .publisherInfo:
+                message = try checkedText(text, "publisher_id").text
             default: break
             }
         }
@@ -69,6 +80,7 @@ public enum AdminRequest: Equatable, Sendable {
         case .deleteTopic: return .call(.deleteTopic(topic))
         case .closeConnection: return .call(.closeConnection(topic))
         case .closeSubscription: return .call(.closeSubscription(subscription))
+        case .publisherInfo: return .call(.publisherInfo(topic: topic, publisher: message))
         case .listTopics: return .list(.topics)
         case .listSubscriptions: return .list(.subscriptions)
         case .listConnections: return .list(.connections)
@@ -80,7 +92,7 @@ public enum AdminRequest: Equatable, Sendable {
 extension GRPCMethod {
     fileprivate var namesTopic: Bool {
         switch self {
-        case .topicInfo, .completeTopic, .failTopic, .deleteTopic: true
+        case .topicInfo, .completeTopic, .failTopic, .deleteTopic, .publisherInfo: true
         default: false
         }
     }
@@ -152,6 +164,33 @@ public struct TopicRow: Equatable, Sendable {
             $0.append(field: 5, error)
             $0.append(field: 6, firstSequence)
             $0.append(field: 7, nextSequence)
+        }
+    }
+}
+
+/// `PublisherInfoResponse`.
+public struct PublisherRow: Equatable, Sendable {
+    public var json: String
+    /// The number of its last message; 0 if the topic does not know the publisher.
+    public var number: UInt64
+    /// The sequence of that message; 0 if the publisher is unknown.
+    public var sequence: UInt64
+    /// The topic's epoch; 0 if there is no such topic.
+    public var epoch: UInt64
+
+    public init(json: String, number: UInt64, sequence: UInt64, epoch: UInt64) {
+        self.json = json
+        self.number = number
+        self.sequence = sequence
+        self.epoch = epoch
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, json)
+            $0.append(field: 2, number)
+            $0.append(field: 3, sequence)
+            $0.append(field: 4, epoch)
         }
     }
 }

@@ -2,6 +2,7 @@
 // and writes them.
 
 import Bytes
+import ForebayWire
 import RSocket
 import Testing
 
@@ -55,7 +56,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
         AdminRequest.call(.info), .call(.topicInfo("a")), .call(.completeTopic("b")),
         .call(.failTopic("c", message: "gone")), .call(.failTopic("c", message: nil)), .call(.deleteTopic("d")),
         .call(.closeConnection("0-1-2")), .call(.closeSubscription(7)), .list(.topics), .list(.subscriptions),
-        .list(.connections),
+        .list(.connections), .call(.publisherInfo(topic: "a.b", publisher: "p 1")),
     ])
     func theBrokerReadsWhatTheClientAsks(request: AdminRequest) throws {
         let bytes = try message { request.append(to: &$0) }
@@ -63,6 +64,49 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
             try inMemory(bytes) { (bytes) throws(GRPCError) in try AdminRequest.parse(bytes, of: request.method) }
                 == request)
         if request == .call(.failTopic("c", message: "gone")) { #expect(bytes == hex("0a01631204676f6e65")) }
+    }
+
+    @Test func numbersAreSentAndRead() throws {
+        let number = PublisherNumber(publisher: "p 1", number: 300)
+        var published = PublishedMessage()
+        let open = try message {
+            ClientRequests.appendPublishOpen(topic: "t", completesTopic: false, number: number, to: &$0)
+        }
+        #expect(open == hex("0a0b 0a0174 1a03702031 20ac02"))
+        let action = try inMemory(open) { (bytes) throws(GRPCError) in
+            try PublishAction.parse(bytes, message: &published)
+        }
+        #expect(action == .open(topic: "t", completesTopic: false, number: number))
+        let one = try message { ClientRequests.appendPublishOne(topic: "t", .nothing, number: number, to: &$0) }
+        #expect(one == hex("0a0174 1200 1a03702031 20ac02"))
+        let read = try inMemory(one) { (bytes) throws(GRPCError) in
+            try PublishOneRequest.parse(bytes, message: &published)
+        }
+        #expect(read == ("t", number))
+        let both = PublishResponse(grantedCredit: 1, acknowledgedSequence: 2, acceptedCount: 3, duplicate: true)
+        let answer = try message { both.append(to: &$0) }
+        #expect(answer == hex("0801 1002 1803 2001"))
+        #expect(try inMemory(answer) { (bytes) throws(GRPCError) in try PublishResponse(bytes) } == both)
+        let again = PublishOneResponse(sequence: 2, epoch: 9, duplicate: true)
+        let single = try message { again.append(to: &$0) }
+        #expect(single == hex("0802 1009 1801"))
+        #expect(try inMemory(single) { (bytes) throws(GRPCError) in try PublishOneResponse(bytes) } == again)
+    }
+
+    @Test(arguments: ["1a0170", "2001", "1a00 2001", "1a0170 2000", "1a0170 20ffffffffffffffffff01"])
+    func numbersOutOfBoundsAreRefused(fields: String) throws {
+        var published = PublishedMessage()
+        let opening = hex("0a0174 \(fields)")
+        #expect(throws: GRPCError.self) {
+            try inMemory([0x0A, UInt8(opening.count)] + opening) { (bytes) throws(GRPCError) in
+                try PublishAction.parse(bytes, message: &published)
+            }
+        }
+        #expect(throws: GRPCError.self) {
+            try inMemory(opening) { (bytes) throws(GRPCError) in
+                try PublishOneRequest.parse(bytes, message: &published)
+            }
+        }
     }
 
     @Test func payloadsOfAnySize() throws {
@@ -80,7 +124,7 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
                 payload.withUnsafeBytes { ClientRequests.appendPublishOne(topic: "t", $0, to: &out) }
             }
             try one.withUnsafeBytes { (bytes) throws -> Void in
-                #expect(try PublishOneRequest.parse(bytes, message: &published) == "t")
+                #expect(try PublishOneRequest.parse(bytes, message: &published) == ("t", nil))
                 #expect(published.payload.elementsEqual(payload))
             }
         }

@@ -148,8 +148,8 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try publish(Golden.publishFail) == "\(PublishAction.failTopic("no sensor"))")
         try Golden.publishOne.withUnsafeBytes { bytes in
             var message = PublishedMessage()
-            let topic = try PublishOneRequest.parse(bytes, message: &message)
-            #expect(topic == "a.b")
+            let (topic, number) = try PublishOneRequest.parse(bytes, message: &message)
+            #expect(topic == "a.b" && number == nil)
             #expect(Array(message.payload) == (0..<130).map { UInt8($0) })
             // The payload is read in place, not copied.
             #expect(message.payload.baseAddress == bytes.baseAddress! + 13)

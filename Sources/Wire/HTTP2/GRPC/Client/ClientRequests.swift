@@ -49,13 +49,25 @@ public enum ClientRequests {
     }
 
     /// Appends the PublishRequest that opens a publishing stream.
-    public static func appendPublishOpen(topic: String, completesTopic: Bool, to out: inout ByteBuffer) {
+    ///
+    /// - Parameter number: of the first message, if messages are numbered.
+    public static func appendPublishOpen(
+        topic: String, completesTopic: Bool, number: PublisherNumber? = nil, to out: inout ByteBuffer
+    ) {
         GRPCFraming.append(to: &out) {
             $0.append(field: 1) {
                 $0.append(field: 1, topic)
                 $0.append(field: 2, completesTopic ? 1 : 0)
+                append(number, to: &$0)
             }
         }
+    }
+
+    /// Appends the id and number of a publisher, which have the same fields in both requests.
+    private static func append(_ number: PublisherNumber?, to out: inout ByteBuffer) {
+        guard let number else { return }
+        out.append(field: 3, number.publisher)
+        out.append(field: 4, number.number)
     }
 
     /// Appends the PublishRequest of a message.
@@ -69,11 +81,12 @@ public enum ClientRequests {
     /// Appends a PublishOneRequest.
     public static func appendPublishOne(
         topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties = MessageProperties(),
-        to out: inout ByteBuffer
+        number: PublisherNumber? = nil, to out: inout ByteBuffer
     ) {
         GRPCFraming.append(to: &out) {
             $0.append(field: 1, topic)
             appendField(2, payload, properties, to: &$0)
+            append(number, to: &$0)
         }
     }
 
@@ -124,6 +137,7 @@ extension AdminRequest {
             case .deleteTopic: .deleteTopic
             case .closeConnection: .closeConnection
             case .closeSubscription: .closeSubscription
+            case .publisherInfo: .publisherInfo
             }
         }
     }
@@ -141,6 +155,9 @@ extension AdminRequest {
             case .failTopic(let topic, let message):
                 $0.append(field: 1, topic)
                 $0.append(field: 2, message ?? "")
+            case .publisherInfo(let topic, let publisher):
+                $0.append(field: 1, topic)
+                $0.append(field: 2, publisher)
             }
         }
     }

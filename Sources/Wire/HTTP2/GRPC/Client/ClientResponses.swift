@@ -96,6 +96,7 @@ extension PublishResponse {
             case 1: grantedCredit = n
             case 2: acknowledgedSequence = n
             case 3: acceptedCount = n
+            case 4: duplicate = n != 0
             default: break
             }
         }
@@ -111,6 +112,7 @@ extension PublishOneResponse {
             guard case .varint(let n) = value else { continue }
             if number == 1 { sequence = n }
             if number == 2 { epoch = n }
+            if number == 3 { duplicate = n != 0 }
         }
     }
 }

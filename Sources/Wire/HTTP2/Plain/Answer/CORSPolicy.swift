@@ -16,7 +16,9 @@ public struct CORSPolicy: Equatable, Sendable {
     /// The broker's own pages on another listener. They are never revealed to any other origin.
     public var ownPages: [String] = []
     /// Headers that a page may send, in lower case; message headers (`forebay-header-…`) are allowed too.
-    public var requestHeaders = ["accept", "authorization", "content-type", "last-event-id"]
+    public var requestHeaders = [
+        "accept", "authorization", "content-type", "forebay-number", "forebay-publisher", "last-event-id",
+    ]
     /// Response headers that a page may read.
     public var exposedHeaders = [PlainHeader.subscription, "retry-after"]
     /// Seconds for which a browser may cache the response to a preflight.

@@ -75,12 +75,16 @@ public final class PlainProtocol: Sendable {
 
     /// The response for an accepted message.
     ///
-    /// - Parameter origin: the origin of the page that sent the request, if any.
-    public func answerPublished(sequence: UInt64, epoch: UInt64, origin: String?) -> PlainAnswer {
+    /// - Parameters:
+    ///   - isDuplicate: whether the message had already been published.
+    ///   - origin: the origin of the page that sent the request, if any.
+    public func answerPublished(
+        sequence: UInt64, epoch: UInt64, isDuplicate: Bool = false, origin: String?
+    ) -> PlainAnswer {
         // Assembled from bytes, because every message needs this response.
         let head: StaticString = "{\"sequence\":"
         let middle: StaticString = ",\"epoch\":\""
-        let tail: StaticString = "\"}\n"
+        let tail: StaticString = isDuplicate ? "\",\"duplicate\":true}\n" : "\"}\n"
         let count =
             head.utf8CodeUnitCount + RawWriter.digits(sequence) + middle.utf8CodeUnitCount + RawWriter.digits(epoch)
             + tail.utf8CodeUnitCount
@@ -95,6 +99,11 @@ public final class PlainProtocol: Sendable {
         }
         return PlainAnswer(
             status: 200, headers: withCORS(PlainProtocol.published, origin), body: body, omitsBody: false)
+    }
+
+    /// The response with a JSON object.
+    public func answer(json: String, to request: PlainRequest) -> PlainAnswer {
+        answer(200, [PlainHeader("content-type", "application/json")], Array((json + "\n").utf8), to: request)
     }
 
     /// The response if credit was given, or, for `PlainCall.ended`, if nothing is left to stream.

@@ -18,6 +18,7 @@ public struct Problem: Error, Equatable, Sendable {
         case timeout
         case ended
         case gap
+        case publisher
         case tooLarge = "too-large"
         case targetTooLong = "target-too-long"
         case expectationFailed = "expectation-failed"
@@ -42,7 +43,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .methodNotAllowed: 405
             case .notAcceptable: 406
             case .timeout: 408
-            case .ended, .gap: 409
+            case .ended, .gap, .publisher: 409
             case .tooLarge: 413
             case .targetTooLong: 414
             case .expectationFailed: 417
@@ -68,6 +69,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .tooManyConnections: "Too many connections"
             case .ended: "The topic has ended"
             case .gap: "Messages are missing"
+            case .publisher: "Unexpected number"
             case .tooLarge: "The message is too large"
             case .targetTooLong: "The request target is too long"
             case .expectationFailed: "Unknown expectation"
@@ -92,6 +94,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .timeout: .timeout
             case .ended: .ended
             case .gap: .gap
+            case .publisher: .publisher
             case .tooLarge, .targetTooLong, .headersTooLarge: .tooLarge
             case .limit, .tooManyConnections: .limit
             case .draining: .draining

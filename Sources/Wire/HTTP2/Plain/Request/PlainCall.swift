@@ -2,6 +2,7 @@
 //
 //     GET, HEAD  /v1/topics/{topic}/messages?request=N&…    subscribe
 //     POST       /v1/topics/{topic}/messages                publish, acknowledged
+//     GET, HEAD  /v1/topics/{topic}/publishers/{id}         the last number of a publisher
 //     POST       /v1/subscriptions/{id}/request?n=N         give a subscription credit
 
 import ForebayWire
@@ -26,6 +27,16 @@ public struct PublishCall: Equatable, Sendable {
     public var topic: String
     public var contentType: String?
     public var headers: [PlainHeader]
+    /// Whether the message is numbered; `PlainRequest.publisherNumber` returns the number. Calls are copied often, and
+    /// few of them have one.
+    public var isNumbered: Bool
+
+    public init(topic: String, contentType: String?, headers: [PlainHeader], isNumbered: Bool = false) {
+        self.topic = topic
+        self.contentType = contentType
+        self.headers = headers
+        self.isNumbered = isNumbered
+    }
 }
 
 public enum PlainCall: Equatable, Sendable {
@@ -34,6 +45,8 @@ public enum PlainCall: Equatable, Sendable {
     case ended
     case publish(PublishCall)
     case request(SubscriptionID, UInt32)
+    /// The last number of one of the user's publishers.
+    case publisher(topic: String, id: String)
     /// OPTIONS, answered by `PlainProtocol.answerOptions`.
     case options(allow: String)
 }
@@ -42,12 +55,14 @@ public enum PlainCall: Equatable, Sendable {
 private enum Resource {
     case everything
     case messages(topic: String)
+    case publisher(topic: String, id: String)
     case credit(id: String)
 
     var allow: String {
         switch self {
         case .everything: "GET, HEAD, POST, OPTIONS"
         case .messages: "GET, HEAD, POST, OPTIONS"
+        case .publisher: "GET, HEAD, OPTIONS"
         case .credit: "POST, OPTIONS"
         }
     }
@@ -58,6 +73,10 @@ private enum Resource {
             return
         }
         let segments = try target.segments()
+        if segments.count == 5, segments[0] == "v1", segments[1] == "topics", segments[3] == "publishers" {
+            self = .publisher(topic: segments[2], id: segments[4])
+            return
+        }
         guard segments.count == 4, segments[0] == "v1" else { throw Resource.unknown(target) }
         switch (segments[1], segments[3]) {
         case ("topics", "messages"): self = .messages(topic: segments[2])
@@ -69,8 +88,8 @@ private enum Resource {
     private static func unknown(_ target: Target) -> Problem {
         Problem(
             .notFound,
-            "There is no resource \(target.path); use /v1/topics/{topic}/messages or "
-                + "/v1/subscriptions/{id}/request.")
+            "There is no resource \(target.path); use /v1/topics/{topic}/messages, "
+                + "/v1/topics/{topic}/publishers/{id} or /v1/subscriptions/{id}/request.")
     }
 }
 
@@ -91,6 +110,10 @@ extension PlainCall {
             self = try PlainCall.subscribe(topic, try target.options(), request)
         case (.messages(let topic), "POST"):
             self = try PlainCall.publish(topic, try target.options(), request, limits)
+        case (.publisher(let topic, let id), "GET"), (.publisher(let topic, let id), "HEAD"):
+            try PlainCall.expectNone(try target.options(), "a publisher")
+            if let fault = PublisherNumber.fault(id: id) { throw Problem(.invalid, fault) }
+            self = .publisher(topic: topic, id: id)
         case (.credit(let id), "POST"): self = try PlainCall.credit(id, try target.options())
         case (.everything, _):
             throw Problem(.invalid, "The target * is only valid with OPTIONS; use a path.")
@@ -138,10 +161,7 @@ extension PlainCall {
     private static func publish(
         _ topic: String, _ query: [QueryOption], _ request: PlainRequest, _ limits: PlainLimits
     ) throws(Problem) -> PlainCall {
-        if let option = query.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) {
-            throw Problem(
-                .invalid, "The option '\(option.name)' is unknown; a publish over HTTP takes no options.")
-        }
+        try expectNone(query, "a publish")
         if let length = request.contentLength { try PlainBody.check(length, limits) }
         let type = request.contentType.flatMap { $0.isEmpty ? nil : $0 }
         if let type, !CarriedMetadata.isContentType(type.utf8) {
@@ -156,7 +176,13 @@ extension PlainCall {
         {
             headers.append(PlainHeader("content-encoding", encoding))
         }
-        return .publish(PublishCall(topic: topic, contentType: type, headers: headers))
+        let isNumbered = try request.publisherNumber() != nil
+        return .publish(PublishCall(topic: topic, contentType: type, headers: headers, isNumbered: isNumbered))
+    }
+
+    private static func expectNone(_ query: [QueryOption], _ use: String) throws(Problem) {
+        guard let option = query.first(where: { !BrokerProtocol.isIgnorable(option: $0.name) }) else { return }
+        throw Problem(.invalid, "The option '\(option.name)' is unknown; \(use) over HTTP takes no options.")
     }
 
     private static func credit(_ text: String, _ query: [QueryOption]) throws(Problem) -> PlainCall {

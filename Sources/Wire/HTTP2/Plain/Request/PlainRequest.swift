@@ -1,6 +1,7 @@
 // PlainRequest: the parts of a request that plain HTTP needs, collected header by header as the transport reads them.
 
 import Bytes
+import ForebayWire
 
 /// The head of a request over HTTP/2 or HTTP/1.1. Headers without a meaning here are not stored.
 public struct PlainRequest: Sendable {
@@ -22,6 +23,9 @@ public struct PlainRequest: Sendable {
     /// Whether the client waits for `100 Continue` before it sends the body. Send that once `PlainProtocol.call` has
     /// accepted the head; otherwise send the refusal.
     public private(set) var expectsContinue = false
+    /// Forebay-Publisher and Forebay-Number.
+    public private(set) var publisher: String?
+    public private(set) var number: String?
     /// Headers sent as `forebay-header-NAME: value`, without the prefix.
     public private(set) var messageHeaders: [PlainHeader] = []
 
@@ -72,6 +76,23 @@ public struct PlainRequest: Sendable {
         Array(name.utf8).withUnsafeBytes { name in Array(value.utf8).withUnsafeBytes { add(name, $0) } }
     }
 
+    /// The publisher's id and number, if the request has them.
+    ///
+    /// - Throws: what is wrong with them. `PlainProtocol.call` checks that, too.
+    public func publisherNumber() throws(Problem) -> PublisherNumber? {
+        if publisher == nil, number == nil { return nil }
+        guard let publisher, let number else {
+            throw Problem(
+                .invalid, "The headers forebay-publisher and forebay-number belong together; send both or neither.")
+        }
+        guard let value = Decimal.parse(number), (1...PublisherNumber.largest).contains(value) else {
+            throw Problem(
+                .invalid, "forebay-number: \(number) is not a number from 1 to \(PublisherNumber.largest).")
+        }
+        if let fault = PublisherNumber.fault(id: publisher) { throw Problem(.invalid, fault) }
+        return PublisherNumber(publisher: publisher, number: value)
+    }
+
     /// - Throws: what was wrong with the headers.
     func check() throws(Problem) {
         if let fault { throw fault }
@@ -89,6 +110,8 @@ public struct PlainRequest: Sendable {
         case .contentType: contentType = once(contentType, "Content-Type", value)
         case .authorization: authorization = once(authorization, "Authorization", value)
         case .origin: origin = once(origin, "Origin", value)
+        case .publisher: publisher = once(publisher, "Forebay-Publisher", value)
+        case .number: number = once(number, "Forebay-Number", value)
         case .preflightMethod: preflightMethod = once(preflightMethod, "Access-Control-Request-Method", value)
         case .contentLength: take(contentLength: value)
         case .expect:
@@ -133,7 +156,7 @@ public struct PlainRequest: Sendable {
 /// The headers with a meaning for plain HTTP.
 private enum Header {
     case host, accept, lastEventID, contentType, contentEncoding, contentLength, authorization
-    case origin, preflightMethod, preflightHeaders, expect
+    case origin, preflightMethod, preflightHeaders, expect, publisher, number
     case message(String)
 
     /// Most headers of most requests have no meaning here; their length rules them out first.
@@ -147,7 +170,9 @@ private enum Header {
         case 13 where Header.matches(name, "last-event-id"): self = .lastEventID
         case 13 where Header.matches(name, "authorization"): self = .authorization
         case 14 where Header.matches(name, "content-length"): self = .contentLength
+        case 14 where Header.matches(name, "forebay-number"): self = .number
         case 16 where Header.matches(name, "content-encoding"): self = .contentEncoding
+        case 17 where Header.matches(name, "forebay-publisher"): self = .publisher
         case 29 where Header.matches(name, "access-control-request-method"): self = .preflightMethod
         case 30 where Header.matches(name, "access-control-request-headers"): self = .preflightHeaders
         default:
