@@ -263,7 +263,7 @@ import Testing
 
     private func storedBroker(_ shards: Int) throws -> TestBroker {
         var limits = Limits()
-        limits.stored = [try TopicPattern(parsing: ">")]
+        limits.durable = [try TopicPattern(parsing: ">")]
         return TestBroker(shards: shards, limits: limits)
     }
 

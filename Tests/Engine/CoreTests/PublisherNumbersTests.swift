@@ -12,7 +12,9 @@ import Replay
     private func context(_ change: (inout Limits) -> Void = { _ in }) -> ShardContext {
         var limits = Limits()
         change(&limits)
-        return ShardContext(index: 0, shards: 1, limits: limits, memory: memory, quotas: quotas, seed: 1, now: start)
+        return ShardContext(
+            index: 0, shards: 1, limits: limits, memory: memory, quotas: quotas, store: StoreHealth(), seed: 1,
+            now: start)
     }
 
     private let start = Instant(monotonic: 5_000_000_000, wall: 1_700_000_000_000_000_000)
