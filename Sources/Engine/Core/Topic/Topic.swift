@@ -182,6 +182,7 @@ final class Topic: Timed {
         let visited = publishers.tick(most: most, now: now)
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
         if awaitsStoreTick {
+            repeatEnd()
             updateUnwritten()
             markDirty()
         }
