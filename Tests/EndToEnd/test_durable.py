@@ -28,8 +28,9 @@ def test_what_clients_know_outlives_kills(tmp_path):
 def again(begin, tmp_path):
     """Starts a broker on the test's store. Relaxed topics are written only when a durable one is, or at the end."""
     def start(*options: str):
-        return begin("--store", str(tmp_path / "store"), "--durable", "d.>", "--relaxed", "r.>", "--threads", "1",
-                     "--store-interval", "10s", "--retain-bytes", "64M", *options)
+        start.broker = begin("--store", str(tmp_path / "store"), "--durable", "d.>", "--relaxed", "r.>", "--threads",
+                             "1", "--store-interval", "10s", "--retain-bytes", "64M", *options)
+        return start.broker
     return start
 
 
@@ -106,12 +107,66 @@ def test_a_clean_stop_loses_nothing_of_a_relaxed_topic(again):
     broker.stop()
 
 
+def test_a_relaxed_topic_that_has_ended_stays_ended(again):
+    peer = again().peer()
+    peer.numbers("r.a", 1, 3)
+    peer.control("$SYS.topic.fail", name="r.a", message="over and out")
+    flush(peer)
+    for _ in range(2):
+        kill(again.broker)
+        peer = again().peer()
+        subscription = peer.subscribe("r.a?replay=all")
+        assert subscription.data(3) == numbers(1, 3) and subscription.end() == failed("over and out")
+
+
+def test_everything_about_a_message_is_kept(again):
+    """Long and empty ones, with content types, headers and timestamps."""
+    broker = again("--memory", "1G")
+    peer, other = broker.peer(), broker.peer("grpc")
+    for topic in ("d.a", "r.a"):
+        other.offer(topic, b"{}", content_type="application/json", headers={"a": "1", "b": "ü"}).sequence()
+        peer.publish(topic, b"", bytes(range(256)) * 4000)
+        peer.publish(topic, b"entries", extra=[(b"text/x-mine", b"\0\xff")])
+    known = {}
+    for topic in ("d.a", "r.a"):
+        known[topic] = (other.subscribe(f"{topic}?replay=all").take(4), peer.subscribe(f"{topic}?replay=all", meta=True)
+                        .take(4))
+    flush(peer)
+    kill(broker)
+    broker = again("--memory", "1G")
+    peer, other = broker.peer(), broker.peer("grpc")
+    for topic, (by_grpc, by_rsocket) in known.items():
+        for one, before in zip(other.subscribe(f"{topic}?replay=all").take(4), by_grpc):
+            assert (one.data, one.timestamp, one.content_type, one.headers) == (
+                before.data, before.timestamp, before.content_type, before.headers)
+        for one, before in zip(peer.subscribe(f"{topic}?replay=all", meta=True).take(4), by_rsocket):
+            assert (one.data, one.timestamp, one.entries) == (before.data, before.timestamp, before.entries)
+
+
+def test_a_stored_topic_keeps_its_class(again, begin, tmp_path):
+    """Whatever the patterns of the next run are."""
+    broker = again()
+    peer = broker.peer()
+    peer.numbers("d.a", 1, 5)
+    epoch = peer.info("d.a")["epoch"]
+    for patterns in (["--relaxed", "d.>"], []):
+        kill(broker)
+        broker = begin("--store", str(tmp_path / "store"), *patterns)
+        peer = broker.peer()
+        assert peer.info("d.a")["epoch"] == epoch
+        peer.publish("d.a", b"more")
+    kill(broker)
+    peer = again().peer()
+    assert peer.info("d.a")["epoch"] == epoch
+    assert datas(peer.subscribe("d.a?replay=all").take(7)) == [*numbers(1, 5), b"more", b"more"]
+
+
 def fill(peer: Peer, topic: str) -> list[bytes]:
     """Publishes until the store is full; returns what was acknowledged."""
     acknowledged = []
     with pytest.raises(StreamError) as full:
         while True:
-            payload = b"%d " % len(acknowledged) + b"." * 100_000
+            payload = b"%d " % len(acknowledged) + b"." * 900_000
             peer.publish(topic, payload)
             acknowledged.append(payload)
     assert full.value.text.startswith("store: full"), full.value
@@ -128,17 +183,17 @@ def test_messages_of_a_relaxed_topic_for_which_there_was_no_room(again):
     known = {(one.epoch, one.sequence): one.data for one in subscription.take(1)}
     ((epoch, _),) = known
     fill(peer, "d.full")
-    for number in range(40):
-        eventually(lambda: accepted(peer, "r.a", b"%d " % number + b"." * 100_000), lambda done: done)
-    known |= {(one.epoch, one.sequence): one.data for one in subscription.take(40)}
+    for number in range(10):
+        eventually(lambda: accepted(peer, "r.a", b"%d " % number + b"." * 900_000), lambda done: done)
+    known |= {(one.epoch, one.sequence): one.data for one in subscription.take(10)}
     peer.close()
     broker.stop()
     broker = again("--store-bytes", "64M")
     peer = broker.peer()
     end = peer.info("r.a")["next"]
-    assert end < 42, "the test did not fill the store"
-    peer.numbers("r.a", end, 42)
-    for one in peer.subscribe("r.a?replay=all", meta=True).take(42):
+    assert end < 12, "the test did not fill the store"
+    peer.numbers("r.a", end, 12)
+    for one in peer.subscribe("r.a?replay=all", meta=True).take(12):
         assert known.get((one.epoch, one.sequence), one.data) == one.data
     found = resume(peer, "r.a", 2, epoch, "gap=fail").take(1)
     assert found[0].sequence == 2

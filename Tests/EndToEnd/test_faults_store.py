@@ -1,8 +1,10 @@
 """A broker whose store runs into trouble: a full disk, failed writes and syncs, damaged messages, and directories that
 it must not use. Publishers and subscribers of topics in memory must not notice. `disk.c` lets calls fail."""
 
+import itertools
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from test_store_disk import library
 pytestmark = pytest.mark.rsocket
 TOPICS = ("--durable", "d.>", "--relaxed", "r.>", "--retain-bytes", "1G", "--retain", "1000000")
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-BIG = b"." * 200_000
+BIG = b"." * 900_000
 
 
 class Troubled:
@@ -137,6 +139,89 @@ def test_a_full_disk(troubled, failure):
     troubled.kill()
     peer = troubled.broker().peer()
     assert stored(peer, "d.a") == acknowledged
+
+
+class Pipelined:
+    """Publishes on a thread, several at a time, until it is stopped; knows what was acknowledged and what refused."""
+
+    def __init__(self, broker, topic: str):
+        self.peer, self.topic = broker.peer(), topic
+        self.taken, self.refused, self.failure = {}, [], None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            for turn in itertools.count():
+                if self._stopped.is_set():
+                    return
+                offers = [(self.peer.offer(self.topic, payload), payload)
+                          for payload in (b"%d.%d" % (turn, number) for number in range(20))]
+                for offer, payload in offers:
+                    try:
+                        sequence = offer.sequence(30)
+                        assert sequence not in self.taken
+                        self.taken[sequence] = payload
+                    except StreamError as error:
+                        assert error.text.startswith("store:") and "unknown" not in error.text, error
+                        self.refused.append(payload)
+        except BaseException as failure:
+            self.failure = failure
+
+    def stop(self):
+        self._stopped.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive() and self.failure is None, self.failure
+
+
+def test_a_disk_that_is_full_again_and_again(troubled):
+    """What was refused is not stored. Messages of relaxed topics, which have been delivered, are stored later."""
+    broker = troubled.broker("pwrite 1 28", "--store-interval", "10ms")
+    publishers = {topic: Pipelined(broker, topic) for topic in ("d.a", "d.b", "r.a", "r.b")}
+    peer, received = broker.peer(), {}
+    for topic in publishers:
+        eventually(lambda: len(publishers[topic].taken), lambda count: count > 0)
+        received[topic] = peer.subscribe(f"{topic}?replay=all&buffer=1000000", meta=True)
+    for _ in range(6):
+        refused, before = len(publishers["d.a"].refused), len(publishers["d.a"].taken)
+        troubled.trouble.touch()
+        eventually(lambda: len(publishers["d.a"].refused), lambda count: count > refused)
+        troubled.trouble.unlink()
+        eventually(lambda: len(publishers["d.a"].taken), lambda count: count > before + 100)
+    for publisher in publishers.values():
+        publisher.stop()
+    epochs = {topic: peer.info(topic)["epoch"] for topic in publishers}
+    for topic, publisher in publishers.items():
+        found = received[topic].take(len(publisher.taken))
+        assert [one.dropped for one in found] == [0] * len(found)
+        assert {one.sequence: one.data for one in found} == publisher.taken
+    peer.publish("d.a", b"last")
+    for publisher in publishers.values():
+        publisher.peer.close()
+    peer.close()
+    broker.stop()
+    peer = troubled.broker().peer()
+    for topic, publisher in publishers.items():
+        last = [b"last"] if topic == "d.a" else []
+        assert stored(peer, topic) == [publisher.taken[one] for one in sorted(publisher.taken)] + last
+        assert peer.info(topic)["epoch"] == epochs[topic]
+
+
+def test_a_stop_while_the_disk_is_full(troubled):
+    """It does not hang, whatever waits for the disk, and what was not acknowledged is decided by the restart."""
+    broker = troubled.broker("pwrite 1 28", "--drain-time", "1s")
+    peer = broker.peer()
+    for topic in ("d.a", "d.b"):
+        peer.publish(topic, b"1")
+    troubled.trouble.touch()
+    peer.call("$SYS.topic.complete?name=d.a")
+    peer.call("$SYS.topic.delete?name=d.b")
+    peer.barrier("d.a")
+    peer.close()
+    broker.stop()
+    troubled.trouble.unlink()
+    assert stored(troubled.broker().peer(), "d.a") == [b"1"]
 
 
 @ROOT_ONLY
