@@ -6,7 +6,8 @@
 //
 // $DISK_FAIL is "CALL N ERRNO [TIMES]": the calls of that kind on the data file from the Nth on fail, TIMES of them or
 // all. CALL is pwrite (which includes writev), meta (a pwrite to a descriptor with O_DSYNC), fdatasync or fallocate.
-// With an ERRNO of 0, the call writes half of its bytes.
+// With an ERRNO of 0, the call writes half of its bytes. With $DISK_SWITCH, calls fail and are counted only while that
+// file exists.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,11 +26,13 @@ enum { WRITE = 1, SYNCED_WRITE, SYNC, SIZE, RENAME, SYNC_FOLDER, LINE, OPEN };
 
 static int log_file = -1;
 static char fail_call[16];
+static const char *fail_switch;
 static long fail_from = -1, fail_errno, fail_times = -1, seen;
 
 __attribute__((constructor)) static void start(void) {
     const char *path = getenv("DISK_LOG");
     if (path) log_file = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    fail_switch = getenv("DISK_SWITCH");
     const char *fail = getenv("DISK_FAIL");
     if (fail) sscanf(fail, "%15s %ld %ld %ld", fail_call, &fail_from, &fail_errno, &fail_times);
 }
@@ -57,6 +60,7 @@ static int64_t identity(int file) {
 // Whether this call is to fail; sets errno, or leaves it 0 for a short write.
 static int fails(const char *call, int64_t file) {
     if (file <= 0 || fail_from < 0 || strcmp(call, fail_call)) return 0;
+    if (fail_switch && access(fail_switch, F_OK)) return 0;
     if (++seen < fail_from || fail_times == 0) return 0;
     if (fail_times > 0) --fail_times;
     errno = (int)fail_errno;

@@ -70,6 +70,10 @@ public final class Store: @unchecked Sendable {
         try Failure.check(fb_store_info(environment, &info))
         pageSize = info.page_size
         published = Atomic(0)
+        var status = stat()
+        if fstat(fb_store_file(environment), &status) == 0, status.st_blocks * 512 >= status.st_size {
+            writing.allocated = UInt64(status.st_size)
+        }
         try reading { transaction throws(Failure) in
             used = try transaction.pages() * self.pageSize
             try transaction.withCursor(.deleted) { cursor throws(Failure) in
@@ -88,11 +92,13 @@ public final class Store: @unchecked Sendable {
         set { published.store(newValue, ordering: .relaxed) }
     }
 
-    /// Marks the store as clean, unless a commit failed with `unknown`, and closes it. Call it once, on the writer's
-    /// thread, when no other thread uses the store.
+    /// Marks the store as clean and closes it. It is not clean if a commit failed with `unknown`, or if messages of
+    /// relaxed topics, which have been delivered, are not written: the topics then take new epochs. Call it once, on
+    /// the writer's thread, when no other thread uses the store.
     public func close() {
         if !options.isReadOnly {
             _ = try? transact { transaction throws(Failure) in
+                guard try !self.lacksDelivered(transaction) else { return false }
                 try StoreState(isClean: true, isCopy: false, generation: self.generation).write(transaction)
                 return false
             }
@@ -121,6 +127,10 @@ struct WritingState {
     var allocated: UInt64 = 0
     /// Deleted topics that still have rows.
     var deleted: [TopicID] = []
+    /// Whether purging them waits until there may be room.
+    var isPurgePaused = false
+    /// Topics with messages that were handed over, but not written.
+    var unwritten: Set<TopicID> = []
     /// Trims that were too long for their commit.
     var trims: [TopicID: UInt64] = [:]
 }

@@ -42,6 +42,30 @@ extension Store {
     }
 }
 
+extension Store {
+    /// Notes whether the messages of a list are in the store. Only the writer's thread may call it.
+    func note(_ writes: [StoreWrite], areWritten: Bool) {
+        if areWritten && writing.unwritten.isEmpty { return }
+        for write in writes {
+            switch write {
+            case .append(let id, _) where !areWritten: writing.unwritten.insert(id)
+            case .append(let id, _), .delete(let id): writing.unwritten.remove(id)
+            case .create, .trim, .end, .publishers, .purge: break
+            }
+        }
+    }
+
+    /// Whether messages of relaxed topics have not been written.
+    func lacksDelivered(_ transaction: Transaction) throws(Failure) -> Bool {
+        for id in writing.unwritten {
+            guard let found = try transaction.get(.topics, id.value) else { continue }
+            guard let row = try found.bytes().withUnsafeBytes({ TopicRow(id, $0) }) else { throw Failure.corrupted }
+            if row.record.isRelaxed { return true }
+        }
+        return false
+    }
+}
+
 /// The state of one transaction.
 private struct CommitRun {
     /// Where a topic's next batch must begin.

@@ -7,19 +7,29 @@ extension Store {
     static let purgedRows = 1024
 
     /// Whether `purgeSome` has work to do.
-    public var needsPurge: Bool { !writing.deleted.isEmpty || !writing.trims.isEmpty }
+    public var needsPurge: Bool { !writing.isPurgePaused && (!writing.deleted.isEmpty || !writing.trims.isEmpty) }
+
+    /// Lets `purgeSome` try again.
+    func resumePurge() { writing.isPurgePaused = false }
 
     /// Deletes some rows of deleted or trimmed topics, in a transaction of its own. Only the writer's thread may call
-    /// it. A topic whose purge fails is left for the next opening of the store.
+    /// it. If there is no room, it pauses until `resumePurge`. After other failures, the topic is left for the next
+    /// opening of the store.
     public func purgeSome() throws(StoreError) {
         if let (id, sequence) = writing.trims.first {
             writing.trims[id] = nil
             _ = try commit([.trim(id, before: sequence)])
         } else if let id = writing.deleted.popLast() {
             var isDone = true
-            try transact { transaction throws(Failure) in
-                isDone = try Store.purge(id, transaction)
-                return false
+            do throws(StoreError) {
+                try transact { transaction throws(Failure) in
+                    isDone = try Store.purge(id, transaction)
+                    return false
+                }
+            } catch {
+                writing.isPurgePaused = error == .full
+                if error == .full { writing.deleted.append(id) }
+                throw error
             }
             if !isDone { writing.deleted.append(id) }
         }

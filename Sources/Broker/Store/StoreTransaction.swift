@@ -21,7 +21,8 @@
 //
 // On a full disk a short write would look like EIO. Therefore the space is reserved with fallocate before the commit,
 // for all pages up to the last that the transaction uses. Transactions with messages must leave `spare` bytes of this
-// space, and of the map, so that retention can run on a full disk.
+// space, and of the map, so that retention can run on a full disk. Free pages count as left: the number of the last
+// page never decreases, however much is deleted.
 
 import CLMDB
 import CStoreIO
@@ -70,7 +71,8 @@ extension Store {
         let spare = isGrowing ? Store.spare : 0
         let needed = fb_store_next_page(environment, transaction) * pageSize + Store.listed
         guard needed > Store.listed else { throw Failure(MDB_VERSION_MISMATCH) }
-        if isGrowing, pages * pageSize > options.bytes || needed + spare > options.bytes + options.reserve {
+        let least = max(needed, pages * pageSize + Store.listed + spare)
+        if isGrowing, pages * pageSize > options.bytes || least > options.bytes + options.reserve {
             throw Failure(MDB_MAP_FULL)
         }
         guard needed + spare > writing.allocated else { return }
@@ -82,7 +84,7 @@ extension Store {
         // The file system cannot reserve space. A full disk is then noticed by the write.
         case EOPNOTSUPP, ENOSYS: writing.allocated = .max
         case let code where code != ENOSPC && code != EDQUOT: throw Failure(code)
-        case let code: if needed + spare > writing.allocated { throw Failure(code) }
+        case let code: if least > writing.allocated { throw Failure(code) }
         }
     }
 

@@ -2,7 +2,8 @@
 
 /// One change of the store.
 public enum StoreWrite: Sendable {
-    /// Adds a topic, or replaces its record, for example with a new epoch.
+    /// Adds a topic, or replaces its record, for example with a new epoch. If the record says that the topic has ended,
+    /// this is part of the end.
     case create(TopicRecord)
     /// Adds messages, which must follow the topic's last one without a gap. A topic's first batch may begin anywhere.
     case append(TopicID, any BatchSource)
@@ -20,7 +21,8 @@ public enum StoreWrite: Sendable {
     /// Whether the write may use the reserve, and is repeated without the others of a commit that failed.
     var isMaintenance: Bool {
         switch self {
-        case .create, .append, .publishers: false
+        case .create(let record): record.end != nil
+        case .append, .publishers: false
         case .trim, .end, .delete, .purge: true
         }
     }
@@ -28,7 +30,8 @@ public enum StoreWrite: Sendable {
     /// Whether the write makes the store larger. Publishers do too, but are limited in number.
     var isGrowing: Bool {
         switch self {
-        case .create, .append: true
+        case .create(let record): record.end == nil
+        case .append: true
         case .trim, .end, .delete, .purge, .publishers: false
         }
     }

@@ -167,6 +167,7 @@ public final class StoreWriter: @unchecked Sendable {
 
     private func write(_ submissions: [Submission]) {
         let began = Clock.monotonic()
+        store.resumePurge()
         var bytes = 0
         var lists: [Submissions] = []
         for submission in submissions { StoreWriter.add(submission, to: &lists) }
@@ -176,6 +177,7 @@ public final class StoreWriter: @unchecked Sendable {
             transaction: transactions, nanoseconds: Clock.monotonic() - began, bytes: bytes,
             submissions: submissions.count)
         for (list, outcome) in zip(lists, outcomes) {
+            store.note(list.writes, areWritten: outcome == .committed)
             completion(list.tag, Array(repeating: outcome, count: list.count), cost)
         }
     }

@@ -172,6 +172,42 @@ struct StoreWriterTests {
         }
     }
 
+    /// Subscribers have them. If the store counted as clean, their sequences would be used again in the same epoch.
+    @Test(arguments: [(true, false), (true, true), (false, false)])
+    func aStoreThatLacksDeliveredMessagesIsNotClean(isRelaxed: Bool, isWrittenLater: Bool) throws {
+        try withFolder { folder in
+            try withWriter(folder, bytes: 2 << 20) { _, writer, outcomes in
+                let topic = TopicID(1)
+                let first = TestBatch(topic: topic, first: 1).write
+                writer.submit([.create(record(1, isRelaxed: isRelaxed)), first], tag: 1, isUrgent: true)
+                _ = outcomes.wait(1, 1)
+                writer.submit(
+                    [TestBatch(topic: topic, first: 2, bodySize: 3 << 20).write], tag: 1, isUrgent: true)
+                #expect(outcomes.wait(1, 2)[1] == .failed(.full))
+                guard isWrittenLater else { return }
+                writer.submit([TestBatch(topic: topic, first: 2).write], tag: 1, isUrgent: true)
+                _ = outcomes.wait(1, 3)
+            }
+            let store = try open(folder, bytes: 2 << 20)
+            #expect(store.startedAfterCrash == (isRelaxed && !isWrittenLater))
+            store.close()
+        }
+    }
+
+    @Test func aFullStoreTakesTheEndOfATopicThatItDidNotHave() throws {
+        try withFolder { folder in
+            try withWriter(folder, bytes: 2 << 20) { store, writer, outcomes in
+                var ended = record(1)
+                ended.end = .completed
+                let batch = TestBatch(topic: TopicID(1), first: 1, bodySize: 3 << 20).write
+                writer.submit([.create(ended), batch, .end(TopicID(1), .completed)], tag: 1, isUrgent: true)
+                #expect(outcomes.wait(1, 1) == [.partial(.full)])
+                let ends = try store.topics().map(\.record.end)
+                #expect(ends == [.completed])
+            }
+        }
+    }
+
     @Test func deletedTopicsArePurgedWhenTheWriterIsIdle() throws {
         try withFolder { folder in
             try withWriter(folder) { store, writer, outcomes in

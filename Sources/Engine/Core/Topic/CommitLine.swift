@@ -44,6 +44,8 @@ struct CommitLine {
     /// How often the store was asked to note an end of the topic, and how often it has: a topic that has ended may then
     /// be deleted.
     private var ends = (requested: 0, written: 0)
+    /// How many of these requests have to be repeated.
+    private(set) var refusedEnds = 0
     /// Whether the store has noted the topic's end.
     var isEndWritten: Bool { ends.requested > 0 && ends.written == ends.requested }
 
@@ -93,6 +95,15 @@ struct CommitLine {
 
     /// The store has noted one of them.
     mutating func noteEnd() { ends.written += 1 }
+
+    /// The store did not note one of them.
+    mutating func refuseEnd() { refusedEnds += 1 }
+
+    /// The requests to repeat, once.
+    mutating func takeRefusedEnds() -> Int {
+        defer { refusedEnds = 0 }
+        return refusedEnds
+    }
 
     /// What need not wait any longer, in the order of the messages.
     mutating func takeCommitted() -> [Waiting] { takeWaiting(before: isEndWritten ? nil : written) }

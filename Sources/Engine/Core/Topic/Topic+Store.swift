@@ -121,22 +121,31 @@ extension Topic {
         noteUse(now)
     }
 
-    /// The store has not noted the topic's end. Unless the store has failed, it is asked again.
+    /// The store has not noted the topic's end. Unless the store has failed, the next tick asks it again.
     func refuseEnd(_ failure: StoreFailure, now: Instant) {
-        guard let stored = window.stored, let end = state.stored else { return }
         if failure == .unknown {
             let waiting = window.commits?.takeRefused(includingEnd: true) ?? []
             return publishers.refused(waiting, Refusal.store(failure), now: now)
         }
-        ownership.effects.store.append(
-            isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
+        window.commits?.refuseEnd()
+        ownership.timers.schedule(self, now: now.monotonic)
     }
 
-    /// Whether the next tick has to hand messages to the store again, or to check whether publishers may continue
-    /// because the store has written messages of other topics.
+    /// Asks the store again to note the topic's end.
+    func repeatEnd() {
+        guard let stored = window.stored, let end = state.stored else { return }
+        for _ in 0..<(window.commits?.takeRefusedEnds() ?? 0) {
+            ownership.effects.store.append(
+                isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
+        }
+    }
+
+    /// Whether the next tick has to hand messages or the end to the store again, or to check whether publishers may
+    /// continue because the store has written messages of other topics.
     var awaitsStoreTick: Bool {
         guard let commits = window.commits else { return false }
-        return commits.hasNew(in: log) || publishers.room.unwrittenLimit == 0 && publishers.blockedCount > 0
+        return commits.hasNew(in: log) || commits.refusedEnds > 0
+            || publishers.room.unwrittenLimit == 0 && publishers.blockedCount > 0
     }
 
     // Memory

@@ -186,6 +186,7 @@ final class Topic: Timed {
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
         searchOld(now: now)
         if awaitsStoreTick {
+            repeatEnd()
             updateUnwritten()
             markDirty()
         }
