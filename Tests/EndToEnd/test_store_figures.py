@@ -176,6 +176,27 @@ def test_a_full_store_is_reported(stored, failing):
     assert admin("readyz").text == "ok\n"
 
 
+def test_unreadable_messages_are_reported(stored, tmp_path):
+    admin = stored()
+    admin.broker.peer().publish("d.a", *[b"%d" % number * 3000 for number in range(6)])
+    admin.broker.stop()
+    file = tmp_path / "store/forebay.store"
+    content = bytearray(file.read_bytes())
+    for number in range(6):  # Wherever there are payloads, also in pages that are free.
+        start = -1
+        while (start := content.find(b"%d" % number * 3000, start + 1)) >= 0:
+            content[start] ^= 1
+    file.write_bytes(content)
+    admin = stored()
+    admin.broker.peer().subscribe("d.a?replay=all", n=6)
+    told = until(lambda: (told := admin.metrics())['forebay_store_errors_total{kind="unreadable"}'] and told,
+                 "it is counted")
+    assert told["forebay_store_failed"] == 0 and told["forebay_store_reads_total"] >= 1
+    line = until(lambda: lines(admin, "stored messages are unreadable"), "it is logged")[0]
+    assert line["level"] == "error" and line["from"] >= 1 and line["cause"]
+    assert admin("readyz").text == "ok\n"
+
+
 @pytest.mark.parametrize("width, dark", [(1440, False), (1440, True), (420, False)])
 def test_the_page_shows_stored_topics(stored, tmp_path, width, dark):
     admin = stored("--resident-bytes", "64K", "--store-bytes", "64M")

@@ -59,7 +59,10 @@ extension StorageStatistics {
 extension Topic {
     /// The charge of all messages in memory and in the store, in bytes; a little more if the oldest are only in the
     /// store.
-    var bytes: Int { isStored ? Int(clamping: log.charged - window.charged(before: window.oldest)) : log.bytes }
+    var bytes: Int {
+        guard window.oldest < log.head, let before = window.stored?.chargedBeforeOldest else { return log.bytes }
+        return Int(clamping: log.charged - before)
+    }
 
     /// What publishers wait for; nil while none waits.
     var publishersWaitFor: PublishersWaitFor? {
