@@ -63,7 +63,9 @@ final class Descriptions: ShardPart {
         return .topic(
             TopicRow(
                 json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
-                error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next))
+                error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next,
+                storage: TopicRow.Storage(figures.storage.storage), bytes: UInt64(clamping: figures.bytes),
+                uncommittedBytes: UInt64(clamping: figures.storage.uncommittedBytes)))
     }
 
     /// - Parameter epoch: the topic's; nil if there is no such topic.
@@ -155,6 +157,16 @@ extension Connection {
 
     /// Bytes received, as counted by RSocket's positions.
     var received: UInt64 { rsocket.received }
+}
+
+extension TopicRow.Storage {
+    fileprivate init(_ storage: TopicStorage) {
+        switch storage {
+        case .memory: self = .memory
+        case .durable: self = .durable
+        case .relaxed: self = .relaxed
+        }
+    }
 }
 
 extension TopicRow.State {

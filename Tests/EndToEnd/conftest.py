@@ -183,8 +183,8 @@ def begin():
     """Like `start`, but brokers that are still running after the test are stopped then."""
     begun = []
 
-    def one(*options: str) -> Broker:
-        begun.append(Broker(*options))
+    def one(*options: str, **more) -> Broker:
+        begun.append(Broker(*options, **more))
         return begun[-1]
 
     yield one

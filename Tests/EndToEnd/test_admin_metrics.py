@@ -62,6 +62,8 @@ def test_topics_in_trouble_have_metrics_however_quiet(begin):
 OTHERS = {
     "ForebayPublishesLost": ('forebay_publishes_refused_total{reason="memory"}', "0x20"),
     "ForebayMemoryShort": ("forebay_memory_limit_bytes", "100x20"),
+    "ForebayStoreNearlyFull": ("forebay_store_limit_bytes", "100x20"),
+    "ForebayStoreSlow": ('forebay_store_commit_seconds_bucket{le="+Inf"}', "0+60x20"),
 }
 ALERTS = {
     "ForebaySubscriberBehind": ('forebay_behind_seconds{topic="phones.7",policy="drop-oldest"}', "300x20"),
@@ -73,6 +75,11 @@ ALERTS = {
     # Memory is released as soon as it runs short.
     "ForebayMemoryShort": ("forebay_memory_bytes", "93 30x2 " * 7),
     "ForebayLogLost": ("forebay_log_lines_lost_total", "0+60x20"),
+    "ForebayStoreFailed": ("forebay_store_failed", "1x20"),
+    "ForebayStoreNearlyFull": ("forebay_store_bytes", "91x20"),
+    "ForebayStoreErrors": ('forebay_store_errors_total{kind="full"}', "0+60x20"),
+    "ForebayStoreUnreadable": ('forebay_store_errors_total{kind="unreadable"}', "0x10 1x10"),
+    "ForebayStoreSlow": ('forebay_store_commit_seconds_bucket{le="0.5"}', "0+60x20"),
 }
 
 

@@ -15,6 +15,7 @@ const tiles = {};
 for (const [key, name] of [
   ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Lost / s"], ["slow", "Slow"],
   ["blocked", "Blocked"], ["connections", "Connections"], ["memory", "Memory"],
+  ["store", "Store"],
 ]) {
   const value = make("span", { className: "value", textContent: "–" });
   const note = make("span", { className: "note" });
@@ -24,6 +25,8 @@ for (const [key, name] of [
   tiles[key] = { value, note, spark, element, history: [] };
   $("tiles").append(element);
 }
+// Shown only if there is a store.
+tiles.store.element.hidden = true;
 
 const tell = (key, figure, text, note = "", kind = "") => {
   const tile = tiles[key];
@@ -51,12 +54,24 @@ const showTiles = (stats) => {
     `${count(droppedUnasked(stats))} messages, ${count(stats.lost_total)} publishes`, dropped > 0 ? "bad" : "");
   tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
   tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
-    `of ${count(stats.publishers)}, ${count(stats.parked)} parked`, stats.publishers_blocked > 0 ? "alert" : "");
+    `of ${count(stats.publishers)}, ${count(stats.parked)} parked`
+      + (stats.publishers_blocked_by_store > 0 ? `, ${count(stats.publishers_blocked_by_store)} by the store` : ""), stats.publishers_blocked > 0 ? "alert" : "");
   tell("connections", stats.connections, count(stats.connections), `up ${time(stats.uptime_ms)}`);
   const share = stats.memory / stats.memory_limit;
   tell("memory", stats.memory, bytes(stats.memory), `of ${bytes(stats.memory_limit)}`, share > 0.9 ? "bad" : "");
+  tiles.store.element.hidden = !stats.store;
+  if (stats.store) showStore(stats.store);
   last = stats;
 };
+
+const showStore = (store) => {
+  const note = store.failed ? "failed" : store.full ? "full"
+    : store.uncommitted_bytes > 0 ? `of ${bytes(store.bytes_limit)}, ${bytes(store.uncommitted_bytes)} to write`
+      : `of ${bytes(store.bytes_limit)}`;
+  tell("store", store.bytes, bytes(store.bytes), note, store.failed || isNearlyFull(store) ? "bad" : "");
+};
+
+const isNearlyFull = (store) => store.full || store.bytes > 0.9 * store.bytes_limit;
 
 const health = (kind, words) => {
   $("health").className = `pill ${kind}`;
@@ -67,7 +82,7 @@ const health = (kind, words) => {
 const REMEMBERED = 60e9;
 const SHORTAGES = {
   memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
-  limit: "a limit is reached",
+  limit: "a limit is reached", store: "the store takes no messages",
 };
 const SHARED = ["memory", "connections", "subscriptions", "topics", "sessions"];
 let pictures = [];
@@ -101,10 +116,15 @@ const showHealth = (stats) => {
   const held = `${bytes(stats.memory)} of ${bytes(stats.memory_limit)}`;
   if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} is not responding`);
   else if (stats.draining) health("alert", "draining");
+  else if (stats.store?.failed) health("bad", "the store has failed: stored topics are read-only until a restart");
   else if (stats.last_loss_ms < REMEMBERED / 1e6) health("bad", lossWords(stats, held));
   else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords(limits, bytes(stats.memory_limit)));
   else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
   else if (stats.memory > 0.9 * stats.memory_limit) health("alert", `memory is nearly full: ${held}`);
+  else if (stats.store && isNearlyFull(stats.store)) {
+    health("alert", `the store is ${stats.store.full ? "" : "nearly "}full: `
+      + `${bytes(stats.store.bytes)} of ${bytes(stats.store.bytes_limit)}`);
+  }
   else if (stats.reload_refused) health("alert", "the last reload was refused; the log says why");
   else health("good", "healthy");
 };

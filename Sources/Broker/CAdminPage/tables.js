@@ -202,6 +202,12 @@ export const showSubscriptions = (picture) => {
 
 const topicRows = new Map();
 
+/// What publishers wait for.
+const REASONS = {
+  subscription: "They wait for a blocking subscription", store: "They wait for the store to write earlier messages",
+  memory: "They wait for memory",
+};
+
 const buildTopic = (item) => {
   const name = make("button", { type: "button", className: "link" });
   sayName(name, item.name);
@@ -212,16 +218,17 @@ const buildTopic = (item) => {
   });
   const spark = sparkline();
   const state = make("span", { className: "pill", hidden: true });
+  const storage = make("span", { className: "pill calm storage", hidden: true });
   const end = make("button", { type: "button", className: "plain", textContent: "End…" });
   end.setAttribute("aria-label", `End or delete ${item.name}`);
   end.addEventListener("click", () => endTopic(row.item));
   const row = {
-    spark, state, history: [], into: cell("In / s"), out: cell("Out / s"), subscriptions: cell("Subscr."),
+    spark, state, storage, history: [], into: cell("In / s"), out: cell("Out / s"), subscriptions: cell("Subscr."),
     behind: cell("Behind"), waiting: cell("Waiting"), dropped: cell("Dropped"), lost: cell("Lost"),
     blocked: cell("Blocked"), size: cell("Size"), element: null, item: null, last: null,
   };
   row.element = make(
-    "tr", { role: "row" }, make("td", { className: "topic", role: "cell" }, name, " ", state),
+    "tr", { role: "row" }, make("td", { className: "topic", role: "cell" }, name, " ", state, " ", storage),
     make("td", { className: "meter", role: "cell" }, spark.svg), row.into, row.out, row.subscriptions, row.behind,
     row.waiting, row.dropped, row.lost, row.blocked, row.size,
     make("td", { className: "act", role: "cell" }, end));
@@ -238,6 +245,8 @@ const updateTopic = (row, item) => {
   row.state.hidden = item.state === "live";
   row.state.className = item.state === "failed" ? "pill bad" : "pill";
   say(row.state, item.state);
+  row.storage.hidden = item.storage === "memory";
+  say(row.storage, item.storage);
   say(row.into, rate(per("published")));
   say(row.out, rate(per("delivered")));
   say(row.subscriptions, count(item.subscriptions));
@@ -251,8 +260,12 @@ const updateTopic = (row, item) => {
   say(row.lost, count(item.lost));
   row.lost.className = per("lost") > 0 ? "number bad" : "number";
   say(row.blocked, item.publishers_blocked + item.parked > 0 ? count(item.publishers_blocked) : "–");
+  row.blocked.title = item.publishers_wait_for ? REASONS[item.publishers_wait_for] : "";
   row.blocked.className = item.publishers_blocked > 0 ? "number alert" : "number";
   say(row.size, bytes(item.bytes));
+  row.size.title = item.storage === "memory" ? ""
+    : `${bytes(item.resident_bytes)} in memory, ${count(item.uncommitted)} messages (${bytes(item.uncommitted_bytes)}) `
+      + "not written yet";
 };
 
 const endTopic = async (item) => {

@@ -26,8 +26,17 @@ public struct CommitCost: Sendable, Equatable {
     public var nanoseconds: UInt64
     /// Bytes of batches.
     public var bytes: Int
+    public var batches: Int
     /// Submissions of all tags.
     public var submissions: Int
+
+    public init(transaction: UInt64, nanoseconds: UInt64, bytes: Int, batches: Int, submissions: Int) {
+        self.transaction = transaction
+        self.nanoseconds = nanoseconds
+        self.bytes = bytes
+        self.batches = batches
+        self.submissions = submissions
+    }
 }
 
 /// The writer's thread.
@@ -168,14 +177,14 @@ public final class StoreWriter: @unchecked Sendable {
     private func write(_ submissions: [Submission]) {
         let began = Clock.monotonic()
         store.resumePurge()
-        var bytes = 0
+        var written = Commit()
         var lists: [Submissions] = []
         for submission in submissions { StoreWriter.add(submission, to: &lists) }
-        let outcomes = commit(lists.map(\.writes), &bytes)
+        let outcomes = commit(lists.map(\.writes), &written)
         transactions += 1
         let cost = CommitCost(
-            transaction: transactions, nanoseconds: Clock.monotonic() - began, bytes: bytes,
-            submissions: submissions.count)
+            transaction: transactions, nanoseconds: Clock.monotonic() - began, bytes: written.bytes,
+            batches: written.batches, submissions: submissions.count)
         for (list, outcome) in zip(lists, outcomes) {
             store.note(list.writes, areWritten: outcome == .committed)
             completion(list.tag, Array(repeating: outcome, count: list.count), cost)
@@ -189,17 +198,18 @@ public final class StoreWriter: @unchecked Sendable {
         lists[known ?? lists.count - 1].add(submission.writes)
     }
 
-    private func commit(_ lists: [[StoreWrite]], _ bytes: inout Int) -> [StoreOutcome] {
+    private func commit(_ lists: [[StoreWrite]], _ written: inout Commit) -> [StoreOutcome] {
         do throws(StoreError) {
             let (commit, refused) = try store.commit(lists)
-            bytes += commit.bytes
+            written.bytes += commit.bytes
+            written.batches += commit.batches
             return lists.indices.map { index in
                 refused[index].map { StoreWriter.outcome(lists[index], $0) } ?? .committed
             }
         } catch {
             switch error {
             case .unknown: return lists.map { _ in .failed(error) }
-            case .aborted where lists.count > 1: return lists.flatMap { commit([$0], &bytes) }
+            case .aborted where lists.count > 1: return lists.flatMap { commit([$0], &written) }
             default: return lists.map { maintain($0, after: error) }
             }
         }

@@ -19,17 +19,27 @@ struct Column {
     var kind: FieldKind = .text
     /// Whether the column is shown only if an object has the field.
     var isOptional = false
+    /// The column is shown only if an object has this field.
+    var needs: String?
+
+    func isShown(for rows: [JSON]) -> Bool {
+        guard let field = needs ?? (isOptional ? field : nil) else { return true }
+        return rows.contains { $0[field] != nil }
+    }
 }
 
 enum Table {
     static let topics = [
         Column(title: "TOPIC", field: "name"), Column(title: "STATE", field: "state"),
+        Column(title: "STORAGE", field: "storage", needs: "uncommitted"),
         Column(title: "FIRST", field: "first", kind: .count), Column(title: "NEXT", field: "next", kind: .count),
         Column(title: "RETAINED", field: "retained", kind: .count), Column(title: "SIZE", field: "bytes", kind: .bytes),
         Column(title: "SUBS", field: "subscriptions", kind: .count),
         Column(title: "PUBS", field: "publishers", kind: .count),
         Column(title: "PUBLISHED", field: "published", kind: .count),
         Column(title: "DROPPED", field: "dropped", kind: .count),
+        Column(title: "UNCOMMITTED", field: "uncommitted", kind: .count, isOptional: true),
+        Column(title: "PUBS WAIT FOR", field: "publishers_wait_for", isOptional: true),
     ]
     static let subscriptions = [
         Column(title: "ID", field: "id"), Column(title: "TOPIC", field: "topic"),
@@ -71,7 +81,7 @@ enum Table {
 
     /// A header and one line per object; a missing field is shown as a dash.
     static func render(_ all: [Column], _ rows: [JSON]) -> String {
-        let columns = all.filter { column in !column.isOptional || rows.contains { $0[column.field] != nil } }
+        let columns = all.filter { $0.isShown(for: rows) }
         let cells = rows.map { row in columns.map { show(row[$0.field], $0.kind) } }
         let widths = columns.indices.map { column in
             max(columns[column].title.count, cells.map { $0[column].count }.max() ?? 0)
@@ -89,13 +99,16 @@ enum Table {
         return line(columns.map(\.title)) + cells.map(line).joined()
     }
 
+    /// Fields that are numbers of bytes, besides those that begin with `bytes_`.
+    private static let bytes: Set = ["bytes", "resident_bytes", "uncommitted_bytes"]
+
     /// One object as `field  value` lines, in the broker's order.
     static func details(_ object: JSON) -> String? {
         guard case .object(let members) = object else { return nil }
         let names = members.map { SafeText.line($0.key) }
         let width = names.map(\.count).max() ?? 0
         return zip(names, members).map { name, member in
-            let kind: FieldKind = name == "bytes" || name.hasPrefix("bytes_") ? .bytes : .text
+            let kind: FieldKind = bytes.contains(name) || name.hasPrefix("bytes_") ? .bytes : .text
             return name + String(repeating: " ", count: width - name.count + 2) + show(member.value, kind) + "\n"
         }.joined()
     }

@@ -37,6 +37,31 @@ import Testing
         return state
     }
 
+    @Test func storedTopicsHaveAColumnMore() throws {
+        func heads(_ rows: [String], width: Int = 140) throws -> [String] {
+            var state = TopState(address: "here")
+            state.beginTopics()
+            for row in rows { state.add(topic: TopTopic(try #require(JSON(row)))) }
+            state.endTopics(now: 1_000_000_000)
+            return TopView.render(state, width: width, height: 24).map(\.text)
+        }
+        let stored = "{\"name\":\"d\",\"storage\":\"durable\",\"uncommitted\":3,\"publishers_blocked\":2,"
+        let lines = try heads([stored + "\"publishers_wait_for\":\"store\"}", "{\"name\":\"m\"}"])
+        #expect(lines.contains { $0.contains("TOPIC") && $0.contains("STORAGE") })
+        #expect(lines.contains { $0.contains(" d ") && $0.contains("2 store") && $0.contains("durable") })
+        #expect(lines.contains { $0.contains(" m ") && $0.contains("memory") })
+        #expect(!(try heads(["{\"name\":\"m\"}"]).contains { $0.contains("STORAGE") }))
+        #expect(!(try heads([stored + "\"first\":1}"], width: 80).contains { $0.contains("STORAGE") }))
+    }
+
+    @Test func aFailedStoreIsShown() throws {
+        var state = TopState(address: "here")
+        state.take(stats: try #require(JSON("{\"store_failed\":true}")), now: 1)
+        #expect(TopView.render(state, width: 120, height: 24).contains { $0.text.contains("the store has failed") })
+        state.take(stats: try #require(JSON("{\"connections\":1}")), now: 2)
+        #expect(!TopView.render(state, width: 120, height: 24).contains { $0.text.contains("the store has failed") })
+    }
+
     @Test func readsTheBrokersRows() throws {
         let json = try #require(
             JSON(

@@ -10,6 +10,8 @@ final class TestBroker {
     private(set) var shards: [Shard] = []
     let memory: MemoryBudget
     let quotas = Quotas()
+    let storeHealth = StoreHealth()
+    let limits: Limits
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
@@ -25,6 +27,7 @@ final class TestBroker {
     var chaos: LedgerRandom?
 
     init(shards count: Int = 1, limits: Limits = Limits(), access: AccessTable = .open) {
+        self.limits = limits
         memory = MemoryBudget(limit: limits.memory)
         inboxes = Array(repeating: [], count: count)
         arrivals = Array(repeating: [], count: count)
@@ -32,8 +35,8 @@ final class TestBroker {
         for index in 0..<count {
             shards.append(
                 Shard(
-                    index: index, count: count, limits: limits, memory: memory, quotas: quotas, seed: UInt64(index) + 7,
-                    access: access, now: now))
+                    index: index, count: count, limits: limits, memory: memory, quotas: quotas,
+                    store: storeHealth, seed: UInt64(index) + 7, access: access, now: now))
             clients[index] = [:]
         }
     }

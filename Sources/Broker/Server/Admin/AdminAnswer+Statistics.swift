@@ -11,8 +11,8 @@ extension AdminAnswer {
         _ broker: BrokerStatistics, _ process: ProcessStatistics, _ info: BrokerInfo, for call: AdminCall
     ) {
         switch call {
-        case .alive: self = .health(broker, isDraining: false)
-        case .ready: self = .health(broker, isDraining: process.isDraining)
+        case .alive: self = .health(broker)
+        case .ready: self = .health(broker, obstacle: AdminAnswer.obstacle(process))
         case .metrics(_, let subscriptions):
             let text = Metrics.text(broker, process, subscriptions: subscriptions > 0)
             self = AdminAnswer(type: Exposition.mime, text: text)
@@ -30,15 +30,23 @@ extension AdminAnswer {
         self.init(json: object.finished())
     }
 
-    private static func health(_ broker: BrokerStatistics, isDraining: Bool) -> AdminAnswer {
+    /// Why the broker should get no new clients, if there is a reason.
+    private static func obstacle(_ process: ProcessStatistics) -> String? {
+        if let store = process.store, store.hasFailed {
+            return "the store has failed" + (store.failure.map { ": \($0)" } ?? "")
+        }
+        return process.isDraining ? "draining" : nil
+    }
+
+    private static func health(_ broker: BrokerStatistics, obstacle: String? = nil) -> AdminAnswer {
         let type = "text/plain; charset=utf-8"
         let missing = broker.missing.map(String.init)
         if !missing.isEmpty {
             return AdminAnswer(
                 status: 503, type: type, text: "shard \(missing.joined(separator: ", ")) is not responding\n")
         }
-        return isDraining
-            ? AdminAnswer(status: 503, type: type, text: "draining\n") : AdminAnswer(type: type, text: "ok\n")
+        if let obstacle { return AdminAnswer(status: 503, type: type, text: obstacle + "\n") }
+        return AdminAnswer(type: type, text: "ok\n")
     }
 
     private static func info(
@@ -95,6 +103,7 @@ extension AdminAnswer {
         object.add("topics", broker.topicSums.count)
         object.add("publishers", broker.topicSums.publishers)
         object.add("publishers_blocked", broker.topicSums.blockedPublishers)
+        object.add("publishers_blocked_by_store", broker.topicSums.waitingForStore)
         object.add("parked", broker.topicSums.parked)
         object.add("retained", broker.topicSums.retained)
         broker.subscriptionSums.add(to: &object)
@@ -134,6 +143,7 @@ extension AdminAnswer {
         object.add("logins_refused", counters.loginsRefused)
         object.add("logins_slowed", counters.loginsSlowed)
         object.add("denied", counters.denied)
+        if let store = process.store { object.add("store", json: store.json) }
         object.add("reload_refused", process.isLastReloadRefused)
         object.add("log_lines_lost", process.lostLogLines)
         return object.finished()

@@ -338,7 +338,8 @@ final class AdminLoop {
                 connectionsOverLimit: context.connections.limitReached,
                 handshakes: gate.handshakes, reloads: context.reloads.value,
                 isLastReloadRefused: context.reloads.isLastRefused,
-                lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends)
+                lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends,
+                store: context.store?.snapshot(context.storeHealth, limit: context.limits.uncommittedBytes, now: now))
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

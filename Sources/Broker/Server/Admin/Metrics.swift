@@ -29,6 +29,8 @@ struct ProcessStatistics: Sendable {
     var lostLogLines: UInt64 = 0
     /// When the TLS certificate expires, in seconds since 1970.
     var certificateEnds: Int64?
+    /// Nil if there is no store.
+    var store: StoreSnapshot?
     var resources = ProcessResources()
 }
 
@@ -42,6 +44,7 @@ enum Metrics {
         addConnections(broker, process, to: &out)
         addErrors(broker.counters, connectionsOverLimit: process.connectionsOverLimit, to: &out)
         addTLS(broker.counters, process, to: &out)
+        addStore(broker, process.store, to: &out)
         addLoops(broker, to: &out)
         addTopics(broker, to: &out)
         addBehind(broker.behind, to: &out)
@@ -294,7 +297,8 @@ enum Metrics {
         family("publishers_blocked", .gauge, "Publishers waiting for room.") { $0.blockedPublishers }
         seconds("blocked_seconds_total", .counter, "Time that publishers waited for room.") { $0.blocked }
         family("retained_messages", .gauge, "Messages retained for replay.") { $0.retained }
-        family("log_bytes", .gauge, "Memory charged for the messages in the log.") { $0.bytes }
+        family("log_bytes", .gauge, "Memory charged for the messages in the log.") { $0.storage.resident }
+        addStored(broker.topics, to: &out)
         family("waiting_messages", .gauge, "Messages waiting for subscriptions.") { sums($0).waiting }
         family("behind_subscriptions", .gauge, "Subscriptions with waiting messages.") {
             sums($0).waitingForCredit + sums($0).waitingForSocket

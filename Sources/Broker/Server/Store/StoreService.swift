@@ -21,6 +21,7 @@ final class StoreService: Sendable {
     private let inboxes: [Inbox<InboxItem>]
     private let memory: MemoryBudget
     private let log: Log
+    private let statistics: StoreStatistics
     /// The topics of earlier runs, by shard, until the shards take them.
     private let earlier: Mutex<[[Core.StoredTopic]]>
 
@@ -28,13 +29,19 @@ final class StoreService: Sendable {
     init(
         _ options: StoreOptions, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
     ) throws(SystemError) {
+        let began = Clock.monotonic()
         do throws(StoreError) {
             store = try Store.open(options)
-            earlier = Mutex(try StoreService.topics(of: store, shards: inboxes.count))
+            let topics = try StoreService.topics(of: store, shards: inboxes.count)
+            earlier = Mutex(topics)
+            StoreService.report(store, topics: topics.reduce(0) { $0 + $1.count }, since: began, log)
         } catch {
             throw SystemError("cannot open the store in \(options.directory)", cause: error.description)
         }
-        writer = try StoreWriter(store, interval: interval) { shard, outcomes, _ in
+        let statistics = StoreStatistics()
+        self.statistics = statistics
+        writer = try StoreWriter(store, interval: interval) { shard, outcomes, cost in
+            statistics.note(outcomes, cost, now: Clock.monotonic(), log: log)
             inboxes[shard].push(.stored(outcomes))
         }
         // The shards bound the number of reads; a subscription has at most one search.
@@ -61,7 +68,8 @@ final class StoreService: Sendable {
         let isQueued = readers.read(
             TopicID(request.id.value), from: request.first.value, upTo: request.end.value,
             bytes: StoreService.readBytes
-        ) { [inboxes, memory, log] result in
+        ) { [inboxes, memory, log, statistics] result in
+            statistics.noteRead(result)
             inboxes[shard].push(.history(request, StoreService.answer(to: request, result, memory, log)))
         }
         precondition(isQueued)
@@ -106,6 +114,24 @@ final class StoreService: Sendable {
                 [("from", request.first.value), ("before", end), ("cause", reason)])
             return .unreadable(before: SequenceNumber(end))
         }
+    }
+
+    private static func report(_ store: Store, topics: Int, since began: UInt64, _ log: Log) {
+        var fields: [LogField] = [
+            ("directory", store.options.directory), ("topics", topics), ("bytes", store.used),
+            ("limit", store.options.bytes), ("after", store.startedAfterCrash ? "crash" : "clean shutdown"),
+        ]
+        if store.isCopy { fields.append(("copy", "first opening; all topics have new epochs")) }
+        log.write(.info, "store opened", fields + [("ms", (Clock.monotonic() - began) / 1_000_000)])
+    }
+
+    /// - Parameter limit: on uncommitted messages, in bytes.
+    func snapshot(_ health: StoreHealth, limit: Int, now: UInt64) -> StoreSnapshot {
+        var snapshot = StoreSnapshot(
+            used: store.used, limit: store.options.bytes, uncommitted: health.uncommitted, uncommittedLimit: limit,
+            hasFailed: health.hasFailed, isFull: health.isFull(now: now))
+        statistics.fill(&snapshot)
+        return snapshot
     }
 
     /// Writes what was submitted, ends the threads and closes the store. Called once, after the shards have ended.
@@ -173,6 +199,14 @@ struct StoreReports {
 }
 
 extension StoreOutcome {
+    /// The error, if there was one.
+    var error: StoreError? {
+        switch self {
+        case .committed: nil
+        case .failed(let error), .partial(let error): error
+        }
+    }
+
     /// Why messages were not written; nil if they were.
     var failure: StoreFailure? {
         switch self {

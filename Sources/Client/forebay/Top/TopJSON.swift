@@ -16,7 +16,9 @@ extension TopTopic {
             ("name", .string(name)), ("state", .string(state)), ("in_per_s", .number(Units.fixed(rateIn, 1))),
             ("out_per_s", .number(Units.fixed(rateOut, 1))), ("subscriptions", .whole(subscriptions)),
             ("publishers", .whole(publishers)), ("publishers_blocked", .whole(blocked)),
-            ("retained", .whole(retained)), ("bytes", .whole(bytes)), ("dropped", .whole(dropped)),
+            ("retained", .whole(retained)), ("bytes", .whole(bytes)), ("storage", .string(storage)),
+            ("uncommitted", .whole(uncommitted)), ("publishers_wait_for", .string(waitsFor)),
+            ("dropped", .whole(dropped)),
             ("lost", .whole(lost)),
         ])
     }

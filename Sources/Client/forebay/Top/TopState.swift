@@ -16,8 +16,13 @@ struct TopTopic: Equatable {
     /// Publishes that the broker refused for lack of resources, and their number per second.
     var lost: UInt64 = 0
     var rateLost: Double = 0
-    /// The memory accounted to the topic's messages.
+    /// The size of the topic's messages.
     var bytes: UInt64 = 0
+    /// How it keeps them, and how many of them a store has not written.
+    var storage = "memory"
+    var uncommitted: UInt64 = 0
+    /// What its publishers wait for; empty while none waits.
+    var waitsFor = ""
     /// Messages per second since the previous picture.
     var rateIn: Double = 0
     var rateOut: Double = 0
@@ -44,7 +49,12 @@ struct TopTopic: Equatable {
         retained = number("retained")
         lost = number("lost")
         bytes = number("bytes")
+        storage = row["storage"]?.text ?? "memory"
+        uncommitted = number("uncommitted")
+        waitsFor = row["publishers_wait_for"]?.text ?? ""
     }
+
+    var isStored: Bool { storage != "memory" }
 }
 
 /// One subscription.
@@ -194,7 +204,10 @@ struct TopState {
 
     // Figures
 
-    private static let shortages = ["memory", "room", "publish_rate", "limit"]
+    /// Whether the broker's store has failed.
+    var isStoreFailed: Bool { stats?["store_failed"] == .bool(true) }
+
+    private static let shortages = ["memory", "room", "publish_rate", "limit", "store"]
 
     /// - Parameter now: nanoseconds of the monotonic clock.
     mutating func take(stats: JSON, now: UInt64) {

@@ -17,6 +17,8 @@ enum TopView {
         Cell(title: "BLOCKED", width: 8, rank: 1), Cell(title: "RETAINED", width: 9, rank: 3),
         Cell(title: "SIZE", width: 10, rank: 2), Cell(title: "DROPPED", width: 10), Cell(title: "LOST", width: 9),
     ]
+    /// An additional cell if a topic is stored.
+    private static let storage = Cell(title: "STORAGE", width: 8, isLeft: true, rank: 5)
     private static let subscriptionCells = [
         Cell(title: "STATE", width: 16, isLeft: true), Cell(title: "TOPIC", width: 18, isLeft: true, isName: true),
         Cell(title: "CLIENT", width: 22, isLeft: true, isName: true, rank: 2), Cell(title: "CREDIT", width: 10),
@@ -33,8 +35,9 @@ enum TopView {
         let rooms = rooms(state, height: height)
         let topicsAbove = above(state.topicsAbove, state.topics.count, rooms.topics)
         lines.append(place("topics", topicsAbove, rooms.topics, state.topics.count, of: state.topicCount))
-        lines.append(head(topicCells, width))
-        lines += state.topics[topicsAbove...].prefix(rooms.topics).map { topic($0, width) }
+        let hasStorage = state.topics.contains(where: \.isStored)
+        lines.append(head(hasStorage ? topicCells + [storage] : topicCells, width))
+        lines += state.topics[topicsAbove...].prefix(rooms.topics).map { topic($0, width, hasStorage: hasStorage) }
         if state.topics.isEmpty { lines.append(ViewLine(text: " no topics yet", style: .faint)) }
         let subscriptionsAbove = above(state.subscriptionsAbove, state.subscriptions.count, rooms.subscriptions)
         lines.append(
@@ -52,7 +55,8 @@ enum TopView {
     /// subscriptions do not need.
     static func rooms(_ state: TopState, height: Int) -> (topics: Int, subscriptions: Int) {
         // The title, the figures, a blank line and a header above each list, and the keys.
-        let notes = state.stats == nil ? 0 : (state.note.isEmpty ? 0 : 1) + (state.loss == nil ? 0 : 1)
+        let shown = [!state.note.isEmpty, state.loss != nil, state.isStoreFailed].filter { $0 }.count
+        let notes = state.stats == nil ? 0 : shown
         let room = max(0, height - 7 - notes)
         let topics = min(max(1, state.topics.count), max(min(3, room), room / 3, room - state.subscriptions.count))
         return (topics, room - topics)
@@ -95,6 +99,10 @@ enum TopView {
         for part in parts where View.columns(text) + View.columns(part) + 3 <= width { text += " " + part + "  " }
         let isDropping = ["dropped_per_s", "lost_per_s"].contains { (stats[$0]?.unsigned ?? 0) > 0 }
         var lines = [ViewLine(text: text, style: isDropping ? .warning : .plain)]
+        if state.isStoreFailed {
+            let words = " the store has failed: stored topics are read-only until the broker is restarted"
+            lines.append(ViewLine(text: words, style: .warning))
+        }
         if let loss = state.loss { lines.append(ViewLine(text: " " + loss.words, style: .warning)) }
         if !state.note.isEmpty { lines.append(ViewLine(text: " " + state.note, style: .faint)) }
         return lines
@@ -138,15 +146,16 @@ enum TopView {
         return ViewLine(text: line(cells, titles, width), style: .faint)
     }
 
-    private static func topic(_ topic: TopTopic, _ width: Int) -> ViewLine {
+    private static func topic(_ topic: TopTopic, _ width: Int, hasStorage: Bool) -> ViewLine {
         let state = topic.state == "live" || topic.state.isEmpty ? "" : " (\(topic.state))"
+        let blocked = Units.grouped(topic.blocked) + (topic.waitsFor == "store" ? " store" : "")
         let text = line(
-            topicCells,
+            hasStorage ? topicCells + [storage] : topicCells,
             [
                 SafeText.name(topic.name + state), Units.count(topic.rateIn), Units.count(topic.rateOut),
-                Units.grouped(topic.subscriptions), Units.grouped(topic.publishers), Units.grouped(topic.blocked),
+                Units.grouped(topic.subscriptions), Units.grouped(topic.publishers), blocked,
                 Units.grouped(topic.retained), Units.bytes(topic.bytes), Units.grouped(topic.dropped),
-                Units.grouped(topic.lost),
+                Units.grouped(topic.lost), topic.storage,
             ], width)
         let warns = topic.blocked > 0 || topic.rateLost > 0 || topic.state == "failed"
         return ViewLine(text: text, style: warns ? .warning : .plain)

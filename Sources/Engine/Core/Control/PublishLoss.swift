@@ -3,7 +3,7 @@
 
 /// Why a publish failed.
 public enum PublishLoss: Int, TallyKey {
-    case memory, room, rate, limit
+    case memory, room, rate, limit, store
     case tooLarge, ended, denied, invalid, draining
 
     public var name: String {
@@ -12,6 +12,7 @@ public enum PublishLoss: Int, TallyKey {
         case .room: "room"
         case .rate: "publish-rate"
         case .limit: "limit"
+        case .store: "store"
         case .tooLarge: "too-large"
         case .ended: "ended"
         case .denied: "denied"
@@ -21,28 +22,30 @@ public enum PublishLoss: Int, TallyKey {
     }
 
     /// Reasons for which the broker, not the publish, is responsible.
-    public static let shortages: [PublishLoss] = [.memory, .room, .rate, .limit]
+    public static let shortages: [PublishLoss] = [.memory, .room, .rate, .limit, .store]
     /// The field in `$SYS.stats` that counts publishes lost to this shortage.
     var field: String {
         switch self {
         case .memory: "lost_to_memory"
         case .room: "lost_to_room"
         case .rate: "lost_to_publish_rate"
+        case .store: "lost_to_store"
         default: "lost_to_limit"
         }
     }
-    public var isShortage: Bool { rawValue <= PublishLoss.limit.rawValue }
+    public var isShortage: Bool { rawValue <= PublishLoss.store.rawValue }
 
     init(_ refusal: Refusal) {
         switch refusal.word {
         case .limit where refusal.limit == .memory: self = .memory
         case .blocked, .timeout: self = .room
         case .limit: self = .limit
+        case .store: self = .store
         case .tooLarge: self = .tooLarge
         case .ended, .topicFailed: self = .ended
         case .forbidden, .unauthenticated: self = .denied
         case .draining, .unavailable: self = .draining
-        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator, .store,
+        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator,
             .publisher:
             self = .invalid
         }
@@ -88,7 +91,7 @@ struct TopicLosses: Sendable {
     /// When the last of them was lost to a shortage, on the monotonic clock; 0 if none was.
     var shortAt: UInt64 = 0
     /// Losses by shortage.
-    var short = InlineArray<4, UInt64>(repeating: 0)
+    var short = InlineArray<5, UInt64>(repeating: 0)
 
     mutating func add(_ other: TopicLosses) {
         dropped &+= other.dropped

@@ -252,8 +252,14 @@ extension TopicSums {
         bytes += topic.bytes
         memory += topic.memory
         retained += topic.retained
+        switch topic.storage.storage {
+        case .memory: break
+        case .durable: durable += 1
+        case .relaxed: relaxed += 1
+        }
         publishers += topic.publishers
         blockedPublishers += topic.blockedPublishers
+        if topic.waitFor == .store { waitingForStore += topic.blockedPublishers }
         parked += topic.parked
         parkedBytes += topic.parkedBytes
     }

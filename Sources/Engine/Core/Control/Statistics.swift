@@ -122,7 +122,7 @@ struct Statistics {
     }
 
     /// One JSON object: totals, and rates since the last one.
-    mutating func object(memory: Int, limit: Int, now: Instant) -> JSONObject {
+    mutating func object(memory: Int, limit: Int, isStoreFailed: Bool = false, now: Instant) -> JSONObject {
         var total = ShardCounters()
         for counters in latest { total.add(counters) }
         let seconds = beforeAt == 0 ? 1 : Double(now.monotonic - beforeAt) / 1e9
@@ -137,6 +137,7 @@ struct Statistics {
         object.add("topics", total.topics)
         object.add("memory", memory)
         object.add("memory_limit", limit)
+        if isStoreFailed { object.add("store_failed", true) }
         object.add("published", total.published)
         object.add("published_per_s", rate(total.published, before.published))
         object.add("delivered", total.delivered)
@@ -222,7 +223,10 @@ final class BrokerStatistics: ShardPart {
         if owner == index {
             statistics.take(counters, from: index)
             events.publishSystem(
-                SystemTopic.stats, statistics.object(memory: memory.used, limit: memory.limit, now: now).bytes(),
+                SystemTopic.stats,
+                statistics.object(
+                    memory: memory.used, limit: memory.limit, isStoreFailed: store.hasFailed, now: now
+                ).bytes(),
                 now: now)
             if let loss = statistics.loss { effects.log.append(loss) }
         } else {

@@ -92,9 +92,10 @@ public struct TopicStatistics: Sendable {
     public var retained: Int
     /// The retention limits, in messages, bytes and nanoseconds.
     public var retention: Retention
-    /// What the messages in the log are charged, and the memory that the log takes.
+    /// What the messages in memory and in the store are charged, and the memory that the log takes.
     public var bytes: Int
     public var memory: Int
+    public var storage: StorageStatistics
     public var subscriptions: Int
     public var publishers: Int
     public var published: UInt64
@@ -103,7 +104,7 @@ public struct TopicStatistics: Sendable {
     public var fireAndForgetDropped: UInt64
     public var refused: UInt64
     /// Lost publishes by shortage, and nanoseconds since the last one; nil if there was none.
-    public var short: InlineArray<4, UInt64>
+    public var short: InlineArray<5, UInt64>
     public var lostSince: UInt64?
     /// The lag of the subscription that is furthest behind, in messages.
     public var lag: Int
@@ -114,6 +115,7 @@ public struct TopicStatistics: Sendable {
     /// Publishers waiting for room, and for how many nanoseconds any waited: in total, and without interruption until
     /// now.
     public var blockedPublishers: Int
+    public var waitFor: PublishersWaitFor?
     public var blocked: UInt64
     public var blockedNow: UInt64
 
@@ -130,6 +132,7 @@ public struct TopicStatistics: Sendable {
         object.add("retain_bytes", retention.bytes)
         object.add("retain_age_ms", retention.age / 1_000_000)
         object.add("bytes", bytes)
+        storage.add(to: &object)
         object.add("subscriptions", subscriptions)
         object.add("publishers", publishers)
         object.add("published", published)
@@ -141,6 +144,7 @@ public struct TopicStatistics: Sendable {
         object.add("overshoot", overshoot)
         object.add("parked", parked)
         object.add("publishers_blocked", blockedPublishers)
+        if let waitFor { object.add("publishers_wait_for", waitFor.rawValue) }
         object.add("blocked_ms", blocked / 1_000_000)
         return object
     }
@@ -162,10 +166,11 @@ extension TopicStatistics {
     package init(name: String) {
         self.init(
             name: name, epoch: 0, age: 0, state: "live", error: nil, first: 1, next: 1, retained: 0,
-            retention: Retention(messages: 0, bytes: 0, age: 0), bytes: 0, memory: 0, subscriptions: 0, publishers: 0,
-            published: 0, delivered: 0, dropped: DropCounts(), fireAndForgetDropped: 0, refused: 0,
-            short: InlineArray(repeating: 0), lostSince: nil, lag: 0, activity: Activity(madeAt: 0), overshoot: 0,
-            parked: 0, parkedBytes: 0, blockedPublishers: 0, blocked: 0, blockedNow: 0)
+            retention: Retention(messages: 0, bytes: 0, age: 0), bytes: 0, memory: 0, storage: StorageStatistics(),
+            subscriptions: 0, publishers: 0, published: 0, delivered: 0, dropped: DropCounts(),
+            fireAndForgetDropped: 0, refused: 0, short: InlineArray(repeating: 0), lostSince: nil, lag: 0,
+            activity: Activity(madeAt: 0), overshoot: 0,
+            parked: 0, parkedBytes: 0, blockedPublishers: 0, waitFor: nil, blocked: 0, blockedNow: 0)
     }
 }
 
@@ -223,8 +228,13 @@ public struct TopicSums: Sendable {
     /// Memory that the logs take.
     public var memory = 0
     public var retained = 0
+    /// Topics that a store keeps.
+    public var durable = 0
+    public var relaxed = 0
     public var publishers = 0
     public var blockedPublishers = 0
+    /// Those of `blockedPublishers` that wait for the store.
+    public var waitingForStore = 0
     public var parked = 0
     public var parkedBytes = 0
 
@@ -235,8 +245,11 @@ public struct TopicSums: Sendable {
         bytes += other.bytes
         memory += other.memory
         retained += other.retained
+        durable += other.durable
+        relaxed += other.relaxed
         publishers += other.publishers
         blockedPublishers += other.blockedPublishers
+        waitingForStore += other.waitingForStore
         parked += other.parked
         parkedBytes += other.parkedBytes
     }
@@ -278,14 +291,15 @@ extension TopicStatistics {
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.usage.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
             next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.window.retention,
-            bytes: topic.log.bytes,
-            memory: topic.log.memory, subscriptions: topic.views.subscriptions, publishers: publishers.channels.count,
+            bytes: topic.bytes, memory: topic.log.memory, storage: StorageStatistics(topic),
+            subscriptions: topic.views.subscriptions, publishers: publishers.channels.count,
             published: topic.published, delivered: topic.views.delivered, dropped: topic.views.dropped,
             fireAndForgetDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
             lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
             lag: topic.committed - topic.views.needed(atMost: topic.committed),
             activity: topic.activity, overshoot: publishers.overshoot, parked: publishers.parked.count,
             parkedBytes: publishers.parked.bytes, blockedPublishers: publishers.blockedCount,
+            waitFor: topic.publishersWaitFor,
             blocked: publishers.blocked.total(now: now.monotonic),
             blockedNow: publishers.blocked.current(now: now.monotonic))
     }

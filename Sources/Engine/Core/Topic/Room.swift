@@ -41,6 +41,13 @@ struct Room {
         floor == nil ? nil : Int(log.charged - chargedBeforeFloor)
     }
 
+    /// Whether the store has not written so much that there is no room for a message.
+    func isUnwrittenFull(_ log: Log) -> Bool {
+        guard let unwrittenLimit else { return false }
+        return unwrittenLimit - Int(log.charged - chargedBeforeUnwritten) < Swift.min(typical, unwrittenLimit)
+            || unwrittenLimit == 0
+    }
+
     /// Messages that may still be appended without touching reservations.
     func messages(log: Log) -> Int {
         guard let horizon, let held = held(log) else { return Int.max }

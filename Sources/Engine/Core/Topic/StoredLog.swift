@@ -95,6 +95,9 @@ struct StoredLog {
         marks.last { $0.sequence <= sequence }?.chargedBefore ?? 0
     }
 
+    /// The same for the oldest message; nil if all messages are in memory.
+    var chargedBeforeOldest: UInt64? { marks.first?.chargedBefore }
+
     /// The first sequence from which on the charge is at most `limit` bytes, as accurately as the marks allow.
     func firstWithin(_ limit: Int, _ log: Log) -> SequenceNumber {
         if log.bytes > limit { return log.firstWithin(limit) }

@@ -18,7 +18,7 @@ final class TopicPublishers {
     /// Whether a parked publish got room last. Channels are then next if parked publishes wait too.
     private var isChannelsTurn = false
     /// Whether nothing is granted to channels, because memory is short.
-    private var awaitsMemory = false
+    private(set) var awaitsMemory = false
     /// Publishers that number their messages; nil before the first one.
     var numbers: PublisherNumbers?
     /// Why the remaining publishers are refused; they are notified in slices.
@@ -184,11 +184,13 @@ final class TopicPublishers {
             topic.markDirty()
             ownership.reached(.parkTime)
             let seconds = ownership.limits.parkTime / Limits.second
+            let cause =
+                topic.publishersWaitFor == .store
+                ? "the store has not written earlier messages" : "a blocking subscription is full"
             refuseFirstParked(
                 Refusal(
                     .blocked,
-                    "The topic '\(topic.name)' had no room for \(seconds) s because a blocking subscription is full; "
-                        + "try again later."))
+                    "The topic '\(topic.name)' had no room for \(seconds) s because \(cause); try again later."))
         }
         return count
     }

@@ -77,7 +77,9 @@ struct ListCheck {
                 referee.fail("a topic is listed that does not exist: \(row.description)")
                 return
             }
-            compare(row, "'\(name)'", figures(of: topic))
+            let isStored = row["storage"] != "memory"
+            compare(row, "'\(name)'", figures(of: topic, resident: isStored ? "resident_bytes" : "bytes"))
+            if isStored { checkSize(row, topic) }
             checkSums(row, topic)
         }
         // A subscription that has not received all messages of a deleted topic still exists.
@@ -89,20 +91,31 @@ struct ListCheck {
         }
     }
 
-    private func figures(of topic: TopicLedger) -> [(name: String, value: String)] {
+    /// - Parameter resident: the field with the size of messages in memory.
+    private func figures(of topic: TopicLedger, resident: String) -> [(name: String, value: String)] {
         let forgotten = Swift.min(topic.forgotten, topic.end)
         let retained = Swift.min(UInt64(plan.limits.retain), topic.end - topic.kept)
         let first = Swift.max(topic.end - retained, forgotten)
         let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
         let open = channels.filter { $0.isAwaited && $0.topic == topic.name }
         // If memory is short, the list itself may have caused history to be dropped after the topic's row was made.
-        let kept = [("first", "\(first)"), ("retained", "\(topic.end - first)"), ("bytes", "\(bytes)")]
+        let kept = [("first", "\(first)"), ("retained", "\(topic.end - first)"), (resident, "\(bytes)")]
         return (plan.isMemoryShort ? [] : kept) + [
             ("name", topic.name), ("next", "\(topic.end)"), ("published", "\(topic.end - 1)"),
             ("publishers", "\(open.count)"),
             ("subscriptions", "\(subscribers.count { $0.isAwaited && $0.epoch == topic.epoch })"),
             ("retain", "\(plan.limits.retain)"), ("retain_bytes", "\(plan.limits.retainBytes)"),
         ]
+    }
+
+    /// The size of a stored topic includes all that the store keeps, and perhaps some messages before that.
+    private func checkSize(_ row: Row, _ topic: TopicLedger) {
+        guard !plan.isMemoryShort else { return }
+        let kept = (topic.kept..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
+        let bytes = row["bytes"].flatMap { Int($0) } ?? -1
+        referee.expect(
+            kept <= bytes && bytes <= topic.charges.values.reduce(0, +),
+            "'\(topic.name)' is listed with \(bytes) bytes, but the store keeps \(kept)")
     }
 
     /// Checks the totals delivered to and dropped for all subscriptions, including those that have left, except for

@@ -131,6 +131,12 @@ public struct TopicRow: Equatable, Sendable {
         case completed = 2
         case failed = 3
     }
+    /// `TopicStorage`, with its numbers.
+    public enum Storage: UInt8, Sendable {
+        case memory = 1
+        case durable = 2
+        case relaxed = 3
+    }
 
     public var json: String
     public var name: String
@@ -141,10 +147,15 @@ public struct TopicRow: Equatable, Sendable {
     public var error: String
     public var firstSequence: UInt64
     public var nextSequence: UInt64
+    /// Nil means unspecified.
+    public var storage: Storage?
+    /// What its messages are charged, and those of them that the store has not written.
+    public var bytes: UInt64
+    public var uncommittedBytes: UInt64
 
     public init(
         json: String, name: String, epoch: UInt64, state: State?, error: String, firstSequence: UInt64,
-        nextSequence: UInt64
+        nextSequence: UInt64, storage: Storage? = nil, bytes: UInt64 = 0, uncommittedBytes: UInt64 = 0
     ) {
         self.json = json
         self.name = name
@@ -153,6 +164,9 @@ public struct TopicRow: Equatable, Sendable {
         self.error = error
         self.firstSequence = firstSequence
         self.nextSequence = nextSequence
+        self.storage = storage
+        self.bytes = bytes
+        self.uncommittedBytes = uncommittedBytes
     }
 
     public func append(to out: inout ByteBuffer) {
@@ -164,6 +178,9 @@ public struct TopicRow: Equatable, Sendable {
             $0.append(field: 5, error)
             $0.append(field: 6, firstSequence)
             $0.append(field: 7, nextSequence)
+            $0.append(field: 8, UInt64(storage?.rawValue ?? 0))
+            $0.append(field: 9, bytes)
+            $0.append(field: 10, uncommittedBytes)
         }
     }
 }
