@@ -26,7 +26,7 @@ EVERYTHING = dict.fromkeys(("publish", "subscribe", "control", "block"), [">", "
 # The places where no client can receive a word, and why.
 RESERVED = "no broker of this version sends it"
 NEVER = {
-    **{(word, place): RESERVED for word in ("store", "publisher") for place in TABLE[word].targets},
+    **{("publisher", place): RESERVED for place in TABLE["publisher"].targets},
     ("unsupported", "rsocket"): "versions and features of RSocket are chosen by SETUP, on stream 0",
     ("credit", "http 429"): "plain HTTP has no channels",
     ("unavailable", "rsocket"): "only logins are refused so, which are part of SETUP",
@@ -74,6 +74,20 @@ def strict(start):
 
 
 @pytest.fixture(scope="module")
+def full(start, tmp_path_factory):
+    """A broker whose store has no room for another message of 1 MB."""
+    this = start("--store", str(tmp_path_factory.mktemp("store")), "--store-bytes", "16M", "--durable", ">",
+                 "--retain-bytes", "1G")
+    peer = this.peer()
+    with pytest.raises(StreamError, match="store: full"):
+        for _ in range(20):
+            peer.publish("most", bytes(1_000_000))
+    peer.close()
+    yield this
+    this.stop()
+
+
+@pytest.fixture(scope="module")
 def drained(start):
     """The errors that clients receive while a broker shuts down, by place and version of HTTP. A client that does not
     read its messages keeps the broker from ending."""
@@ -105,6 +119,14 @@ def drained(start):
         yield {"rsocket": ended("rsocket", channels[0].end), "grpc": ended("grpc", channels[1].end),
                "connection": of_connection(silent), "http 503 1.1": problem_on(line), "http 503 2": problem_of(wire, 3),
                "goaway": of_goaway(wire), "events": events.event(), "lines": lines.line()}
+
+
+@case("store", "rsocket", "grpc", "http 503")
+def a_full_store(here):
+    here.broker = here.request.getfixturevalue("full")
+    if here.place == "http 503":
+        return here.send(body=bytes(1_000_000))
+    return ended(here.place, here.peer().offer(here.topic, bytes(1_000_000)).sequence)
 
 
 @case("closed-by-operator", *STREAMS)
