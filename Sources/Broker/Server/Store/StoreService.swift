@@ -24,15 +24,25 @@ final class StoreService: Sendable {
     /// The topics of earlier runs, by shard, until the shards take them.
     private let earlier: Mutex<[[Core.StoredTopic]]>
 
-    /// Opens the store and starts the threads; `stop` ends them.
-    init(
-        _ options: StoreOptions, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
-    ) throws(SystemError) {
+    static func open(_ options: StoreOptions) throws(StartError) -> Store {
         do throws(StoreError) {
-            store = try Store.open(options)
+            return try Store.open(options)
+        } catch {
+            throw StartError(
+                store: error,
+                cause: SystemError("cannot open the store in \(options.directory)", cause: error.description))
+        }
+    }
+
+    /// Starts the threads; `stop` ends them and closes the store. If this throws, the store stays open.
+    init(
+        _ store: Store, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
+    ) throws(SystemError) {
+        self.store = store
+        do throws(StoreError) {
             earlier = Mutex(try StoreService.topics(of: store, shards: inboxes.count))
         } catch {
-            throw SystemError("cannot open the store in \(options.directory)", cause: error.description)
+            throw SystemError("cannot open the store in \(store.options.directory)", cause: error.description)
         }
         writer = try StoreWriter(store, interval: interval) { shard, outcomes, _ in
             inboxes[shard].push(.stored(outcomes))
