@@ -79,6 +79,7 @@ let wireTargets = [
     wire.module("ForebayWire", ["Bytes"]),
     wire.module("RSocket", ["Bytes", "ForebayWire"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
+    wire.tests(of: "ForebayWire"),
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
 ]

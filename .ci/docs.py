@@ -2,7 +2,8 @@
 
     python3 .ci/docs.py [--build .build/debug] [--out .build/docs]
 
-- Every public declaration must have a comment. One that implements a protocol requirement inherits its comment.
+- Every public declaration must have a comment. A declaration that implements a protocol requirement inherits its
+  comment.
 - Every code block of the articles, and every code file of the tutorials, must compile and print the documented output
   (doc_code.py).
 - A broken link, or any other warning of docc, is an error.

@@ -7,7 +7,7 @@ libFuzzer saves interesting inputs in .build/fuzz/corpus, from which the next ru
 subset with the same coverage replaces Tests/Fuzz/corpus. Failing inputs are saved in Tests/Fuzz/regressions, where the
 tests run them from then on. With --still, a target's run ends when its coverage (edges) has not grown for the given
 number of seconds; the last column marks targets whose coverage kept growing. The output of a target's fuzzer is in
-.build/fuzz/TARGET.log. With --runs, each target runs the given number of inputs, the same ones every time. With
+.build/fuzz/TARGET.log. With --runs, each target runs the given number of inputs, the same every time. With
 --scout, the fuzzers run without the address sanitizer, about four times as fast, and the runs with it start from the
 inputs found.
 """

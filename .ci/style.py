@@ -14,7 +14,7 @@ from pathlib import Path
 FILE_LINES = 400
 COLUMNS = 120
 FUNCTION_LINES = 70
-# Uses of a protocol. Only the log may use one, because messages in it are framed for RSocket.
+# Uses of a protocol. Only the log may use a protocol, because messages in it are framed for RSocket.
 PROTOCOL = re.compile(
     r"^import (HTTP2|RSocket)\b|\b(connection|stream|subscriber|publisher|listing)\.(http|rsocket|exchange)\b")
 WITHOUT_FOUNDATION = set(

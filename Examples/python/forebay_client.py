@@ -127,7 +127,7 @@ class Subscription(Resuming):
         if not self.is_list:
             options |= {"meta": "on", "opening": "on"}
         if self.position:
-            options.pop("replay", None)
+            options = {name: value for name, value in options.items() if name not in ("replay", "since")}
             options |= {"epoch": self.position[0], "from": self.position[1]}
         self.outstanding = self.window - len(self.queue)
         demand = self.outstanding + (0 if self.is_list else 1)  # The opening uses one.
@@ -142,7 +142,7 @@ class Subscription(Resuming):
                 self.on_gap(Gap("epoch", epoch, sequence))
             elif self.position and sequence < self.position[1]:
                 self.on_gap(Gap("ahead", epoch, sequence))
-            # If messages are missing, the first message will count them; until then the position remains.
+            # If messages are missing, the first message will count them; until then the position stays as it is.
             if not self.position or epoch != self.position[0] or sequence < self.position[1]:
                 self.position = epoch, sequence
             self.opened = True

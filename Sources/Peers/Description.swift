@@ -109,7 +109,7 @@ extension Connection {
 
     /// The most topics listed among those that a connection publishes to.
     static let listedTopics = 8
-    /// The most channels searched for them, so that a list of many connections stays fast.
+    /// The most channels searched for topics, so that a list of many connections stays fast.
     static let listedChannels = 64
 
     /// Topics that the connection publishes to: those of its channels, then those of its latest single publishes.

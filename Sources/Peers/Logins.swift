@@ -52,8 +52,8 @@ final class Logins: ShardPart {
             .loginRefused(refusal.message, claim, over: connection.http == nil ? "rsocket" : "http", connection.peer))
     }
 
-    /// The client sent no credentials. That does not count as a login, unless the client has a certificate that matches
-    /// no user.
+    /// The refusal of a client that sent no credentials. That does not count as a login, unless the client has a
+    /// certificate that matches no user.
     func missing(_ connection: Connection) -> Refusal {
         let refusal = LoginOutcome.neededRefusal
         if connection.certificate == nil { counters.count(.missing) } else { refused(connection, refusal, .unknown) }
@@ -71,7 +71,7 @@ final class Logins: ShardPart {
 
     // The result
 
-    /// The driver has checked credentials from `Effects.logins`.
+    /// Continues what waited for a login: the driver has checked credentials from `Effects.logins`.
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
         guard let connection = connections.find(ticket.connection) else { return }
         var result = outcome.result

@@ -24,7 +24,7 @@ final class Responses: ShardPart {
 
     // To a connection
 
-    /// Ends the connection with this error; it is closed once that is written.
+    /// Ends the connection with this error, and closes it once the error is written.
     func sendFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
             http.transport.goAway(error.message)
@@ -35,7 +35,7 @@ final class Responses: ShardPart {
         }
     }
 
-    /// Asks the peer whether it is still there.
+    /// Asks the peer to respond, to find out whether it is still there.
     func sendProbe(on connection: Connection) {
         if let http = connection.http {
             http.transport.ping(moment.monotonic)
@@ -101,7 +101,7 @@ final class Responses: ShardPart {
     }
 
     /// Completes a channel whose messages have all been accepted. No sequence is sent: the client gave no credit for
-    /// one.
+    /// it.
     func sendFinished(to publisher: Publisher) {
         if let exchange = publisher.exchange { return httpResponses.finish(exchange, .ok) }
         publisher.connection.output.control { Responses.complete(publisher.stream, metadata: nil, into: &$0) }
@@ -124,7 +124,7 @@ final class Responses: ShardPart {
         writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
     }
 
-    /// A PAYLOAD whose data is a sequence.
+    /// Writes a PAYLOAD whose data is a sequence.
     private func writePayload(
         _ sequence: SequenceNumber, on connection: Connection, stream: UInt32, complete: Bool,
         metadata: UnsafeRawBufferPointer?
@@ -141,7 +141,7 @@ final class Responses: ShardPart {
 
     // To a subscriber
 
-    /// The subscription is in effect. RSocket has no frame for that.
+    /// Confirms that the subscription is in effect. RSocket has no frame for that.
     func sendJoined(to subscriber: Subscriber) {
         guard let exchange = subscriber.exchange else {
             if subscriber.options.opening { sendOpening(to: subscriber) }
@@ -156,7 +156,7 @@ final class Responses: ShardPart {
         httpResponses.sendMessage(exchange) { tail.append(to: &$0) }
     }
 
-    /// A PAYLOAD with the position as metadata and without data.
+    /// Sends a PAYLOAD with the position as metadata and without data.
     private func sendOpening(to subscriber: Subscriber) {
         subscriber.payForOpening()
         var metadata = ByteBuffer()
@@ -169,7 +169,7 @@ final class Responses: ShardPart {
         }
     }
 
-    /// The subscription completed; `lost` messages were dropped since the last one delivered.
+    /// Ends a subscription that completed; `lost` messages were dropped since the last one delivered.
     func sendCompletion(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange {
             if let plain = exchange.plain {
@@ -214,13 +214,13 @@ final class Responses: ShardPart {
         }
     }
 
-    /// The list is complete.
+    /// Ends a list that is complete.
     func sendCompletion(to listStream: ListStream) {
         if let exchange = listStream.exchange { return httpResponses.finish(exchange, .ok) }
         queueAnswer(on: listStream.connection) { Responses.complete(listStream.stream, metadata: nil, into: &$0) }
     }
 
-    /// The answer to a control call.
+    /// Sends the answer to a control call.
     /// - Parameter description: nil if the call returns nothing but success.
     func sendAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
@@ -244,7 +244,7 @@ final class Responses: ShardPart {
 
     // Helpers
 
-    /// COMPLETE without a message.
+    /// Appends COMPLETE without a message.
     private static func complete(_ stream: UInt32, metadata: UnsafeRawBufferPointer?, into out: inout ByteBuffer) {
         FrameWriter.payload(
             stream: stream, next: false, complete: true, metadata: metadata,

@@ -1,5 +1,5 @@
 // CostRun: what each operation costs next to a crowd. The crowd and everything else is set up before callgrind
-// instruments anything. Then each operation is done a few times, and each time is counted separately: the minimum
+// instruments anything. Then each operation is performed a few times, and each time is counted separately: the minimum
 // counts, so the growth of a table does not matter.
 
 import CAllocations
@@ -11,8 +11,8 @@ final class CostRun {
     private let size: Int
     private let loop: Loop
     private var limits: Limits
-    /// The peer that makes the requests; it owns the streams that are cancelled or cut off, or that it requests more
-    /// from.
+    /// The peer that makes the requests. It owns the streams that are cancelled or cut off, or on which more is
+    /// requested.
     private let actor: Peer
     private var nextStream: UInt32 = 1
     private var counts: [(operation: Operation, units: Int)] = []
@@ -33,7 +33,7 @@ final class CostRun {
 
     static let topic = "cost"
     static let blocking = topic + "?overflow=block&buffer=1000000"
-    /// How often each operation is done.
+    /// How often each operation is performed.
     private static let repetitions = 3
     /// Nanoseconds of processor time: the limit for a repetition if another is to follow, and the limit for the
     /// preparations.
@@ -204,7 +204,7 @@ final class CostRun {
         return id
     }
 
-    /// Subscription ids increase by one: the ids of the new ones follow the last one before the crowd.
+    /// Subscription ids increase by one: the ids of new subscriptions follow the last one before the crowd.
     private func comeToBeCut(_ assembly: Assembly, behind last: Int) throws(Fault) {
         let frames = Frames()
         for index in 0..<CostRun.repetitions {

@@ -21,7 +21,7 @@ enum Crowd: String, CaseIterable {
     case waiting
     /// Subscriptions of another topic, on the connection that makes the requests.
     case streams
-    /// Subscriptions of another topic over gRPC, 100 on a connection.
+    /// Subscriptions of another topic over gRPC, 100 per connection.
     case calls
     /// Idle connections.
     case connections
@@ -43,7 +43,7 @@ enum Crowd: String, CaseIterable {
         case .channels: "idle channels of the topic"
         case .waiting: "channels of one user, at its rate limit"
         case .streams: "streams on one connection"
-        case .calls: "gRPC calls, 100 on a connection"
+        case .calls: "gRPC calls, 100 per connection"
         case .connections: "idle connections"
         case .sessions: "sessions without a socket"
         case .users: "users, one connection each"

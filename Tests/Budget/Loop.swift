@@ -30,7 +30,7 @@ struct CreditWindow {
     private let half: Int
     private let halfCount: Int
     private var unrefilled = 0
-    /// A REQUEST_N whose last four bytes are the number.
+    /// A REQUEST_N, whose last four bytes are the number.
     private let request: UnsafeMutableRawBufferPointer
 
     /// - Parameters:
@@ -42,7 +42,7 @@ struct CreditWindow {
         self.request = request
     }
 
-    /// The subscriber has read `count` bytes. Returns its next request, if one is due.
+    /// Counts `count` bytes that the subscriber has read. Returns its next request, if one is due.
     mutating func took(_ count: Int) -> UnsafeRawBufferPointer? {
         unrefilled += count
         guard unrefilled >= half else { return nil }
@@ -103,7 +103,7 @@ final class Loop {
         return peer
     }
 
-    /// The peer's socket is gone.
+    /// Makes the engine lose the peer's socket.
     func lose(_ peer: Peer) throws(Fault) {
         let shard = shards[peer.shard]
         shard.lost(peer.id, reason: "the peer hung up", now: now)
@@ -120,7 +120,7 @@ final class Loop {
         try run()
     }
 
-    /// A quarter of a second passes: timers fire as they are due.
+    /// Lets a quarter of a second pass: timers fire as they are due.
     func tick(shard index: Int = 0) throws(Fault) {
         let end = now.monotonic + Limits.second / 4
         let shard = shards[index]
@@ -134,7 +134,7 @@ final class Loop {
         }
     }
 
-    /// The peer's bytes, at most one read, are ready. They must stay in memory until `run` returns.
+    /// Makes the peer's bytes, at most one read, ready to be read. They must stay in memory until `run` returns.
     func arrived(_ bytes: UnsafeRawBufferPointer, from peer: Peer) {
         peer.unread = bytes
         ready[peer.shard].append(peer)

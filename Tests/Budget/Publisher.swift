@@ -22,7 +22,7 @@ final class Publisher {
     private var next = 0
     private var perRead = 0
 
-    /// - Parameter reads: the number of reads that it will send.
+    /// - Parameter reads: the number of reads that the publisher will send.
     init(_ peer: Peer, _ scenario: Scenario, reads: Int) {
         self.peer = peer
         self.scenario = scenario
@@ -88,7 +88,7 @@ final class Publisher {
         }
     }
 
-    /// The next read arrives.
+    /// Sends the next read.
     func send(_ loop: Loop) {
         if requests.isEmpty {
             loop.arrived(UnsafeRawBufferPointer(rebasing: items[begun..<begun + quantum]), from: peer)

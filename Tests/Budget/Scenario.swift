@@ -23,9 +23,9 @@ struct Scenario {
         case channels(Read)
         /// One publisher per topic, with the given number of acknowledged publishes per read.
         case acknowledged(Int)
-        /// The same with fire-and-forget publishes.
+        /// Like `acknowledged`, with fire-and-forget publishes.
         case fired(Int)
-        /// The same with POSTs over HTTP/2.
+        /// Like `acknowledged`, with POSTs over HTTP/2.
         case posted(Int)
         /// A KEEPALIVE from each subscriber, all of them in one turn.
         case keepalives

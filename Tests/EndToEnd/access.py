@@ -46,7 +46,7 @@ def password_hash(forebayd: str, password: str) -> str:
 
 
 def write(folder, settings: dict):
-    """Writes a configuration file. JSON is valid YAML."""
+    """Writes a configuration file as JSON, which is valid YAML."""
     path = folder / "forebayd.yaml"
     path.write_text(json.dumps(settings, indent=1))
     return path

@@ -1,4 +1,4 @@
-"""A client of the admin listener. It uses TLS if the listener does."""
+"""A client of the admin listener. The client uses TLS if the listener does."""
 
 import time
 

@@ -78,7 +78,7 @@ class Passage:
 
     def __init__(self, broker, pages: dict[str, str], cuts=()):
         self.broker, self.pages, self.cuts = broker, pages, list(cuts)
-        pages["/favicon.ico"] = ""  # Otherwise its connection may later carry an event stream.
+        pages["/favicon.ico"] = ""  # Otherwise the icon's connection may later carry an event stream.
         self.resumed = []  # The Last-Event-ID of each request for an event stream, or None.
         self.lasting = 0  # The number of streams that are not cut.
         self._sockets, self._lock = [], threading.Lock()

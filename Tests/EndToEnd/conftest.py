@@ -43,7 +43,7 @@ class Broker:
     """A forebayd process. `options` are added to those that every test needs, and `variables` to the process's
     environment. It has two threads, unless a test or $FOREBAY_THREADS says otherwise. RSocket clients connect to
     `address` and HTTP clients to `http`: host and port, or None for a listener that `options` turn off. `admin` is None
-    unless they turn it on."""
+    unless the options turn it on."""
 
     executable = staticmethod(executable)
     begun: list[subprocess.Popen] = []
@@ -126,15 +126,15 @@ class Broker:
         return grpc_client.Peer(self.http, **options)
 
     def status(self, field: str) -> int:
-        """A field of /proc/PID/status in bytes: VmRSS, or VmHWM (its peak). It is 0 under the address sanitizer, which
-        delays frees: memory does not seem to grow."""
+        """A field of /proc/PID/status in bytes: VmRSS, or VmHWM (its peak). The field is 0 under the address sanitizer,
+        which delays frees: memory does not seem to grow."""
         if "ASAN_OPTIONS" in os.environ:
             return 0
         text = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1]) << 10
 
     def stop(self):
-        """Stops it and checks the result: exit code 0, and a log of JSON lines without a crash."""
+        """Stops the broker and checks the result: exit code 0, and a log of JSON lines without a crash."""
         alive = self.process.poll() is None
         if alive:
             self.process.send_signal(signal.SIGTERM)
@@ -309,7 +309,7 @@ def a(connect) -> Observer:
 @pytest.fixture
 def b(connect) -> Observer:
     """A connection, mostly for publishing. Connections are assigned to shards in turn, so `a` and `b` are on different
-    ones."""
+    shards."""
     return connect()
 
 

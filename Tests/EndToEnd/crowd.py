@@ -1,5 +1,5 @@
-"""Realistic load for a broker: three topics with publishers and 200 subscriptions. Five of them receive nothing more:
-four clients stop requesting, one stops reading. For tests, and for people who want something to look at:
+"""Realistic load for a broker: three topics with publishers and 200 subscriptions. Five subscriptions receive nothing
+more: four clients stop requesting, one stops reading. For tests, and for people who want something to look at:
 
     python Tests/EndToEnd/crowd.py 127.0.0.1:7690
 """

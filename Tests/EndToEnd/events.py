@@ -56,7 +56,7 @@ class EventStream(Stream):
         return self.stream.pending()
 
     def stop(self):
-        """Reads nothing from its socket until `go`."""
+        """Stops reading from the socket until `go`."""
         self.stream.process.send_signal(signal.SIGSTOP)
 
     def go(self):

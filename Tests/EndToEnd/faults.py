@@ -99,16 +99,16 @@ class Before:
             name: len(self.watcher.listing(f"$SYS.{name}")) for name in listings}
 
     def restored(self, growth: int):
-        """Descriptors, connections and subscriptions are as before. Memory has grown by `growth` bytes at most: what
-        the allocator keeps, and topics that still exist. The broker checks only now and then whether that is much, and
-        the admin listener may notice a lost client only after 30 s of silence."""
+        """Checks that descriptors, connections and subscriptions are as before. Memory has grown by `growth` bytes at
+        most: what the allocator keeps, and topics that still exist. The broker checks only now and then whether that is
+        much, and the admin listener may notice a lost client only after 30 s of silence."""
         eventually(self._figures, lambda seen: seen == self.figures, 40)
         eventually(lambda: (self.broker.status("VmRSS") - self.resident) >> 10, lambda grown: grown <= growth >> 10, 40)
 
 
 @contextlib.contextmanager
 def beside(broker, *transports: str, growth: int, slowest: float = 30):
-    """Runs a fault next to healthy clients, and checks afterwards that it left nothing behind."""
+    """Runs a fault next to healthy clients, and checks afterwards that the fault left nothing behind."""
     watcher = broker.peer()
     wells = [Well(broker, transport) for transport in transports or ("rsocket",)]
     try:

@@ -364,7 +364,7 @@ class Peer(Observer):
         return Offer(self.pubsub.PublishOne.future(request, timeout=timeout))
 
     def publish(self, topic: str, *payloads: bytes, **more) -> list[int]:
-        """One after the other, because concurrent calls have no order."""
+        """Publishes one message after the other, because concurrent calls have no order."""
         return [self.offer(topic, one, **more).sequence() for one in payloads]
 
     def channel(self, path: str, first: bytes | None, complete=False) -> Channel:

@@ -55,7 +55,7 @@ class Line:
         return status, self.input.read(int(headers["content-length"]))
 
     def chunk(self) -> bytes:
-        """b"" after the last one."""
+        """Reads a chunk; b"" after the last one."""
         count = int(self.input.readline(), 16)
         data = self.input.read(count)
         assert self.input.read(2) == b"\r\n"

@@ -98,7 +98,7 @@ class Answer:
 
 
 class Wire:
-    """A connection on which any frames can be sent. What it receives is kept by stream."""
+    """A connection on which any frames can be sent. Received frames are kept by stream."""
 
     def __init__(self, address, *initial: tuple[int, int], preface=PREFACE, receive_buffer=None):
         self.socket = socket.socket()
@@ -153,7 +153,7 @@ class Wire:
         return self.answers[stream]
 
     def verdict(self, stream: int | None = None, timeout=DEADLINE) -> Verdict:
-        """What becomes of the connection, or of a stream if that is sooner."""
+        """What becomes of the connection, or of a stream if that ends sooner."""
         over = lambda: self.closed or self.goaway or (stream is not None and stream in self.ended)
         self._until(over, timeout)
         if self.goaway:

@@ -278,7 +278,7 @@ class Channel(Incoming, Publishing):
 
 
 class Half(DefaultPublisher, DefaultSubscription):
-    """The library requests items on the broker's behalf. Credit is kept as a number, a cancel as None."""
+    """What the library requests on the broker's behalf. Credit is kept as a number, a cancel as None."""
 
     def __init__(self, channel: Channel):
         self.channel = channel

@@ -18,7 +18,7 @@ KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft":
 
 
 class Gone(Exception):
-    """The page is being replaced by another."""
+    """The page is being replaced by another page."""
 
 
 def high(descriptor: int) -> int:

@@ -1,5 +1,5 @@
 """A network that is slow, lossy, and cut: a proxy between a client and a broker. Users of TCP see a loss as the delay
-of a retransmission, so that is how the proxy simulates it. When the network is cut, data in flight is lost."""
+of a retransmission, so that is how the proxy simulates losses. When the network is cut, data in flight is lost."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class Proxy:
         self._call(self._abort)
 
     def hold(self):
-        """From now on nothing gets through, and neither side is notified."""
+        """From now on, lets nothing through, without notifying either side."""
         self._call(self._open.clear)
 
     def release(self):

@@ -126,7 +126,7 @@ class Resuming:
             try:
                 self._write(one)
             except Broken:
-                # It retransmits what the broker lacks, including what was to be sent now.
+                # Resuming retransmits what the broker lacks, including what was to be sent now.
                 return self.resume()
 
     def keepalive(self, position: int | None = None, respond=False):
@@ -184,7 +184,7 @@ class Resuming:
                 self._write(raw.keepalive(this.data, respond=False, position=self.received))
 
     def _forget(self, position: int):
-        """Drops what the broker has received."""
+        """Drops the frames that the broker has received."""
         while self.sent and self.first + len(self.sent[0]) - 3 <= position:
             self.first += len(self.sent.pop(0)) - 3
 

@@ -131,7 +131,7 @@ def test_without_users_only_this_machine_is_served(start, tmp_path):
 
 def test_it_serves_others_if_it_is_told_to(start, tmp_path, hashed):
     for options in (("--allow-anonymous",), ("-c", str(write(tmp_path, users(hashed))))):
-        # It listens on all addresses; the test connects on a loopback address.
+        # The broker listens on all addresses; the test connects on a loopback address.
         broker = start("--listen", "0.0.0.0:0", *options)
         broker.stop()
 

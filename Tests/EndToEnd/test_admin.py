@@ -146,7 +146,7 @@ def test_the_plain_face_knows_its_names_too(begin):
     url = "%s://%s:%d/v1/topics/t/messages" % (scheme, *broker.http)
     for host, status in [("127.0.0.1:1", 200), ("broker.example:7", 200), ("evil.example", 421)]:
         assert session.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
-    # The admin page may use it, and no other page may.
+    # The admin page may use the HTTP listener, and no other page may.
     page = "%s://%s:%d" % (scheme, *broker.admin)
     allowed = session.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
     assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == page
@@ -199,7 +199,7 @@ UNFINISHED = {"a body that does not come": (POST % b"Content-Length: 100", False
 
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
-    """They are ended when they make no progress, long before 30 seconds of silence would end them."""
+    """Requests are ended when they make no progress, long before 30 seconds of silence would end them."""
     request, half_closes = UNFINISHED[what]
     held = []
 

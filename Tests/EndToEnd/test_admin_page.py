@@ -92,7 +92,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
             assert row[5] in ("20", "50") and row[7].endswith((" s", " min"))
         assert {row[0] for row in one.rows("topics")} == {"orders.eu", "prices.fx", "telemetry"}
         one.until(lambda: all(row[2] not in ("0", "") for row in one.rows("topics")), "topics have rates")
-        # Only the slow ones; only one topic; none.
+        # Only slow subscriptions; only those of one topic; none.
         one.click("#only-slow")
         one.until(lambda: len(one.rows("subscriptions")) == 5, "only the slow ones are shown")
         one.fill("#subscriptions-find", "telemetry")
@@ -100,7 +100,7 @@ def test_it_shows_within_two_seconds_who_is_slow(broker, page, tmp_path):
         one.fill("#subscriptions-find", "nobody")
         one.until(lambda: one.rows("subscriptions") == [["None matches the filter."]], "nobody is shown")
         one.fill("#subscriptions-find", "")
-        # Its client is disconnected.
+        # The subscription's client is disconnected.
         one.until(lambda: len(slow(one)) == 5, "they are back")
         one.click("#subscriptions tbody tr:first-child button")
         one.until("document.querySelector('#ask').open", "the page asks first")
@@ -169,7 +169,7 @@ def test_it_is_not_healthy_while_publishes_are_lost(broker, page):
     lost = str(peer.until("full", lambda info: info["published"] + info["lost"] == 9)["lost"])
     one.until(lambda: f", {lost} publishes" in one.text("#tiles"), "and how many were lost")
     assert one.rows("topics")[0][0] == "full" and one.rows("topics")[0][8] == lost
-    # Users who open the page later see it at once.
+    # Users who open the page later see this at once.
     one.reload()
     one.until(lambda: one.text("#health") not in ("", "connecting"), "the page shows the broker")
     assert words in one.text("#health")
@@ -183,7 +183,7 @@ def test_it_is_not_healthy_while_messages_are_dropped(begin, browse):
     peer.subscribe("newest?overflow=latest", n=1)
     peer.joined("newest", 1)
     peer.numbers("newest", 1, 9)
-    # That is what the policy does.
+    # Drops are what the policy is for.
     one.until(lambda: any(row[0] == "newest" and row[7] != "0" for row in one.rows("topics")), "the drops are seen")
     assert one.text("#health") == "healthy"
     peer.subscribe("all?buffer=2", n=1)
@@ -361,7 +361,7 @@ def test_it_is_used_with_the_keyboard_alone(broker, page):
                  "valve", "grant-1", "grant-10", "messages"):
         assert name in seen, (name, seen)
     assert seen.index("pause") < seen.index("subscriptions-find") < seen.index("topic") < seen.index("valve")
-    # And each has a name for screen readers.
+    # And each control has a name for screen readers.
     nameless = one.value(
         "[...document.querySelectorAll('button, input, select, textarea, [tabindex=\"0\"]')].filter((e) => "
         "!(e.innerText?.trim() || e.labels?.[0]?.innerText.trim() || e.getAttribute('aria-label'))).map((e) => e.id)")

@@ -200,7 +200,7 @@ def test_who_is_no_more_is_told_so_and_asks_no_longer(changing):
 def test_guessing_is_slowed_and_told(changing):
     page = changing[1]
     dialog(page)
-    # The page itself does not guess: each of these is one login.
+    # The page itself does not guess: each attempt here is one login.
     for _ in range(12):
         fill(page, "", "wrong")
         page.press("Enter")

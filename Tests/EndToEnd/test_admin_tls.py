@@ -238,7 +238,7 @@ def ended(line) -> bool:
 def test_silent_connections_are_bounded_and_keep_nobody_out_for_ever(begin, shake):
     broker = begin(*tls.server().options, "--admin", "127.0.0.1:0", "--setup-time", "1m")
     admin = Admin(broker)
-    assert admin("healthz").text == "ok\n"  # Its threads have allocated all they need.
+    assert admin("healthz").text == "ok\n"  # The broker's threads have allocated all they need.
     admin.session.close()
     before = open_files(broker)
     held = []

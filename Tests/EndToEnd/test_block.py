@@ -34,7 +34,7 @@ def test_parked_publishes_go_in_order_of_arrival(connect, a, topic):
     for i in range(3, 11):
         peer = peers[i % 4]
         offers.append(peer.offer(topic, b"%d" % i))
-        peer.parked(topic, len(offers))  # Wait for it to arrive before the next one is sent.
+        peer.parked(topic, len(offers))  # Wait for the publish to arrive before the next is sent.
     sub.request(100)
     assert [offer.sequence() for offer in offers] == list(range(3, 11))
     assert datas(sub.take(9)) == numbers(2, 10)

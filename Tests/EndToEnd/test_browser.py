@@ -49,7 +49,7 @@ def show(broker):
 
 
 def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b, topic):
-    """Its connection is cut before the response and at random places in the stream, most of them within an event."""
+    """The connection is cut before the response and at random places in the stream, most of them within an event."""
     seed = random.randrange(1 << 32)
     print(f"the seed is {seed}")
     dice = random.Random(seed)
@@ -78,7 +78,7 @@ def test_an_event_source_resumes_by_itself_and_loses_and_repeats_nothing(show, b
 
 
 def test_a_page_of_another_origin_gets_nothing(show, b, topic):
-    """It would get messages if its origin were allowed; by default none is. The source does not reconnect."""
+    """The page would get messages if its origin were allowed; by default none is. The source does not reconnect."""
     b.numbers(topic, 1, 3)
     reports, passage = show(SOURCE.replace("URL", "BROKER" + path(topic, "replay=all")), elsewhere=True)
     told = reports.next(20)
@@ -115,7 +115,7 @@ def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
 
 
 def test_the_page_of_the_document(show, b, topic):
-    """It requests ten messages and then five at a time, with POSTs from the page."""
+    """The page requests ten messages and then five at a time, with POSTs."""
     (page,) = re.findall(r"```html\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert "weather.oslo" in page
     watch = """<script>

@@ -52,7 +52,7 @@ def test_eviction_by_bytes_under_fail_delivers_the_rest_and_then_fails(connect, 
     a, b = connect(tight), connect(tight)
     sub = a.subscribe(f"{topic}?buffer=100000&overflow=fail", n=1, meta=True)
     a.joined(topic, 1)
-    sized(b, topic, 350)  # Some of them are too many.
+    sized(b, topic, 350)  # More messages than the log can hold.
     a.barrier(topic)
     sub.request(UNBOUNDED)
     got = sub.rest()

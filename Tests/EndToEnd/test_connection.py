@@ -67,7 +67,7 @@ def test_setup_cut_short_is_invalid(line, witness, cut):
 
 
 def test_setup_times_of_0_are_taken_for_the_least_lifetime(line, b, topic):
-    """They must be above 0, which is the client's responsibility: it is served, and must send keepalives."""
+    """The times must be above 0, which is the client's responsibility: it is served, and must send keepalives."""
     this = line()
     this.lives = False
     this.send(raw.setup(keepalive_ms=0, lifetime_ms=0), raw.request(raw.REQUEST_RESPONSE, 1, b"x", raw.route(topic)))
@@ -150,7 +150,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_framing_that_is_broken_is_a_connection_error(line, witness, what):
-    """…and affects that connection only: the witness's stream continues."""
+    """Broken framing affects that connection only: the witness's stream continues."""
     this = line()
     this.send(raw.setup())
     this.opened.add(1)

@@ -1,5 +1,5 @@
 """A proxy cuts the connection at every byte of a conversation, in each direction. A client that resumes its connection
-loses and duplicates nothing in either direction. One that returns by epoch and sequence loses and duplicates no
+loses and duplicates nothing in either direction. A client that returns by epoch and sequence loses and duplicates no
 delivery."""
 
 import base64

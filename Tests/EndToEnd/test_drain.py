@@ -123,7 +123,7 @@ def test_new_streams_are_refused_while_it_drains(own, connect, topic):
         refused = None
         while refused is None:
             try:
-                b.publish(topic, b"x")  # Until the broker has seen the signal.
+                b.publish(topic, b"x")  # Succeeds until the broker has seen the signal.
             except StreamError as error:
                 refused = error.kind
         assert refused == Kind.REJECTED
@@ -132,7 +132,7 @@ def test_new_streams_are_refused_while_it_drains(own, connect, topic):
 
 
 def test_a_second_signal_ends_it_at_once(own, connect, topic):
-    """Even while a subscriber does not read its messages."""
+    """The second signal works even while a subscriber does not read its messages."""
     a, b = connect(own, receive_buffer=64 << 10), connect(own)
     a.subscribe(topic)
     b.joined(topic, 1)
@@ -145,7 +145,8 @@ def test_a_second_signal_ends_it_at_once(own, connect, topic):
 
 
 def test_who_asks_again_gets_all_that_waits(own, connect, topic):
-    """As clients do when half of their credit is used. The broker does not wait for clients that request nothing."""
+    """Clients request more when half of their credit is used. The broker does not wait for clients that request
+    nothing."""
     a, b, silent = connect(own), connect(own), connect(own)
     sub = a.subscribe(topic, n=10)
     silent.subscribe(topic, n=1)
@@ -186,7 +187,7 @@ def test_a_time_limit(start, connect, topic):
 
 @pytest.mark.grpc
 def test_http2_is_told_at_once_that_the_end_is_near(own, topic):
-    """So that new calls go elsewhere while active ones continue."""
+    """The notice makes new calls go elsewhere while active ones continue."""
     this, other = Wire(own.http), Web(own)
     this.send(this.call(1, SUBSCRIBE, open_of(topic, n=1)))
     this.until(lambda wire: 1 in wire.answers)

@@ -97,7 +97,7 @@ def cancel(peer, channel):
 
 
 def exceed(peer, channel):
-    """Sends beyond its credit, for which it is rejected."""
+    """Sends beyond the channel's credit, for which it is rejected."""
     channel.send(bytes(2 << 20))
 
 

@@ -172,7 +172,7 @@ def test_streams_over_plain_http_stop_when_the_broker_shuts_down(drained):
 @pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize("place", ["events", "lines", "grpc"])
 def test_streams_of_a_connection_that_is_closed_can_be_resumed(request, topic, place, version):
-    """They end as when the connection is lost: EventSource reconnects, and gRPC reports UNAVAILABLE."""
+    """Streams end as when the connection is lost: EventSource reconnects, and gRPC reports UNAVAILABLE."""
     here = Here(request, topic, place, version)
     with here.stack:
         root, taken = here.subscribe()

@@ -1,4 +1,4 @@
-"""Examples/python: the client that was written from Protocol/ alone. It does with a broker what the documents say."""
+"""Examples/python: the client that was written from Protocol/ alone. With a broker, it does what the documents say."""
 
 import asyncio
 import json
@@ -258,7 +258,7 @@ def test_a_broker_that_is_killed_and_started_again(begin, topic):
 
 
 def test_a_broker_that_shuts_down(begin, topic):
-    """Its subscriptions continue on the next broker, and so do those begun in the meantime."""
+    """The client's subscriptions continue on the next broker, and so do those begun in the meantime."""
     stopped = asyncio.Event()
 
     async def publish_until_stopped(this):
@@ -334,7 +334,7 @@ def test_nothing_is_lost_or_repeated_when_the_connection_is_cut_again_and_again(
                 await other.publish(topic, b"%d" % number)
                 if number % (count // cuts) == count // cuts - 1:
                     proxy.cut()
-                if number >= 200:  # So that some wait for credit.
+                if number >= 200:  # So that some messages wait for credit.
                     (one,) = await take(messages, 1)
                     assert messages.outstanding + len(messages.queue) <= 16
                     received.append(int(one.data))

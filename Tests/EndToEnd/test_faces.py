@@ -1,6 +1,6 @@
-"""One topic and three subscribers: over gRPC, over RSocket and by an event stream. Each stalls in turn; it neither
-disturbs the others nor loses more than its buffer and policy allow, and its loss is reported in its own protocol's
-form."""
+"""One topic and three subscribers: over gRPC, over RSocket and by an event stream. Each stalls in turn; the stalled one
+neither disturbs the others nor loses more than its buffer and policy allow, and its loss is reported in its own
+protocol's form."""
 
 import pytest
 
@@ -55,10 +55,10 @@ class Faces:
         assert row["waiting"] == BUFFER
 
     def resume(self, name: str, first: int):
-        """Checks what it receives from `first` on: everything delivered before it stalled, then the newest messages
-        that its buffer holds, with the loss reported in between. A client that stopped requesting has one loss; for one
-        that stopped reading, the kernel may accept a few more messages after the first loss. Afterwards it receives the
-        same as the others."""
+        """Checks what the subscriber receives from `first` on: everything delivered before it stalled, then the newest
+        messages that its buffer holds, with the loss reported in between. A client that stopped requesting has one
+        loss; for one that stopped reading, the kernel may accept a few more messages after the first loss. Afterwards
+        it receives the same as the others."""
         sub, last, got = self.subs[name], self.next - 1, []
         if self.reads and name == "events":
             sub.go()

@@ -77,7 +77,7 @@ class Drip:
             time.sleep(0.05)  # The rate.
 
     def _step(self, one: socket.socket, place: int) -> bool:
-        """False if the broker has closed it."""
+        """Sends one more byte; false if the broker has closed the connection."""
         try:
             if place < len(self.text):
                 one.send(self.text[place:place + 1])
@@ -144,7 +144,7 @@ def test_slowloris_on_the_admin_listener(begin):
 
 
 def test_many_connections_at_once(begin):
-    """They connect as fast as possible, subscribe, receive what is published, and leave at once."""
+    """Clients connect as fast as possible, subscribe, receive what is published, and leave at once."""
     count = 600
     broker = begin("--max-connections", "100000")
     with beside(broker, "rsocket", "grpc", growth=24 * MIB) as wells:

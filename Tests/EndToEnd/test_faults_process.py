@@ -19,8 +19,8 @@ LIVES = 3
 
 
 class Load:
-    """Publishes numbers, a few at a time and each acknowledged, until its connection is lost. The next one begins with
-    the unacknowledged ones."""
+    """Publishes numbers, a few at a time and each acknowledged, until its connection is lost. The next load begins with
+    the unacknowledged numbers."""
 
     def __init__(self, broker, transport: str, topic: str, first: int):
         self.peer, self.topic, self.next = broker.peer(transport), topic, first

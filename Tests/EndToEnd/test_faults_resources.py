@@ -120,8 +120,8 @@ def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent
 
 @pytest.mark.parametrize("failures", [1, 20])
 def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
-    """This is not the broker's own limit, and the advice differs. With one failure the connection gets a reserved
-    descriptor; with more there is none."""
+    """The limit is not the broker's own, and the advice differs. With one failure the connection gets a reserved
+    descriptor; with more failures there is none."""
     library, left = tmp_path / "accept.so", tmp_path / "failures"
     source = Path(__file__).with_name("accept.c")
     command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source]
@@ -185,7 +185,7 @@ def test_memory_is_reached_and_freed(begin):
 
 
 def test_what_waits_and_memory_is_too_little_for_is_told(begin):
-    """The log says that a subscription lost its messages for lack of memory, and not because of its own buffer."""
+    """The log says that a subscription lost its messages for lack of memory, not because of its own buffer."""
     broker = begin("--memory", "16M", "--retain-bytes", "1G")
     stalled, publisher = broker.peer(), broker.peer()
     stalled.subscribe("waits?buffer=1000000", n=1)
@@ -336,7 +336,7 @@ def test_a_log_that_nobody_reads(unread):
 
 @pytest.mark.parametrize("closed", ["2", "0 1 2"])
 def test_standard_streams_that_are_closed(start, closed):
-    """No socket takes their place, or a client would receive the log."""
+    """No socket takes the place of a closed stream, or a client would receive the log."""
     ports = []
     with contextlib.ExitStack() as stack:
         for _ in range(2):

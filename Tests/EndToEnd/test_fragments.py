@@ -140,7 +140,7 @@ def test_fragmentation_without_end_is_capped(broker, b, topic):
 
 
 def test_fragmentation_of_many_streams_is_capped(broker, b, topic):
-    """Each within the limit of a message, together beyond that of a connection."""
+    """Each message is within its limit, but together they exceed the limit of a connection."""
     before, piece = broker.status("VmHWM"), bytes(60 << 10)
     streams = [next(b.ids) for _ in range(64)]
     for stream in streams:

@@ -54,7 +54,7 @@ def test_the_first_response_tells_the_epoch_without_a_message(a, topic):
 
 
 def test_credit_counts_messages_not_responses(a, b, topic):
-    """And waiting messages arrive together."""
+    """Waiting messages arrive together."""
     b.numbers(topic, 1, 1000)
     request = pb.SubscribeRequest(open=pb.Open(topic=topic, replay_all=True, request_n=1000))
     call, got = raw_call(a, "Subscribe", request), []
@@ -317,7 +317,7 @@ def without_json_names(file):
 
 
 def test_reflection(a):
-    """With grpc_reflection, which speaks v1alpha."""
+    """Uses grpc_reflection, which speaks v1alpha."""
     database = ProtoReflectionDescriptorDatabase(a.channel_)
     assert SERVICES <= set(database.get_services())
     told = database.FindFileContainingSymbol("forebay.v1.PubSub")

@@ -12,7 +12,7 @@ INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL
 
 
 def test_the_broker_itself_keeps_the_deadline(wire, a, topic):
-    """Without a client that cancels when the deadline expires."""
+    """The client does not cancel when the deadline expires."""
     this = wire()
     this.send(this.call(1, SUBSCRIBE, open_of(topic[:90]), more=[("grpc-timeout", "300m")]))
     a.joined(topic[:90], 1)
@@ -124,7 +124,7 @@ def test_what_is_refused_for_what_came_behind_its_message_did_nothing(wire, a, t
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_call_is_acted_upon_at_its_end(wire, a, topic, size, apart):
-    """In any number of pieces, and with or without the end in the same write."""
+    """The request comes in any number of pieces, with or without the end in the same write."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     this, one = wire(), framed(one_of(topic))
@@ -192,9 +192,9 @@ def test_several_messages_in_one_frame(wire, a, topic):
 
 
 def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
-    """Of every kind, a hundred per connection, because more in a short time would be an attack. Afterwards the broker's
-    counted memory, and every table, are as the first thousand streams left them. The memory of the process may grow
-    while the topic of events turns over; a leak would add as much each time."""
+    """Streams of every kind, a hundred per connection, because more in a short time would be an attack. Afterwards the
+    broker's counted memory, and every table, are as the first thousand streams left them. The memory of the process may
+    grow while the topic of events turns over; a leak would add as much each time."""
     name = topic[:90]
     streams = range(1, 200, 2)
     half = framed(channel_of(name))[:-3]
@@ -323,6 +323,6 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
         assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grew by {grown >> 10} KiB"
         assert b.info(topic)["subscriptions"] == 40
         for this in stalled:
-            this.close()  # Otherwise the broker would wait for them before it ends.
+            this.close()  # Otherwise the broker would wait for these clients before it ends.
     finally:
         tight.stop()

@@ -42,7 +42,7 @@ def spent(broker) -> float:
 def test_a_request_in_pieces(http1, first):
     this = http1()
     this.send(first)
-    time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
+    time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on that.
     this.send(GET[len(first):])
     assert problem(this.answer()) == (404, "not-found")
 
@@ -188,7 +188,7 @@ def test_what_is_behind_a_stream_is_thrown_away(http1, a, topic):
 
 
 def test_a_flood_behind_a_stream_ends_it(http1, a, topic):
-    """Slowly, so that the broker reads what arrives."""
+    """The client sends slowly, so that the broker reads what arrives."""
     this = http1()
     this.send(get(topic))
     assert this.head()[0] == 200

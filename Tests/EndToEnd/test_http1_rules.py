@@ -34,7 +34,7 @@ TWO_WAYS = {
 
 @pytest.mark.parametrize("case", TWO_WAYS)
 def test_what_could_be_read_in_two_ways(http1, b, topic, case):
-    """It is refused, and so is what could be a request after it."""
+    """The request is refused, and so is what could be a request after it."""
     this = http1()
     behind = post(f"{topic}.hidden", b"x")
     this.send(get(topic, "", TWO_WAYS[case], "POST") + b"0\r\n\r\n" + behind)
@@ -62,7 +62,7 @@ def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, p
     if pieces:
         this.send(request[:60])
         others[0].send(b"X: y\r\n")
-        time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on it.
+        time.sleep(0.05)  # So that the pieces arrive separately; the outcome does not depend on that.
         this.send(request[60:])
     else:
         this.send(request)

@@ -28,7 +28,7 @@ def forgotten(witness, this: Wire):
 
 @pytest.fixture
 def steady(broker, witness):
-    """The broker's memory is about what it was before, including its peak."""
+    """Checks that the broker's memory, including its peak, stays about the same."""
     before = broker.status("VmHWM")
     yield
     assert broker.status("VmHWM") - before < 8 << 20
@@ -135,7 +135,7 @@ def test_subscriptions_cancelled_are_no_rapid_reset(wire, witness, steady):
 
 
 def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
-    """The same through errors: a stream's window that is opened too far."""
+    """Rapid reset through errors: a stream's window that is opened too far."""
     this = wire()
     streams = range(1, 20_001, 2)
     this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + window_update(i, 0x7FFFFFFF) for i in streams))
@@ -167,7 +167,7 @@ def test_five_continuations_are_borne(wire, witness):
 
 
 def test_some_empty_data_is_borne(wire, witness):
-    """Some clients use it to flush."""
+    """Some clients use empty DATA to flush."""
     this = wire()
     name, empty = f"{TOPIC}.empty", b"".join([data(1)] * 16)
     head = frame(HEADERS, END_HEADERS, 1, this.request("POST", f"/v1/topics/{name}/messages"))
@@ -205,7 +205,7 @@ def test_window_updates_without_end(wire, witness, steady):
 
 
 def test_headers_too_large(wire, witness, steady):
-    """In one frame: if possible, only that stream gets an error."""
+    """The headers come in one frame: if possible, only that stream gets an error."""
     this = wire()
     fields = [("x-%d" % i, "y" * 250) for i in range(60)]
     this.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, this.request("GET", "/v1/nothing", *fields)))
@@ -225,7 +225,7 @@ def test_headers_that_grow_when_they_are_decoded(wire, witness, steady):
 
 
 def test_too_many_streams(wire, witness):
-    """Those beyond the limit are refused, so the client may retry them; the others are served."""
+    """Streams beyond the limit are refused, so the client may retry them; the others are served."""
     this = wire()
     this.until(lambda w: w.settings)
     most = this.settings[3]

@@ -1,5 +1,5 @@
 """Invalid HTTP/2 frames, each named after the section of RFC 9113 that specifies the server's reaction; and frames that
-it must answer. Only the connection or stream that received them is affected."""
+the server must answer. Only the connection or stream that received them is affected."""
 
 import struct
 

@@ -262,7 +262,7 @@ def test_request_stream_sequential(connect, b, topic):
 
 
 def test_a_client_that_leaves_harms_no_other(connect, a, b, topic):
-    """Not part of the kit: its clients end together."""
+    """This case is not part of the kit, whose clients end together."""
     sub, leaving = a.subscribe(topic), connect()
     leaving.subscribe(topic)
     a.joined(topic, 2)

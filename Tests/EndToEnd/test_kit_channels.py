@@ -176,7 +176,7 @@ def test_request_channel_interleave_request_response(a, topic):
 
 
 def test_request_channel_cancel(a, b, topic):
-    """In the middle of its messages: its publisher is gone, accepted messages stay."""
+    """The channel is cancelled in the middle of its messages: its publisher is gone; accepted messages stay."""
     channel = a.channel(topic, b"0")
     send(channel, 1, 4)
     channel.acknowledged(5)
@@ -186,7 +186,7 @@ def test_request_channel_cancel(a, b, topic):
 
 
 def test_request_channel_cancel_2(a, b, topic):
-    """Directly after its end: nothing is left to cancel."""
+    """The channel is cancelled directly after its end: nothing is left to cancel."""
     channel = a.channel(topic, b"0")
     channel.acknowledged(1)
     channel.complete()

@@ -124,7 +124,7 @@ def refused(limited: Limited, reason: str):
 
 
 def refused_http2(limited: Limited, reason: str):
-    """The same over HTTP/2: SETTINGS, and GOAWAY before any stream."""
+    """A refusal over HTTP/2: SETTINGS, and GOAWAY before any stream."""
     with socket.create_connection(limited.broker.http, timeout=DEADLINE) as line:
         line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
         answer = b""
@@ -334,7 +334,7 @@ def test_bytes_a_second(limited, users):
     assert alice.publish("t", bytes(9000)) == [2]
     assert time.monotonic() - began >= 0.6
     assert bob.publish("t", bytes(9000)) == [3]
-    # A message larger than the whole allowance is accepted in the end, and charged then.
+    # A message larger than the whole allowance is accepted in the end, and charged at that time.
     assert alice.offer("u", bytes(100_000)).sequence() == 1
     status, problem = this.post("t", user="alice")
     assert (status, problem["type"]) == (429, "/problems/limit")
@@ -375,7 +375,7 @@ def test_channels_that_wait_for_tokens_leave_at_once(start, tmp_path):
         lines.append(line)
     well = broker.peer()
     well.until("t3", lambda info: info["publishers"] == 10_000, 120)
-    # From now on none of them can use what it was granted.
+    # From now on no channel can use what it was granted.
     file.write_text("publish-rate: 1\n")
     broker.process.send_signal(signal.SIGHUP)
     eventually(lambda: any('"reloaded"' in line for line in list(broker.log)), bool)

@@ -67,7 +67,7 @@ def test_one_port_for_both_is_wrong_usage(start):
 
 
 def test_handshakes_that_come_to_no_end_are_counted(begin):
-    """On either listener."""
+    """Handshakes are counted on either listener."""
     admin = Admin(begin(*tls.server().options, "--tls-except", "admin", "--admin", "127.0.0.1:0", "--setup-time", "1s"))
     with socket.create_connection(admin.broker.address) as one, socket.create_connection(admin.broker.http) as other:
         for line in (one, other):
@@ -76,7 +76,7 @@ def test_handshakes_that_come_to_no_end_are_counted(begin):
 
 
 def test_connections_of_http_are_told_apart(begin):
-    """One that has sent nothing has no HTTP/2 session yet."""
+    """A connection that has sent nothing has no HTTP/2 session yet."""
     admin = Admin(begin("--admin", "127.0.0.1:0"))
 
     def told():

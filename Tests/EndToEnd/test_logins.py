@@ -80,11 +80,12 @@ def test_right_passwords_pass_a_flood_of_wrong_ones(guarded):
     assert log_in(guarded, "alice", "127.0.0.1")[0] == 200
     flood = Flood(guarded)
     try:
-        # More attempts arrive than may wait, and each address has had a failure: its next attempts give way to others.
+        # More attempts arrive than may wait, and each address has had a failure, so that its next attempts give way to
+        # others.
         eventually(lambda: (flood.refused > 0, len(flood.failed)), lambda seen: seen == (True, len(ADDRESSES)), 180)
         newcomers, known = [], []
         for number in range(10):
-            # Each of these logs in for the first time, from an address not seen before.
+            # Each of these logs in for the first time, from a new address.
             newcomers.append(log_in(guarded, f"user{number}", f"127.0.1.{number + 1}"))
             # This user's password is cached, so the login does not wait for passwords that must be hashed.
             known += [log_in(guarded, "alice", "127.0.0.1") for _ in range(10)]

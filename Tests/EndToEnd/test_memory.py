@@ -152,8 +152,7 @@ def test_bodies_of_http1_that_are_never_whole(bounded):
 
 
 def test_heads_of_http1_without_bodies(bounded):
-    """So many that the broker's state for them would use all memory: beyond half of the memory, requests are
-    refused."""
+    """So many heads that the broker's state for them would use all memory: beyond half of it, requests are refused."""
     broker, bound, well = bounded()
     count = 2 * LIMIT // (32 << 10)
     control, head = broker.peer(), post("unfinished", bytes(100_000))[:-100_000]
@@ -172,7 +171,8 @@ def test_heads_of_http1_without_bodies(bounded):
 
 @pytest.mark.parametrize("sent", [GET[:20], GET], ids=["the beginning of a request", "a request"])
 def test_idle_connections_of_http1(bounded, sent):
-    """They use at most an eighth of the memory for messages: beyond that, connections close after a response."""
+    """Idle connections use at most an eighth of the memory for messages: beyond that, connections close after a
+    response."""
     broker, bound, well = bounded()
     control = broker.peer()
     used = lambda: control.control("$SYS.info")["memory"]

@@ -202,7 +202,7 @@ def test_a_call_that_is_cut_off_before_its_first_message_misses_nothing(peer, ro
 
 
 class EventSource:
-    """What a browser's EventSource does: it remembers the last id, and sends it when it connects again."""
+    """What a browser's EventSource does: it remembers the last id, and sends that id when it connects again."""
 
     def __init__(self, web: Web, topic: str, query: str):
         self.web, self.topic, self.query, self.id = web, topic, query, None
@@ -238,7 +238,7 @@ def test_an_event_source_cut_off_before_its_first_message_misses_nothing(web, ro
         assert json.loads(resumed.data)["next"] == first
         events = [source.event() for _ in range(2)]
         assert [(one.type, one.data) for one in events] == [("message", b.decode()) for b in numbers(first, first + 1)]
-        # Once more, now after the messages.
+        # Once more, this time after the messages.
         source.cut()
         source.connect()
 

@@ -69,7 +69,7 @@ def fields(package) -> dict[str, str]:
 
 
 def test_lintian_has_nothing_to_say(package):
-    """Except for rules for Debian's own packages."""
+    """Rules for Debian's own packages are excepted."""
     told = run("lintian", "--allow-root", "--fail-on", "error,warning", "--suppress-tags",
                "initial-upload-closes-no-bugs", package)
     assert told == ""
@@ -82,7 +82,7 @@ def test_the_same_programs_make_the_same_package(built, package, tmp_path):
 
 
 def test_the_programs_do_not_tell_where_they_were_built(built):
-    """So that a build in another folder gives the same package."""
+    """A build in another folder must give the same package."""
     for program in ("forebayd", "forebay"):
         assert str(ROOT).encode() not in (built / program).read_bytes(), program
         assert "build-id" not in run("readelf", "-SW", built / program), program
@@ -150,7 +150,7 @@ def test_the_store_is_where_the_broker_may_write(unpacked):
 
 
 def test_systemd_takes_the_units(unpacked, tmp_path):
-    """And its security analysis finds little. The programs that the units name are elsewhere here."""
+    """systemd's security analysis finds little. The programs that the units name are elsewhere here."""
     units = []
     for unit in (unpacked / "lib/systemd/system").iterdir():
         units.append(tmp_path / unit.name)
@@ -200,7 +200,7 @@ def test_installing_makes_a_user_and_enables_the_service(scripts):
 
 
 def test_the_configuration_is_for_the_brokers_group(scripts):
-    """Unless an administrator has overridden that. The group must exist first."""
+    """The group is set unless an administrator has overridden it. The group must exist first."""
     change = "chgrp forebay /etc/forebay/forebayd.yaml"
     ran = scripts("postinst", "configure", "")
     assert [line for line in ran if line.startswith(("adduser", "chgrp"))][1:] == [change]
@@ -238,7 +238,7 @@ def test_make_install_has_the_same_files_elsewhere(built, tmp_path):
 
 
 def test_make_install_keeps_the_configuration_from_others(built, tmp_path):
-    """It is given to the broker's group if that exists; otherwise a message is printed."""
+    """The file is given to the broker's group if that exists; otherwise a message is printed."""
     notes, folder = tmp_path / "notes", tmp_path / "bin"
     folder.mkdir()
     for there in (True, False):
@@ -291,7 +291,7 @@ def test_the_image_is_built_with_what_the_broker_needs():
 
 
 def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
-    """Wherever it listens; a broker that requires a password counts as healthy too."""
+    """The broker may listen anywhere; one that requires a password counts as healthy too."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     (command,) = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)[1])
     assert re.search(rf"^COPY --from=build /src/Packaging/healthcheck {command}$", text, re.MULTILINE)
@@ -312,7 +312,7 @@ def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
 
 
 def test_the_ports_of_the_image_can_be_reached(start):
-    """With users, that is: the broker does not start if everybody could connect."""
+    """This requires users: the broker does not start if everybody could connect."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)[1].split()
     variables = dict(one.split("=") for one in re.search(r"^ENV (.*)$", text, re.MULTILINE)[1].split())
@@ -360,7 +360,7 @@ def test_prometheus_and_grafana_find_each_other():
 
 
 def test_prometheus_takes_its_configuration():
-    """With the rules where they are mounted. promtool checks both."""
+    """The rules are where they are mounted. promtool checks both files."""
     run(shutil.which("promtool"), "check", "config", ROOT / "Docker/prometheus.yml")
 
 

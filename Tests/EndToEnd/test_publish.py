@@ -66,7 +66,7 @@ def test_channel(a, b, topic):
 
 
 def test_channel_item_0_is_free(a, b, topic):
-    """It is appended whether or not any credit was granted, and costs none."""
+    """Item 0 is appended whether or not any credit was granted, and costs none."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=4", n=1)
     a.joined(topic, 1)
     channel = b.channel(topic, b"0")
@@ -211,7 +211,7 @@ def test_the_topic_goes_on_after_a_channel(a, b, topic):
 
 
 def test_channels_by_turns_on_one_connection(a, b, topic):
-    """Each in its own order; the order between them is undefined."""
+    """Each channel keeps its order; the order between channels is undefined."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channels = [b.channel(topic, b"%d:0" % at) for at in range(2)]
@@ -227,7 +227,7 @@ def test_channels_by_turns_on_one_connection(a, b, topic):
 
 
 def test_channel_credit_is_given_again_as_it_is_used(b, topic):
-    """Far more than any single grant, without a subscriber."""
+    """Publishes far more than any single grant, without a subscriber."""
     channel = b.channel(topic, b"0")
     for _ in range(10_000):
         channel.send(b"x")

@@ -55,7 +55,7 @@ def test_request_n_reserved_bit_is_masked(a, b, topic):
 
 @pytest.mark.parametrize("demand, expected", [("", UNBOUNDED), ("demand=cumulative", "unbounded")])
 def test_flow_control_latches_where_rsocket_java_stops_asking(a, b, topic, demand, expected):
-    """As rsocket-java does: it stops requesting once its own sum is 2^31-1, however much of it is used."""
+    """rsocket-java stops requesting once its own sum is 2^31-1, however much of that is used."""
     sub = a.subscribe(f"{topic}?{demand}" if demand else topic, n=UNBOUNDED - 10)
     a.joined(topic, 1)
     b.numbers(topic, 1, 8)

@@ -120,7 +120,7 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     refused(this, "cannot continue from position 8, which is not the beginning of a frame", server=8)
     refused(this, "cannot continue from position 21, which is ahead of the 14 bytes that were sent", server=21)
     refused(this, f"from position {len(request) - 3} on", client=len(request) - 2)
-    # None of that harmed it; and rsocket-js sends version 0.1.
+    # None of that harmed the session; and rsocket-js sends version 0.1.
     this.resume(version=(0, 1))
     b.numbers(topic, 3, 3)
     this.until(lambda: this.count(1) == 3)
@@ -155,7 +155,8 @@ def test_a_token_is_one_connections(broker):
 
 
 def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
-    """As if its socket were full; others receive everything, and it continues once it acknowledges."""
+    """The peer is treated as if its socket were full; others receive everything, and it continues once it
+    acknowledges."""
     broker = begin("--resume-buffer", "16KiB")
     b, other = broker.peer(), broker.peer()
     this = Resuming(broker.address)
@@ -165,7 +166,7 @@ def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
     b.joined(topic, 2)
     b.publish(topic, *(bytes(1000) for _ in range(100)))
     assert len(sub.data(100)) == 100
-    most = (16 << 10) // 1009 + 1  # The last one exceeds the resume buffer.
+    most = (16 << 10) // 1009 + 1  # The last message exceeds the resume buffer.
     this.until(lambda: this.count(1) == most)
     this.until(lambda: this.asked == 1, "the question what it has")
     row = next(one for one in b.listing("$SYS.connections") if one["peer"] == this.peer)

@@ -219,7 +219,7 @@ def test_3_2_requests_right_upon_each_message(a, b, topic):
 
 
 def test_3_3_requests_by_the_thousand_nest_in_nothing(a, b, topic):
-    """Each is for a message that is already waiting."""
+    """Each request is for a message that is already waiting."""
     b.numbers(topic, 1, 1000)
     sub = a.subscribe(f"{topic}?replay=all", n=1)
     for _ in range(999):
@@ -298,7 +298,7 @@ def test_3_10_and_3_11_a_request_brings_what_waits_and_the_end_behind_it(a, b, t
 
 
 def test_3_13_nothing_is_kept_for_a_subscription_that_was_cancelled(a, b, topic):
-    """Neither its row nor the messages that waited only for it."""
+    """Neither the subscription's row nor the messages that waited only for it remain."""
     sub = a.subscribe(f"{topic}?buffer=5000", n=1)
     a.joined(topic, 1)
     b.publish(topic, *[bytes(1 << 10)] * 1500)
@@ -309,7 +309,7 @@ def test_3_13_nothing_is_kept_for_a_subscription_that_was_cancelled(a, b, topic)
 
 
 def test_3_14_the_last_cancel_leaves_the_topic_as_it_was(a, b, topic):
-    """It is removed once it has been idle for long enough; until then the next subscription finds the retained
+    """The topic is removed once it has been idle for long enough; until then the next subscription finds the retained
     messages."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
@@ -331,7 +331,7 @@ def test_3_17_demand_saturates(a, b, topic):
 
 
 def test_4_1_and_4_2_the_broker_obeys_both_sides(a, b, topic):
-    """Between a channel and a `block` subscription: demand flows up, messages and the error flow down."""
+    """Between a channel and a `block` subscription, demand flows up, and messages and the error flow down."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=2", n=1)
     a.joined(topic, 1)
     channel, sent = b.channel(f"{topic}?complete=true", b"0"), 1

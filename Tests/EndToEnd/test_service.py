@@ -163,7 +163,7 @@ def test_several_sockets_may_have_one_name_and_the_rest_is_as_configured(serve, 
 
 
 def test_who_connected_before_the_broker_was_there_is_served(serve, topic):
-    """So is a client that connects between two brokers: the socket outlives each of them."""
+    """A client that connects between two brokers is served as well: the socket outlives each broker."""
     one = listener()
     for _ in range(2):
         early = socket.create_connection(one.getsockname())

@@ -1,4 +1,5 @@
-"""Several shards: connections are assigned to them in turn, and each topic belongs to one. Clients must not notice."""
+"""Several shards: connections are assigned to them in turn, and each topic belongs to one shard. Clients must not
+notice."""
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_channels_from_every_connection(peers, topic):
 
 
 def test_policies_across_shards(peers, topic):
-    """The same results for each subscriber, whatever its shard."""
+    """The results are the same for each subscriber, whatever its shard."""
     expected = {"drop-oldest": [1, 9, 10], "drop-newest": [1, 2, 3], "replace-newest": [1, 2, 10], "latest": [1, 10]}
     for i in range(8):
         name = f"{topic}.{i}"

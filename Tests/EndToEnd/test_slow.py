@@ -45,7 +45,7 @@ def test_a_peer_that_does_not_read_its_errors_is_closed(connect, b, topic):
 
 @pytest.mark.rsocket
 def test_a_peer_that_does_not_read_its_keepalives_costs_nothing(broker, connect, b, topic):
-    """Its keepalives' responses are conflated: nothing accumulates."""
+    """The responses to its keepalives are conflated: nothing accumulates."""
     this, before = connect(receive_buffer=16 << 10), broker.status("VmHWM")
     this.socket.settimeout(2)
     question = raw.keepalive(bytes(1000)) * 64
@@ -60,7 +60,7 @@ def test_a_peer_that_does_not_read_its_keepalives_costs_nothing(broker, connect,
 
 @pytest.mark.timeout(120)
 def test_a_block_subscription_without_progress_fails_after_30_seconds(connect, a, b, topic):
-    """And the publishers it held up continue."""
+    """The publishers that it held up continue."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     b.numbers(topic, 1, 2)

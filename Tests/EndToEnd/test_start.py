@@ -16,7 +16,7 @@ def test_without_replay_only_what_is_published_later_comes(a, b, topic):
 
 
 def test_a_subscription_begins_after_what_was_acknowledged_before(connect, a, b, topic):
-    """Whatever its shard, and although other subscriptions there are already served."""
+    """This holds whatever the subscription's shard, and although other subscriptions there are already served."""
     peers = [a, b, connect(), connect()]
     for peer in peers:
         peer.subscribe(topic)

@@ -140,7 +140,7 @@ def test_request_channel_is_answered_by_request_n(a, topic):
 
 
 def test_request_channel_goes_on_after_the_requesters_complete(a, b, topic):
-    """Its own half may still need the acknowledgements: the stream ends once both have completed."""
+    """The broker's half may still carry acknowledgements: the stream ends once both halves have completed."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     b.numbers(topic, 1, 2)

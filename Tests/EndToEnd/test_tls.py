@@ -135,7 +135,7 @@ def test_many_equal_subscriptions_get_the_same_bytes(broker, connect, b, topic):
 
 
 def test_the_kernel_encrypts_where_it_can(start, topic):
-    """Otherwise OpenSSL encrypts, and the log says which."""
+    """Otherwise OpenSSL encrypts; the log says which of the two does."""
     with socket.socket() as probe:
         try:
             probe.setsockopt(socket.IPPROTO_TCP, 31, b"tls")  # TCP_ULP

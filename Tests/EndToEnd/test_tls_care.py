@@ -127,7 +127,7 @@ def test_a_handshake_takes_5_seconds_at_most(broker, face):
 
 @pytest.mark.rsocket
 def test_a_flood_of_handshakes_holds_nobody_up(broker, connect, witness, topic):
-    """Hundreds that are begun and abandoned, while others are served."""
+    """Hundreds of handshakes are begun and abandoned, while others are served."""
     a, b = connect(), connect()
     sub = a.subscribe(topic)
     b.joined(topic, 1)

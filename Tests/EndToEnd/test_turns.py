@@ -98,7 +98,7 @@ def test_twenty_thousand_join_and_leave(turns, policy):
 
 @pytest.mark.parametrize("many", [1, 2] if FULL else [1])
 def test_a_connection_with_ten_thousand_waiting_channels_closes(turns, many):
-    """Its user has used up the publish rate, and has as many channels on other connections."""
+    """The connection's user has used up the publish rate, and has as many channels on other connections."""
     here = turns("--publish-rate", "1000000")
     lines = [here.line() for _ in range(many)]
     route = raw.route("t.channels")
@@ -138,7 +138,7 @@ def test_many_topics_come_rest_and_go(turns):
 
 
 def test_requests_over_http1(turns):
-    """Several on each of many connections, all at once."""
+    """Several requests on each of many connections, all at once."""
     here, each = turns(), 100 if FULL else 20
     lines = [http1.Line(here.broker.http) for _ in range(1000 if FULL else 400)]
     requests = http1.post("t.flood", b"x") * each
@@ -153,7 +153,7 @@ def test_requests_over_http1(turns):
 
 
 def test_a_flood_of_http1_connections(turns):
-    """They arrive faster than they are served, and close before that."""
+    """Connections arrive faster than they are served, and close before they are served."""
     here, kept = turns(), []
     request = http1.post("t.flood", b"x")
     for _ in range(30_000 if FULL else 3_000):
@@ -174,7 +174,7 @@ def test_heads_that_are_complete_at_once(turns):
     request = http1.post("t.flood", b"")
     for line in lines:
         line.send(request[:-1])
-    # By then each has its state in the library.
+    # By then each connection has its state in the library.
     eventually(lambda: here.admin.metrics()['forebay_connections{protocol="http1"}'],
                lambda count: count == len(lines), timeout=60)
     with here.standing_still():
@@ -236,7 +236,7 @@ def test_window_updates_for_many_streams(turns):
     peer.joined("t.windows", count)
     peer.publish("t.windows", b"x" * 100)
     wire.roundtrip()
-    # One byte of DATA earns one more.
+    # Each DATA frame that is not empty allows one WINDOW_UPDATE more.
     wire.send(http2.data(1, http2.framed(b"\x10\x01")) * 10_000)
     wire.roundtrip()
     with here.standing_still():

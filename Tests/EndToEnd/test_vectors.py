@@ -6,7 +6,7 @@ After an intended change of the broker's bytes, record them again, then review t
     FOREBAYD=PATH python Tests/EndToEnd/test_vectors.py --record [PART OF A NAME]
 
 This keeps all steps and their descriptions, and replaces the broker's bytes and marks. For a new exchange, write the
-broker's steps with empty `bytes` and record it; they get the frames in the order of arrival.
+broker's steps with empty `bytes` and record it; the steps get the frames in the order of arrival.
 """
 
 import itertools
@@ -50,7 +50,7 @@ WORD = re.compile(rb"topic failed: .*|[a-z]+(?:-[a-z]+)*:", re.DOTALL)
 
 
 class Shorter(Exception):
-    """A value that the client repeats has fewer digits than in the file: record with another one."""
+    """A value that the client repeats has fewer digits than in the file: record with a different value."""
 
 
 def load() -> dict:
@@ -168,7 +168,7 @@ class Player:
             for at, length, label in step.get("takes", []):
                 value = str(self.values[label]).encode()
                 if len(value) < length and self.records:
-                    raise Shorter  # Then the file would not show how the client usually writes it.
+                    raise Shorter  # The file would not show how the client usually writes the value.
                 assert len(value) <= length, f"{label} is longer than in the file: {value}"
                 data[at : at + length] = value.rjust(length, b"0")
             if self.records and "takes" in step:
@@ -301,7 +301,7 @@ def test_descriptions_name_the_frames(exchange):
 
 
 def is_ended_by_a_broker(conversation: dict) -> bool:
-    """It is not if a broker would refuse it earlier, because its requests have no route, or recognizes HTTP or TLS."""
+    """False if a broker would refuse it earlier, because its requests have no route, or recognizes HTTP or TLS."""
     return (conversation["expect"][-1].startswith("fatal") and "limits" not in conversation
             and not any(line.startswith("request") for line in conversation["expect"])
             and conversation["steps"][0]["client"].startswith("00"))

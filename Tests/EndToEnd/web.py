@@ -95,7 +95,7 @@ class Stream:
         return self.headers["forebay-subscription"]
 
     def stop(self):
-        """Reads nothing from its connection until `go`."""
+        """Stops reading from the connection until `go`."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go(self):

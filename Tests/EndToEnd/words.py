@@ -70,7 +70,7 @@ class Told:
     type: str = ""
 
     def check(self, word: str, type: str = ""):
-        """Checks it against the documents. `type` is the problem's type if it is not named after the word."""
+        """Checks the error against the documents. `type` is the problem's type if it is not named after the word."""
         begin, colon, rest = self.text.partition(": ")
         assert (begin, colon) == (word, ": ") and len(rest) > 5, self
         row = TABLE[word]
@@ -202,8 +202,8 @@ class Here:
         return of_problem(web.send(web.topic(topic or self.topic, query), *options, **how))
 
     def subscribe(self, query="", n=UNBOUNDED):
-        """Subscribes over any protocol and waits for it to join. Returns a publisher, and a function that takes the
-        failure."""
+        """Subscribes over any protocol and waits until the subscription has joined. Returns a publisher, and a function
+        that takes the failure."""
         if self.place in ("rsocket", "grpc"):
             sub = self.last = self.peer().subscribe(f"{self.topic}?{query}" if query else self.topic, n=n, meta=True)
             taken = lambda: ended(self.place, lambda: (sub.rest(), sub.ended)[1])

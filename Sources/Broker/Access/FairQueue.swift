@@ -1,6 +1,6 @@
 // FairQueue: a queue that its users share fairly. Each user has a separate line of bounded length, and the lines are
-// served round robin. When the whole queue is full, the user with the most elements loses its newest one to a user with
-// fewer.
+// served round robin. When the whole queue is full, the user with the most elements loses its newest element to a user
+// with fewer.
 //
 //     turns   a ──▶ b ──▶ c          taken: a1, b1, c1, a2, c2, a3
 //             a1    b1    c1

@@ -17,7 +17,7 @@ struct JWTClaims {
     var expires: Int64
     /// `forebay`: permissions in the token itself; nil if it has none.
     var permissions: Permissions?
-    /// The key that signed it.
+    /// The key that signed the token.
     var key: JWTKey
 }
 

@@ -7,8 +7,8 @@
 //
 // Only a user's free failures count for the address as well: a client that keeps using an old password slows down only
 // itself. A successful login clears the failures of its own user and no others, so having an account does not help to
-// guess the passwords of other users. Failures are forgotten after ten minutes without another one. IPv6 addresses are
-// counted per /64, the usual allocation to one customer.
+// guess the passwords of other users. Failures are forgotten after ten minutes without a further failure. IPv6
+// addresses are counted per /64, the usual allocation to one customer.
 
 import Core
 

@@ -152,8 +152,8 @@ export const ask = (title, words, buttons, ...fields) => {
   return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue), { once: true }));
 };
 
-/// Asks for a user and password, or only a token, until the broker accepts them. Returns true then, and false if the
-/// dialog was dismissed.
+/// Asks for a user and password, or only a token, until the broker accepts them. Returns true once the broker has
+/// accepted them, and false if the dialog was dismissed.
 export const signIn = async () => {
   const user = make("input", { autocomplete: "username", spellcheck: false });
   const password = make("input", { type: "password", autocomplete: "current-password" });
@@ -176,7 +176,7 @@ export const signIn = async () => {
     const text = new TextEncoder().encode(`${user.value}:${password.value}`);
     const who = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
     try {
-      // A user who may not see this is authenticated nevertheless.
+      // A user who may not see this information is authenticated nevertheless.
       await api("info", {}, who).catch((error) => { if (error.status !== 403) throw error; });
       authorization = who;
       return true;

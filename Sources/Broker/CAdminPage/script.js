@@ -116,7 +116,7 @@ let timer = 0;
 /// Number of polls so far: an answer is ignored if another poll, perhaps for another user, has begun since.
 let turns = 0;
 let knows = false;
-/// The broker requires a user who may see its statistics: polling stops until one signs in.
+/// The broker requires a user who may see its statistics: polling stops until such a user signs in.
 let isLocked = false;
 /// Why the user is no longer signed in.
 let gone = "";

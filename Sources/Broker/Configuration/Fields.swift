@@ -5,7 +5,7 @@
 public struct Fields {
     /// The start of the record.
     public let place: Place
-    /// The key of the list that contains it, such as `topics`, for error messages.
+    /// The key of the list that contains the record, such as `topics`, for error messages.
     private let path: String
     private let entries: [Node.Entry]
     private var known: [String] = []

@@ -8,7 +8,7 @@ import Core
 import EventLoop
 import Glibc
 
-/// Belongs to the thread that made it.
+/// The state of the acceptor's thread. Belongs to the thread that made it.
 final class Acceptor {
     /// Items that other threads put into the acceptor's inbox.
     enum Command: Sendable {

@@ -184,7 +184,7 @@ public enum Broker {
         manager.ready(server.status)
     }
 
-    /// The first signal drains the broker, the second stops it at once.
+    /// Drains the broker on the first signal, and stops it at once on the second.
     private static func end(
         _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
     ) {

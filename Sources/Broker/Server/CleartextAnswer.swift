@@ -6,8 +6,8 @@ import ForebayWire
 import HTTP2
 
 enum CleartextAnswer {
-    /// For a client that does not speak TLS on a TLS listener.
-    /// - Parameter first: the first byte that it sent. In RSocket, it is part of a frame's length.
+    /// The answer to a client that does not speak TLS on a TLS listener.
+    /// - Parameter first: the first byte that the client sent. In RSocket, it is part of a frame's length.
     static func needsTLS(_ wireProtocol: WireProtocol, _ first: UInt8) -> [UInt8] {
         switch (wireProtocol, first) {
         case (.rsocket, 0): unsupportedSetup("This port speaks TLS; connect with rsockets://.")
@@ -17,10 +17,11 @@ enum CleartextAnswer {
         }
     }
 
-    /// For a client that does not speak HTTP on an HTTP listener without TLS.
+    /// The answer to a client that does not speak HTTP on an HTTP listener without TLS.
     /// - Parameters:
-    ///   - first: the first byte that it sent. In RSocket, it is part of a frame's length; in TLS, the record type.
-    ///   - isAdmin: whether it is the admin listener.
+    ///   - first: the first byte that the client sent. In RSocket, it is part of a frame's length; in TLS, the record
+    ///     type.
+    ///   - isAdmin: whether the listener is the admin listener.
     /// - Returns: nil if the client may speak HTTP.
     static func needsHTTP(_ first: UInt8, isAdmin: Bool) -> [UInt8]? {
         switch first {
@@ -30,7 +31,7 @@ enum CleartextAnswer {
         }
     }
 
-    /// For a client that speaks RSocket on an HTTP listener.
+    /// The answer to a client that speaks RSocket on an HTTP listener.
     static let httpPort = unsupportedSetup(
         "This port speaks HTTP; connect with http:// or https://, or to the broker's RSocket port.")
     private static let adminPort = unsupportedSetup(
@@ -54,7 +55,7 @@ enum CleartextAnswer {
     /// The bytes that distinguish HTTP/2 from HTTP/1.1.
     static let preface = Array("PRI".utf8)
 
-    /// For an HTTP client that has sent these first bytes.
+    /// The answer to an HTTP client that has sent these first bytes.
     static func http(_ first: [UInt8], _ cause: ConnectionRefusal) -> [UInt8] {
         first == preface ? goAway(cause.message) : http1(cause.problem)
     }
@@ -88,7 +89,7 @@ enum CleartextAnswer {
         return settings + head + [UInt8](repeating: 0, count: 8) + text
     }
 
-    /// The fatal TLS alert internal_error, for a lack of resources (RFC 8446, 6.2). It is sent in the clear, before any
-    /// handshake.
+    /// The fatal TLS alert internal_error, for a lack of resources (RFC 8446, 6.2). The alert is sent in the clear,
+    /// before any handshake.
     static let alert: [UInt8] = [21, 3, 3, 0, 2, 2, 80]
 }

@@ -19,7 +19,7 @@ struct Connection {
     var tls: TLSStream?
     /// For HTTP/1.1: the library's connection that owns the socket, until there is a stream.
     var micro: MicroConnection?
-    /// The number of its relay, if any.
+    /// The number of the connection's relay, if any.
     var relay: UInt32?
 
     enum Kind {

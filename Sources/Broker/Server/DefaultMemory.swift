@@ -42,8 +42,8 @@ enum DefaultMemory {
         return files
     }
 
-    /// The limit in bytes; nil for "max" or if it is not a number. Version 1 expresses "no limit" as a number far above
-    /// any machine's memory, which needs no special case.
+    /// The limit in bytes; nil for "max" and for text that is not a number. Version 1 expresses "no limit" as a number
+    /// far above any machine's memory, which needs no special case.
     static func parseLimit(_ text: String) -> UInt64? {
         let line = text.split(whereSeparator: \.isWhitespace).first
         return line.flatMap { UInt64($0) }

@@ -2,6 +2,7 @@
 // each requirement.
 
 import Core
+import Replay
 
 protocol Engine: TurnEngine {
     var isIdle: Bool { get }
@@ -26,6 +27,7 @@ protocol Engine: TurnEngine {
     func restore(_ topics: [StoredTopic], now: Instant)
     func stored(_ reports: [StoreReport], now: Instant)
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant)
+    func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant)
     func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer
     func writable(_ id: ConnectionID, now: Instant)
 

@@ -16,7 +16,7 @@ struct FileShares: Sendable {
     static let borrowed = 16
     private static let least = 16
 
-    /// For processes without a relevant limit.
+    /// The shares of a process without a relevant limit.
     static let unlimited = FileShares(
         admin: Int32.max..<Int32.max, refused: RefusedSockets.limit, lingering: LingerQueue.limit)
 

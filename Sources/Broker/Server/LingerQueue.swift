@@ -47,7 +47,7 @@ struct LingerQueue {
         socket(number) == nil ? nil : sockets[head + Int(number &- headNumber)].tls
     }
 
-    /// The sending side has been closed.
+    /// Removes the stream of a socket whose sending side has been closed.
     mutating func removeStream(_ number: UInt32) {
         if socket(number) != nil { sockets[head + Int(number &- headNumber)].tls = nil }
     }
@@ -70,7 +70,7 @@ struct LingerQueue {
         while count > 0 { closeOldest() }
     }
 
-    /// Returns false if there are none.
+    /// Closes the oldest socket. Returns false if there is none.
     @discardableResult
     mutating func closeOldest() -> Bool {
         guard count > 0 else { return false }

@@ -1,4 +1,4 @@
-// Listener: a listening socket for one protocol, and the error of a broker that could not start.
+// Listener: a listening socket for one protocol, and the error thrown if a broker cannot start.
 
 import Core
 import EventLoop
@@ -20,7 +20,7 @@ struct Listener: Sendable {
         try bind(endpoint).map { Listener(socket: $0, wireProtocol: wireProtocol, isSecure: isSecure) }
     }
 
-    /// The same for the admin listener, which is not a `WireProtocol`.
+    /// Like `open`, but for the admin listener, which is not a `WireProtocol`.
     static func bind(_ endpoint: Endpoint) throws(SystemError) -> [Int32] {
         var sockets: [Int32] = []
         var port = endpoint.port

@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import Replay
 import Store
 import TLS
 
@@ -27,6 +28,8 @@ enum InboxItem: Sendable {
     case stored([StoreOutcome])
     /// The store's answer to a read.
     case history(HistoryRequest, HistoryAnswer)
+    /// The first message that a search in the store has found.
+    case found(SequenceNumber?, TimeSearch)
     /// A query of the admin thread, to be answered into its inbox.
     case query(job: UInt64, ShardQuery)
     /// A probe from the watchdog; `LoopContext.pulse` must be answered.

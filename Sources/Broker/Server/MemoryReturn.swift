@@ -1,5 +1,5 @@
 // MemoryReturn: the C library keeps freed memory for later use. After a flood of connections this can be most of the
-// process's memory, so the library is made to return it to the system.
+// process's memory, so the library is made to return free memory to the system.
 
 import EventLoop
 
@@ -23,7 +23,7 @@ struct MemoryReturn {
     /// Nanoseconds until `look` is due.
     func timeout(now: UInt64) -> UInt64 { due > now ? due - now : 0 }
 
-    /// Returns memory to the system if a check is due and there is enough of it.
+    /// Returns free memory to the system if a check is due and there is enough of it.
     /// - Parameters:
     ///   - used: bytes used by messages.
     ///   - resident: the process's resident size in bytes; called again after `giveBack`.

@@ -45,7 +45,8 @@ extension Server {
         }
     }
 
-    /// The same check before anything is bound, for -t. Host names that do not resolve are not reported until binding.
+    /// Makes the same check as the other `checkOpen` before anything is bound, for -t. Host names that do not resolve
+    /// are not reported until binding.
     static func checkOpen(_ configuration: Configuration) throws(StartError) {
         func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
         let bound = WireProtocol.all.flatMap { wireProtocol in

@@ -1,7 +1,7 @@
 // RefusedSockets: connections that are refused because of a limit, or while the broker drains. Each is sent an answer
-// in its protocol, so that its client learns the reason, and lingers until the client has read it. They belong to the
-// acceptor's thread, do not count as connections, and use a bounded number of sockets: a flood of them holds up no
-// other client.
+// in its protocol, so that its client learns the reason, and lingers until the client has read it. Refused connections
+// belong to the acceptor's thread, do not count as connections, and use a bounded number of sockets: a flood of them
+// holds up no other client.
 //
 //     refused ──RSocket──▶ answered ──▶ lingering ──▶ closed
 //        └──HTTP, TLS──▶ waiting for its first bytes ──▲    └── too many, or too late ──▶ closed
@@ -20,8 +20,8 @@ struct RefusedConnection: Sendable {
 }
 
 struct RefusedSockets {
-    /// Maximum number of sockets that wait for their first bytes, and of those that linger. Beyond it, the oldest is
-    /// closed.
+    /// Maximum number of sockets that wait for their first bytes, and of those that linger. Beyond this limit, the
+    /// oldest is closed.
     static let limit = 1024
 
     private let limit: Int

@@ -39,7 +39,7 @@ extension Loaded {
     }
 }
 
-/// Counts reloads of the configuration. Any thread may read it.
+/// Counts reloads of the configuration. Any thread may read the counts.
 final class ReloadCount: Sendable {
     private let accepted = Atomic<UInt64>(0)
     private let refused = Atomic<UInt64>(0)

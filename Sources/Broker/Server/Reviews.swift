@@ -4,7 +4,7 @@
 import Core
 import Glibc
 
-/// Any thread may add to it.
+/// The totals of a review, to which any thread may add.
 final class Reviews: @unchecked Sendable {
     // Unchecked because the mutex guards every field.
     private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
@@ -21,7 +21,7 @@ final class Reviews: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// Starts a review of new permissions. Counts of an unfinished earlier review are included in it.
+    /// Starts a review of new permissions. Counts of an unfinished earlier review are included.
     func begin(_ access: AccessTable, shards: Int) {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }

@@ -70,7 +70,7 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    /// The broker failed instead of being stopped.
+    /// Set if the broker failed instead of being stopped.
     private let failure: Flag
     private let ending = Flag()
     private let adminAddresses: [SocketAddress]

@@ -37,6 +37,7 @@ extension ShardLoop {
             shard.drain(now: now)
         case .stored(let outcomes): takeStored(outcomes)
         case .history(let request, let answer): shard.answer(request, answer, now: now)
+        case .found(let first, let search): shard.found(first, search, now: now)
         case .query(let job, let query):
             let answer = shard.answer(query, now: now)
             context.admin?.push(.answer(job: job, shard: index, answer, figures))

@@ -26,7 +26,7 @@ extension ShardLoop {
         var due: [(MovedSocket, Handover)] = []
         swap(&due, &arrivals)
         for (socket, handover) in due {
-            // The engine may have just closed the socket that this one replaces.
+            // The engine may have just closed the socket that the arriving one replaces.
             carryOut()
             let id = shard.takeOver(handover, now: now)
             if let old = connections.remove(id) {

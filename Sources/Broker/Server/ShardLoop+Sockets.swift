@@ -1,4 +1,4 @@
-// ShardLoop+Sockets: the events that a loop waits for on a connection's socket, and how it closes one.
+// ShardLoop+Sockets: the events that a loop waits for on a connection's socket, and how the loop closes a socket.
 
 import Core
 import EventLoop

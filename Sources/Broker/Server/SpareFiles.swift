@@ -8,7 +8,7 @@ struct SpareFiles {
 
     private var files: [Int32] = []
 
-    /// Opens missing ones, if possible with numbers below `end`.
+    /// Opens missing descriptors, if possible with numbers below `end`.
     mutating func refill(below end: Int32 = .max) {
         while files.count < SpareFiles.most {
             let file = open("/dev/null", O_RDONLY | O_CLOEXEC)

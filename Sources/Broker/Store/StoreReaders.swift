@@ -48,6 +48,9 @@ public final class StoreReaders: @unchecked Sendable {
         for thread in threads { thread.join() }
     }
 
+    /// Queues a job that reads. See `read`.
+    public func perform(_ job: @escaping @Sendable (Store) -> Void) -> Bool { submit(job) }
+
     private func submit(_ job: @escaping @Sendable (Store) -> Void) -> Bool {
         let isQueued = queue.with { queue in
             guard queue.jobs.count < limit, !queue.isStopping else { return false }

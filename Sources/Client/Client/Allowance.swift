@@ -18,7 +18,7 @@ struct Allowance {
         left = min(left.addingClamped(n), Self.unbounded)
     }
 
-    /// Takes one. Returns false if there is none.
+    /// Takes one message's credit. Returns false if there is none.
     mutating func take() -> Bool {
         if left == 0 { return false }
         if left != Self.unbounded { left -= 1 }

@@ -18,10 +18,10 @@ public struct Backoff: Sendable {
         self.attempts = attempts
     }
 
-    /// The connection was established: start over.
+    /// Starts over, after a connection was established.
     public mutating func reset() { failures = 0 }
 
-    /// The connection was lost, or an attempt failed.
+    /// Counts a failure: the connection was lost, or an attempt failed.
     /// - Returns: the nanoseconds to wait; nil if no attempts are left.
     public mutating func next(using random: inout some RandomNumberGenerator) -> UInt64? {
         if let attempts, failures >= attempts { return nil }

@@ -9,7 +9,7 @@
 import ForebayWire
 import RSocket
 
-/// One connection to a broker, owned by one thread. Each request has a stream, and events carry its id. Calls for a
+/// One connection to a broker, owned by one thread. Each request has a stream, whose id its events carry. Calls for a
 /// stream that is no longer open are ignored.
 ///
 /// Events are pulled. A caller that cannot take more stops pulling, the driver stops reading, and TCP or HTTP/2's
@@ -47,7 +47,7 @@ public protocol ClientConnection: AnyObject {
     func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID
 
     /// The number of concurrent streams allowed by this side's limits and the broker's settings. Over HTTP/2, a request
-    /// above the broker's setting waits until another one has ended.
+    /// above the broker's setting waits until another request has ended.
     var streamLimit: Int { get }
 
     // MARK: Credit, items, ends
@@ -61,8 +61,8 @@ public protocol ClientConnection: AnyObject {
     /// Messages that may be sent now on a channel; 2³¹−1 is unbounded, 0 includes a channel that has ended.
     func credit(of id: StreamID) -> UInt32
 
-    /// Sends a message on a channel, using one credit from the broker. Returns false, without sending it, if there is
-    /// none.
+    /// Sends a message on a channel, using one credit from the broker. Returns false, without sending the message, if
+    /// there is no credit.
     /// - Parameter properties: content type and headers of the message; must be valid.
     func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool
 
@@ -86,16 +86,16 @@ public protocol ClientConnection: AnyObject {
     /// Where to read `count` bytes to; call `arrived` afterwards.
     func space(_ count: Int) -> UnsafeMutableRawPointer
 
-    /// `count` bytes have been read to `space`.
+    /// Reports that `count` bytes have been read to `space`.
     func arrived(_ count: Int, now: UInt64)
 
-    /// The other side will send nothing more. Returns the error that ends the connection.
+    /// Reports that the other side will send nothing more. Returns the error that ends the connection.
     func receiveEnd() -> ClientError
 
     /// Bytes to write; empty if there is nothing to write for now. Valid until the next call.
     func output() -> UnsafeRawBufferPointer
 
-    /// The first `count` bytes of `output` have been written.
+    /// Reports that the first `count` bytes of `output` have been written.
     func written(_ count: Int)
 
     /// Bytes of `output`, and of messages waiting for the broker to take them.
@@ -113,7 +113,7 @@ public protocol ClientConnection: AnyObject {
     /// Sends due keepalives, and gives up on a broker that has been silent for the lifetime.
     func fire(now: UInt64) throws(ClientError)
 
-    /// The driver stops or resumes reading. While it does not read, the broker's silence is not counted.
+    /// Reports that the driver stops or resumes reading. While it does not read, the broker's silence is not counted.
     func setReading(_ reading: Bool, now: UInt64)
 }
 

@@ -64,7 +64,7 @@ public struct ClientError: Error, Equatable, Sendable {
         self.message = message
     }
 
-    /// The word that the broker's error text begins with; nil if it is not the broker's.
+    /// The word that the broker's error text begins with; nil if the error is not the broker's.
     public var word: ErrorWord? { isReportedByBroker ? ErrorWord(beginning: message) : nil }
 
     /// Whether the error ends the connection, not only one stream.
@@ -77,13 +77,13 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 
-    /// Whether the broker rejects the credentials or requires some. Retrying with the same ones would count as another
-    /// attempt to guess a password.
+    /// Whether the broker rejects the credentials or requires some. Retrying with the same credentials would count as
+    /// an attempt to guess a password.
     public var refusesCredentials: Bool {
         code == .setupRejected && word == .unauthenticated
     }
 
-    /// Whether the broker reported the error itself; otherwise this side or the network detected it.
+    /// Whether the broker reported the error itself; otherwise this side detected it.
     public var isReportedByBroker: Bool {
         switch code {
         case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,

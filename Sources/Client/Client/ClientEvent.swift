@@ -2,7 +2,7 @@
 
 import ForebayWire
 
-/// Identifies a stream, or a call, of one connection. Ids are odd and grow; a stale one is harmless.
+/// Identifies a stream, or a call, of one connection. Ids are odd and ascend; a stale id is harmless.
 public struct StreamID: Hashable, Sendable {
     public let value: UInt32
 
@@ -13,19 +13,20 @@ public struct StreamID: Hashable, Sendable {
 public enum ClientEvent {
     /// A message, which used one credit.
     case message(StreamID, Message)
-    /// A subscription with `opening` has begun at this position. It precedes the first message and used no credit.
+    /// A subscription with `opening` has begun at this position. This event precedes the first message and used no
+    /// credit.
     case opened(StreamID, OpeningPosition)
     /// The broker has accepted published messages: one message, or those of a channel so far.
     case acknowledged(StreamID, Acknowledgement)
     /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription
     /// lost after the last one. `info`: the topic's last message, if the broker reports it: after a loss, and if no
-    /// message reported a gap at the start. Over gRPC it has only the epoch, and is always present.
+    /// message reported a gap at the start. Over gRPC, `info` has only the epoch, and is always present.
     case completed(StreamID, dropped: UInt64, info: MessageInfo? = nil)
     /// The stream failed; it has no further events.
     case failed(StreamID, ClientError)
     /// The broker granted credit on a channel: `n` more items may be sent (saturating; see `credit(of:)`).
     case granted(StreamID, n: UInt32)
-    /// The broker accepts no more items on a channel; its own half may continue.
+    /// The broker accepts no more items on a channel; the broker's half may continue.
     case declined(StreamID)
     /// The broker answered a `ping` with its data.
     case pong(UnsafeRawBufferPointer)
@@ -34,7 +35,7 @@ public enum ClientEvent {
 
     public struct Message {
         /// The publisher's metadata as entries of RSocket's composite metadata, possibly with the broker's own entry,
-        /// MessageInfo. Nil if there is none, which differs from empty.
+        /// MessageInfo. Nil if there is no metadata, which differs from empty.
         public let metadata: UnsafeRawBufferPointer?
         public let data: UnsafeRawBufferPointer
         private let givenInfo: MessageInfo?
@@ -45,7 +46,7 @@ public enum ClientEvent {
             givenInfo = info
         }
 
-        /// The message's position in its topic; nil if it was not requested from the broker.
+        /// The message's position in its topic; nil if the position was not requested from the broker.
         public var info: MessageInfo? { givenInfo ?? metadata.flatMap { MessageInfo(metadata: $0) } }
     }
 }
@@ -54,7 +55,7 @@ public enum ClientEvent {
 public struct Acknowledgement: Equatable, Sendable {
     /// The sequence of the last accepted message.
     public var sequence: UInt64
-    /// How many of the stream's messages were accepted; nil if the broker does not report it.
+    /// How many of the stream's messages were accepted; nil if the broker does not report the number.
     public var accepted: UInt64?
     /// The topic's epoch; nil if the broker does not report it.
     public var epoch: UInt64?

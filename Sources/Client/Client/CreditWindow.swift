@@ -1,8 +1,8 @@
 // CreditWindow: how much credit a subscriber requests, and when it requests more.
 //
-// A subscriber that requests N at a time requests more when half of it is used, so that the broker need not wait for
-// the request while it sends the other half. The caller decides what counts as used: handled messages, not received
-// ones.
+// A subscriber that requests N at a time requests more when half of its credit is used, so that the broker need not
+// wait for the request while it sends the other half. The caller decides what counts as used: handled messages, not
+// received ones.
 
 /// The demand of one subscriber: batches of a fixed size, requested once or repeatedly, up to a total limit.
 public struct CreditWindow: Equatable, Sendable {
@@ -30,7 +30,7 @@ public struct CreditWindow: Equatable, Sendable {
     /// The initial n.
     public mutating func first() -> UInt32 { take(UInt64(batch)) }
 
-    /// `count` messages were handled; returns the n to request now, 0 for none.
+    /// Counts `count` handled messages. Returns the n to request now, 0 for none.
     public mutating func use(_ count: UInt64) -> UInt32 {
         if once { return 0 }
         used += count

@@ -14,7 +14,7 @@ enum Handshake {
         }
     }
 
-    /// Blocks until the handshake is done. It does not close the socket.
+    /// Blocks until the handshake is done. Does not close the socket.
     static func run(
         _ socket: Int32, _ context: TLSContext, _ address: BrokerAddress, until deadline: UInt64
     ) throws(ClientError) -> TLSStream {

@@ -1,5 +1,5 @@
-// Link: a connection with its socket. It blocks only while it connects and finishes; otherwise its owner waits, by
-// whatever means it has.
+// Link: a connection with its socket. A link blocks only while it connects and finishes; otherwise its owner waits, by
+// whatever means the owner has.
 
 import Bytes
 import EventLoop
@@ -25,8 +25,8 @@ public struct Link: ~Copyable {
     /// How long `finish` may wait for the socket, in nanoseconds.
     private static let finishTime: UInt64 = 500_000_000
 
-    /// Connects to a broker, within `time` nanoseconds after its name has been looked up. Blocks until it is connected
-    /// or has failed.
+    /// Connects to a broker, within `time` nanoseconds after its name has been looked up. Blocks until the link is
+    /// connected or has failed.
     public init(
         to address: BrokerAddress, limits: ClientLimits = ClientLimits(), within time: UInt64 = connectTime
     ) throws(ClientError) {
@@ -86,7 +86,7 @@ public struct Link: ~Copyable {
     /// The next event; nil if there is none before the next `read`.
     public mutating func next() throws(ClientError) -> ClientEvent? {
         if let event = try connection.next() { return event }
-        // The end arrived with the last bytes, so there is nothing left to wait for.
+        // The end of stream arrived with the last bytes, so there is nothing left to wait for.
         if let tls, tls.hasInput { _ = try read(atMost: TLSStream.record, now: Clock.monotonic()) }
         if hasEnded { throw connection.receiveEnd() }
         return nil

@@ -4,7 +4,7 @@
 import Bytes
 import RSocket
 
-/// The position of a message in its topic. Over RSocket it is the entry `application/vnd.forebay.message`.
+/// The position of a message in its topic. Over RSocket, the entry `application/vnd.forebay.message`.
 public struct MessageInfo: Equatable, Sendable {
     /// The topic's epoch; sequences of different epochs are unrelated.
     public var epoch: UInt64

@@ -1,5 +1,5 @@
 // SentMessages: the messages that a publisher has sent but the broker has not acknowledged, over any number of
-// connections. They are sent again after a connection is lost. No I/O.
+// connections. These messages are sent again after a connection is lost. No I/O.
 //
 //     take() ──▶ next ──sent()──▶ in flight ──accept()──▶ acknowledged
 //                  ▲                  │
@@ -43,10 +43,10 @@ public struct SentMessages {
         bytes += payload.count
     }
 
-    /// `next` has been sent.
+    /// Notes that `next` has been sent.
     public mutating func sent() { if before + here < taken { here += 1 } }
 
-    /// The broker reports how many of the messages sent on this connection it has accepted.
+    /// Takes the broker's report of how many of the messages sent on this connection it has accepted.
     public mutating func accept(_ count: UInt64) {
         let total = before + min(count, here)
         guard total > acknowledged else { return }
@@ -54,11 +54,11 @@ public struct SentMessages {
         acknowledged = total
     }
 
-    /// The broker has accepted all messages sent on this connection.
+    /// Notes that the broker has accepted all messages sent on this connection.
     public mutating func acceptAll() { accept(here) }
 
-    /// The connection was lost, so unacknowledged messages must be sent again. Returns how many of them had been sent
-    /// before.
+    /// Makes unacknowledged messages be sent again, because the connection was lost. Returns how many of them had been
+    /// sent.
     public mutating func lost() -> UInt64 {
         let repeated = before + here - acknowledged
         before = acknowledged

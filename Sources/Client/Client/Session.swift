@@ -1,8 +1,8 @@
 // Session: a link, and the only place where a client with one connection waits: for the broker, standard input and
 // output, signals and the clock.
 //
-// It uses poll(2) instead of the broker's Poller: epoll refuses regular files, and a client's input and output are
-// often regular files.
+// A session uses poll(2) instead of the broker's Poller: epoll refuses regular files, and a client's input and output
+// are often regular files.
 
 import Bytes
 import EventLoop
@@ -49,8 +49,8 @@ public struct Session: ~Copyable {
     public var localAddress: String { link.localAddress }
     public var address: BrokerAddress { link.address }
 
-    /// Connects to the first of several brokers that answers. Blocks until it is connected or has failed, and then
-    /// takes over the signals.
+    /// Connects to the first of several brokers that answers. Blocks until the session is connected or has failed, and
+    /// then takes over the signals.
     /// - Parameters:
     ///   - addresses: at least one.
     ///   - output: the descriptor that messages will be written to, watched for its reader.
@@ -86,8 +86,8 @@ public struct Session: ~Copyable {
         outputDescriptor = output
     }
 
-    /// Connects to the first of several brokers that answers, replacing a lost connection. Blocks until it is connected
-    /// or has failed.
+    /// Connects to the first of several brokers that answers, replacing a lost connection. Blocks until the session is
+    /// connected or has failed.
     /// - Parameters:
     ///   - addresses: at least one.
     ///   - time: nanoseconds allowed for each address.

@@ -1,5 +1,5 @@
-// TopicPosition: a subscription's position in its topic, over any number of connections. No I/O: it is given each
-// message, and says where the next subscription has to begin.
+// TopicPosition: a subscription's position in its topic, over any number of connections. No I/O: the caller passes each
+// message, and asks where the next subscription has to begin.
 
 import ForebayWire
 
@@ -9,11 +9,11 @@ public struct TopicPosition: Sendable {
     public enum Arrival: Equatable, Sendable {
         /// Nothing is missing.
         case next
-        /// It was received before.
+        /// The message was already received.
         case again
-        /// Messages before it were lost; nil if their number is unknown.
+        /// Messages before the received message were lost; nil if their number is unknown.
         case behind(UInt64?)
-        /// Some messages before it may have been lost while there was no connection.
+        /// Some messages before the received message may have been lost while there was no connection.
         case uncertain
         /// The topic restarted after the epoch `previous`, whose remaining messages are lost.
         case restarted(previous: UInt64)
@@ -36,7 +36,7 @@ public struct TopicPosition: Sendable {
         place.map { .from($0.next, epoch: $0.epoch) } ?? asked
     }
 
-    /// The subscription has begun, before its first message.
+    /// Notes that the subscription has begun, before its first message.
     public mutating func opened(_ opening: OpeningPosition) {
         guard place == nil else { return }
         var next = opening.next
@@ -45,8 +45,8 @@ public struct TopicPosition: Sendable {
         place = (opening.epoch, next)
     }
 
-    /// A message was received.
-    /// - Parameter dropped: how many messages the broker reports as lost before it.
+    /// Notes that a message was received.
+    /// - Parameter dropped: how many messages the broker reports as lost before this message.
     public mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Arrival {
         if let place, place.epoch == epoch, sequence < place.next { return .again }
         let arrival = arrival(epoch, sequence, dropped)
@@ -62,13 +62,13 @@ public struct TopicPosition: Sendable {
         return isUncertain ? .uncertain : .next
     }
 
-    /// The connection was lost.
+    /// Notes that the connection was lost.
     public mutating func lost() {
-        // A subscription that wants all retained messages, or begins at a given position, receives the same messages
-        // again.
+        // A subscription that wants all retained messages, or begins at a given position or time, receives the same
+        // messages again.
         switch asked {
-        case .next, .last: if place == nil { isUncertain = true }
-        case .all, .from: break
+        case .next, .last, .since(.ago): if place == nil { isUncertain = true }
+        case .all, .from, .since(.at): break
         }
     }
 }

@@ -20,7 +20,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         case publishing
         /// Our half is complete; the broker's is not.
         case ending
-        /// The topic is ended by a control call, because there is no channel that could end it.
+        /// The topic is ended by a control call, because no channel could end it.
         case endingTopic(ControlCall, then: Result<UInt64, ForebayError>)
     }
 
@@ -28,14 +28,14 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private struct Mailbox {
         var subscription: (any Subscription)?
         var arrived: [Outgoing] = []
-        /// The number of values that it may still accept.
+        /// The number of values that the mailbox may still accept.
         var room: UInt64 = 0
         var end: Subscribers.Completion<UpstreamFailure>?
         /// Whether the publisher is no longer wanted, whatever the outcome of the publication.
         var isClosed = false
         /// Whether the program cancelled the publication.
         var isCancelled = false
-        /// The publisher broke the rules.
+        /// Set if the publisher broke the rules.
         var breach: ForebayError?
     }
 
@@ -136,7 +136,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     }
 
     /// Moves the publisher's values from the mailbox to the state.
-    /// - Returns: false if it was cancelled.
+    /// - Returns: false if the publication was cancelled.
     private func takeMailbox() -> Bool {
         lock.lock()
         let isCancelled = mailbox.isCancelled
@@ -202,7 +202,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         }
     }
 
-    /// Ends the channel when the publisher has ended and all is sent.
+    /// Ends the channel when the publisher has ended and everything is sent.
     private func complete(_ connection: any ClientConnection, _ loop: ClientLoop) {
         guard state.isSent, !isOver else { return }
         if let upstreamFailure {
@@ -285,8 +285,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         loop.mark(self)
     }
 
-    /// Our half was complete when the connection was lost. Unacknowledged messages are sent again; if there are none,
-    /// it is not known whether the broker received the end.
+    /// Resumes a channel whose half here was complete when the connection was lost. Unacknowledged messages are sent
+    /// again; if there are none, it is not known whether the broker received the end.
     private func resume(_ loop: ClientLoop) {
         phase = .publishing
         loop.mark(self)

@@ -21,7 +21,7 @@ public enum ConnectionState: Equatable, Sendable {
     case closed(ForebayError)
 }
 
-/// A connection to a broker. When it is lost it is restored, with all its subscriptions.
+/// A connection to a broker. A lost connection is restored, with all its subscriptions.
 ///
 /// Each client has a thread, on which it calls the subscribers of its publishers: a slow subscriber delays the others
 /// of the same client. `receive(on:)` moves a subscriber to another thread, and slows the broker down instead. A client
@@ -111,7 +111,7 @@ public final class ForebayClient: Sendable {
     }
 
     /// Ends all activities with `.closed`, sends what is still to be written (for at most half a second), and waits
-    /// until that is done. Closing a client more than once is allowed.
+    /// until the client has ended. Closing a client more than once is allowed.
     public func close() async {
         core.inbox.push(.close)
         await core.ended.wait()

@@ -19,12 +19,12 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for a received one,
         /// `publishedBytes` for a published one. A message that is too large for the broker is `.invalid`.
         case messageTooLarge
-        /// The connection was lost before the broker answered: the broker may or may not have accepted what was
+        /// The connection was lost before the broker answered, so the broker may or may not have accepted what was
         /// published.
         case outcomeUnknown
         /// A publication was ended by `Publication.cancel()`. A cancelled task throws `CancellationError` instead.
         case cancelled
-        /// The client is doing as much as `ForebayOptions.Limits` allows: wait for some of it to end.
+        /// The client is doing as much as `ForebayOptions.Limits` allows: wait until something has ended.
         case busy
         /// The published publisher failed, or broke the rules of publishers.
         case upstreamFailed

@@ -8,8 +8,8 @@ public struct ForebayOptions: Sendable {
     public var reconnect = ReconnectPolicy()
 
     /// Whether publishes that were not acknowledged before the connection was lost are repeated on the next connection.
-    /// They then arrive at least once, and possibly twice. If false, they fail with `.outcomeUnknown` instead: they
-    /// arrive at most once, and the program decides what to do.
+    /// Messages then arrive at least once, and possibly twice. If false, these publishes fail with `.outcomeUnknown`
+    /// instead: messages arrive at most once, and the program decides what to do.
     public var repeatsPublishes = true
 
     /// How long connecting may take after the name lookup, and then how long the broker's first response may take.
@@ -64,12 +64,12 @@ public struct ForebayOptions: Sendable {
     public struct Limits: Sendable {
         /// Concurrent subscriptions and publishes; further ones fail with `.busy`. At most 1,024. Over HTTP,
         /// subscriptions and publications also fail with `.busy` when the broker's limit on streams per connection is
-        /// reached, 1,000 by default, of which the client reserves 16. Connect more clients to go beyond that.
+        /// reached, 1,000 by default, of which the client reserves 16. Connect more clients to go beyond this number.
         public var activities = 1024
-        /// Bytes of single publishes in flight; further ones fail with `.busy`, and a single larger one with
+        /// Bytes of single publishes in flight; further publishes fail with `.busy`, and a single larger publish with
         /// `.messageTooLarge`.
         public var publishedBytes = 64 << 20
-        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB, at most
+        /// Bytes of one message, payload and metadata; a larger message fails its subscription. At least 1 KiB, at most
         /// 1 GiB.
         public var message = 32 << 20
         /// Bytes of output not yet accepted by the network. Above this, publications request nothing more from their

@@ -40,7 +40,7 @@ public struct OutgoingMessage: Sendable, Equatable {
 public struct Message: Equatable, Sendable {
     /// The published bytes.
     public var payload: [UInt8]
-    /// Its number in the topic. The messages of an epoch are numbered consecutively, starting with 1.
+    /// The message's number in the topic. The messages of an epoch are numbered consecutively, starting with 1.
     public var sequence: UInt64
     /// The lifetime of the topic; sequences of different epochs are unrelated.
     public var epoch: UInt64
@@ -87,8 +87,8 @@ public struct Message: Equatable, Sendable {
 public struct Gap: Equatable, Sendable {
     /// Why messages are missing.
     public enum Cause: Equatable, Sendable {
-        /// The subscription's overflow policy dropped them, or they were no longer retained when the subscription
-        /// reached them.
+        /// The subscription's overflow policy dropped the messages, or they were no longer retained when the
+        /// subscription reached them.
         case dropped
         /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone.
         case newEpoch(previous: UInt64)

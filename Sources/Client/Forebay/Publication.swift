@@ -33,9 +33,9 @@ extension Publisher where Output == [UInt8] {
     /// Publishes each value as one message. Starts at once and continues until the publisher ends or fails or the
     /// publication is cancelled; the program does not need to keep a reference to it.
     ///
-    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants. It is
-    /// never further ahead than that, and while the topic has no room it is asked for nothing. Requests are made on the
-    /// client's thread; a publisher that delivers values while it is asked for them is called there.
+    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants. The
+    /// publisher is never further ahead than that, and while the topic has no room it is asked for nothing. Requests
+    /// are made on the client's thread; a publisher that delivers values while it is asked for them is called there.
     ///
     /// If the connection is lost, requested values wait for the next one. Values that were sent but not acknowledged
     /// are sent again, and the topic may then contain them twice: publishing is at least once. If there are such values
@@ -45,7 +45,7 @@ extension Publisher where Output == [UInt8] {
     /// the demand, and the publication does not fail. Publish a `BufferSubject` instead, or buffer the publisher's
     /// values.
     ///
-    /// When the publisher fails, the values that it delivered before are published and acknowledged first.
+    /// When the publisher fails, the values that it has already delivered are published and acknowledged first.
     ///
     /// - Parameters:
     ///   - topic: the topic to publish to.
@@ -188,7 +188,7 @@ final class PublicationProgress: Sendable {
         self.fulfill = fulfill ?? { _ in }
     }
 
-    /// The first result counts.
+    /// Sets the result; only the first one counts.
     func resolve(_ result: Result<UInt64, ForebayError>) {
         outcome.resolve(result)
         fulfill(result)

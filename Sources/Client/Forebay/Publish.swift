@@ -127,7 +127,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         outcome.resolve(.failure(stream == nil || error == .closedByUser ? error : .unknownOutcome))
     }
 
-    /// The first outcome counts: a failure after an acknowledgement changes nothing.
+    /// Ends the publish. Only the first outcome counts: a failure after an acknowledgement changes nothing.
     private func end(_ result: Result<Receipt, ForebayError>, _ loop: ClientLoop) {
         outcome.resolve(result)
         loop.finish(self)

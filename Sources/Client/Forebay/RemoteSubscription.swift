@@ -83,7 +83,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
 
     override func connected(_ loop: ClientLoop) { flush(loop) }
 
-    /// Sends the broker the requests that are due; those that the subscriber makes while it is being called are sent
+    /// Sends the broker the requests that are due. Requests that the subscriber makes while it is being called are sent
     /// once per turn.
     override func flush(_ loop: ClientLoop) {
         if let turns { state.request(turns.turnEnded()) }
@@ -104,7 +104,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         }
     }
 
-    /// The broker has accepted or refused the subscription.
+    /// Notifies waiting tasks that the broker has accepted or refused the subscription.
     private func confirm(_ error: ForebayError?) {
         guard !isConfirmed, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isConfirmed = true

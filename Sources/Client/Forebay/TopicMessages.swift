@@ -15,6 +15,13 @@ public enum Replay: Equatable, Sendable {
     /// At this sequence of this epoch; a nil epoch is the topic's current one. If that message is no longer retained,
     /// the subscription begins with the oldest retained message, whose `gap` reports what is missing.
     case from(sequence: UInt64, epoch: UInt64?)
+    /// At the first retained message whose `timestamp` is this time, in nanoseconds since 1970 UTC, or later; at the
+    /// next message if there is none. If messages of that time are no longer retained, the subscription begins with the
+    /// oldest retained one, and no gap is reported. Times before 1970 count as 1970.
+    case since(nanoseconds: Int64)
+    /// At the first retained message that is not older than this, like `since`. The broker computes the time by its own
+    /// clock when it receives the request. Negative durations count as 0.
+    case past(Duration)
 }
 
 /// What the broker does when the buffer of a subscription is full.
@@ -65,6 +72,8 @@ extension Topic {
             case .last(let count): .last(count)
             case .all: .all
             case .from(let sequence, let epoch): .from(sequence, epoch: epoch)
+            case .since(let nanoseconds): .since(.at(max(0, nanoseconds)))
+            case .past(let duration): .since(.ago(Int64(clamping: duration.nanoseconds)))
             }
         options.overflow =
             switch overflow {
@@ -81,8 +90,8 @@ extension Topic {
 
 /// The messages of a topic, as a publisher and as an asynchronous sequence.
 ///
-/// They finish when the topic is completed. They fail with `.topicFailed`, `.overflow`, `.rejected`, `.invalid`,
-/// `.messageTooLarge`, `.protocolViolation`, `.busy`, or with the error that ends the client.
+/// The messages finish when the topic is completed. They fail with `.topicFailed`, `.overflow`, `.rejected`,
+/// `.invalid`, `.messageTooLarge`, `.protocolViolation`, `.busy`, or with the error that ends the client.
 public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public typealias Output = Message
     public typealias Element = Message
@@ -185,8 +194,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
 }
 
 /// The messages of a subscription that the broker has accepted. Iterate over them once: iterators share the
-/// subscription, each message goes to one of them, and it ends when the last iterator and the last copy of this
-/// sequence are released.
+/// subscription, each message goes to one iterator, and the subscription ends when the last iterator and the last copy
+/// of this sequence are released.
 public struct SubscribedMessages: AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ForebayError
@@ -294,7 +303,7 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
         count += 1
     }
 
-    /// One more message was taken.
+    /// Counts one more message that was taken.
     /// - Returns: the number of messages to request now.
     private func refill() -> Int {
         taken += 1

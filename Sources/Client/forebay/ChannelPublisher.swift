@@ -74,7 +74,7 @@ struct ChannelPublisher: ~Copyable {
         }
     }
 
-    /// How far it got, for resuming from there.
+    /// How far the run got, for resuming from there.
     private var account: String {
         guard messages.taken > 0 else { return "" }
         let sent = counted(messages.taken, "message was", "messages were")
@@ -82,7 +82,7 @@ struct ChannelPublisher: ~Copyable {
         return " (\(sent) sent, \(acknowledgement ?? "none acknowledged").)"
     }
 
-    /// Reconnects and sends unacknowledged messages again. Returns an exit code if it does not get that far.
+    /// Reconnects and sends unacknowledged messages again. Returns an exit code if that fails.
     private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
         if interruption != nil { return giveUp() }
         repeated = messages.lost()
@@ -99,13 +99,13 @@ struct ChannelPublisher: ~Copyable {
         return nil
     }
 
-    /// The broker accepts messages.
+    /// Notes that the broker accepts messages.
     private mutating func works() {
         answered()
         reconnection.works()
     }
 
-    /// The broker has answered on this connection.
+    /// Notes that the broker has answered on this connection.
     private mutating func answered() {
         reconnection.answered(by: session.address)
         guard repeated > 0 else { return }
@@ -163,7 +163,7 @@ struct ChannelPublisher: ~Copyable {
         return .nothing
     }
 
-    /// Takes another message from the source. Returns false if there is none yet.
+    /// Takes another message from the source. Returns false if no message is available yet.
     private mutating func take() -> Bool {
         switch settings.source {
         case .message, .file, .size: messages.take(UnsafeRawBufferPointer(start: nil, count: 0))
@@ -196,7 +196,7 @@ struct ChannelPublisher: ~Copyable {
         }
     }
 
-    /// Generated payloads begin with their number if it fits, so that gaps are visible.
+    /// Writes its number at the beginning of a generated payload, if it fits, so that gaps are visible.
     private mutating func number(_ number: UInt64) {
         guard payload.count >= 20 else { return }
         var rest = number
@@ -288,12 +288,12 @@ struct ChannelPublisher: ~Copyable {
             if !isEnding { throw ClientError(.rejected, "The broker accepts no more messages on this channel.") }
         case .granted: works()
         case .pong: answered()
-        // If this ends the connection, that is reported separately.
+        // If this ends the connection, the end is reported separately.
         case .opened, .closing, .message: break
         }
     }
 
-    /// A signal arrived. The first ends the channel in an orderly way, the second ends the process.
+    /// Handles a signal. The first ends the channel in an orderly way, the second ends the process.
     private mutating func interrupt(_ signal: Int32, _ now: UInt64) -> Int32? {
         let isFirst = interruption == nil && !isEnding
         interruption = interruption ?? (signal, now + Self.patience)

@@ -211,6 +211,10 @@ private let subSpec = CommandSpec(
             name: "epoch", value: "E", kind: .number(1...UInt64.max),
             help: "with --from: the epoch of that sequence; a different epoch is a gap"),
         OptionSpec(
+            name: "since", value: "TIME", kind: .text,
+            help: "begin with the first retained message at or after a time such as 2026-11-22T09:30:00Z, or after a "
+                + "duration ago such as -5m (with ms, s, m, h or d)"),
+        OptionSpec(
             name: "gap", value: "tell|fail", kind: .choice(["tell", "fail"]),
             help: "gap at the start: report it (tell, default with --meta) or refuse the subscription (fail, default)"),
         OptionSpec(
@@ -234,6 +238,7 @@ private let subSpec = CommandSpec(
     ] + Reconnection.options,
     examples: [
         ("forebay sub host.vmstat --replay 10", "the last ten messages, then all new ones"),
+        ("forebay sub host.vmstat --since -5m", "the messages of the last five minutes, then all new ones"),
         ("forebay sub host.vmstat --request 5", "never more than five outstanding"),
         ("forebay sub host.vmstat --interactive", "grant credit by hand"),
         ("forebay sub prices --overflow latest --request 1 | slow-program", "always the newest"),

@@ -1,5 +1,5 @@
-// Contexts: named brokers, each a JSON object in its own file, so that --url and credentials need not be repeated. They
-// contain no secrets: they name the file or the command that provides one.
+// Contexts: named brokers, each a JSON object in its own file, so that --url and credentials need not be repeated.
+// Contexts contain no secrets: they name the file or the command that provides one.
 //
 //     $XDG_CONFIG_HOME/forebay/contexts/NAME.json     {"url":"rsockets://broker","user":"ann","password-file":"/…"}
 //     $XDG_CONFIG_HOME/forebay/context                the name of the current one
@@ -39,7 +39,7 @@ struct Context {
         }
     }
 
-    /// The content of its file; nil if that is not a context.
+    /// Reads the content of a context's file; nil if that is not a context.
     init?(_ name: String, _ text: String) {
         guard case .object(let members)? = JSON(text) else { return nil }
         self.name = name
@@ -126,14 +126,14 @@ struct ContextStore {
         try replace(folder + "/context", with: name.map { $0 + "\n" } ?? "")
     }
 
-    /// Also removes a context whose file is malformed.
+    /// Removes a context, even if its file is malformed.
     func remove(_ name: String) throws(UsageError) {
         if !names.contains(name) { _ = try read(name) }
         guard unlink(path(name)) == 0 else { throw cannotWrite(path(name)) }
         if current == name { try use(nil) }
     }
 
-    /// Atomically, and readable only by this user.
+    /// Replaces a file atomically, and makes it readable only by this user.
     private func replace(_ path: String, with text: String) throws(UsageError) {
         try makeFolder(folder + "/contexts")
         let new = "\(path).\(getpid()).new"

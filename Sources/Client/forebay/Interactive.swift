@@ -147,7 +147,7 @@ struct Interactive: ~Copyable {
         isBack = true
         var options = settings.options
         options.start = position.start
-        // The next message then reports what is missing.
+        // The next message will report what is missing.
         options.gap = .tell
         // A subscription cannot begin without credit.
         let n = max(1, left)

@@ -57,7 +57,7 @@ struct MessageFormat {
         out.append("}\n")
     }
 
-    /// The publisher's properties of the message, in the same form as in JSON lines over HTTP.
+    /// Appends the publisher's properties of the message, in the same form as in JSON lines over HTTP.
     private func append(_ properties: MessageProperties, to out: inout ByteBuffer) {
         if !properties.contentType.isEmpty {
             out.append("\"content_type\":")

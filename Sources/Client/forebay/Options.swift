@@ -165,7 +165,7 @@ struct Arguments {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
                 let near = Self.guess(name, among: names)
-                // It may be an operand that begins with a dash, such as a negative temperature.
+                // This may be an operand that begins with a dash, such as a negative temperature.
                 let dash =
                     operands.count > 0 && operands.count < mostOperands && near.isEmpty
                     ? " Write -- before an operand that begins with a dash." : ""

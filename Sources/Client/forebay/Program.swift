@@ -26,7 +26,7 @@ enum ExitCode {
 }
 
 enum Program {
-    /// If the caller closed a standard descriptor, the connection must not get its number.
+    /// Opens standard descriptors that the caller closed: otherwise, the connection could get one of their numbers.
     static func openStandardDescriptors() {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
     }

@@ -1,4 +1,4 @@
-// Reconnection: when a command reconnects after losing its connection, and what it reports about that.
+// Reconnection: when a command reconnects after losing its connection, and what it reports meanwhile.
 
 import Bytes
 import Client
@@ -17,7 +17,7 @@ struct Reconnection {
     private let addresses: [BrokerAddress]
     /// Whether the command continues after losing its connection.
     let isOn: Bool
-    /// Nanoseconds without a connection after which it gives up; nil for never.
+    /// Nanoseconds without a connection after which the command gives up; nil for never.
     private let limit: UInt64?
     private var place = 0
     private var backoff = Backoff(first: 100_000_000, longest: 10_000_000_000)
@@ -63,17 +63,18 @@ struct Reconnection {
         if isOn { try session.connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: Clock.monotonic()) }
     }
 
-    /// The broker has responded.
+    /// Notes that the broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
         if lostAt != nil { show("Reconnected to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
-    /// The broker does what was requested.
+    /// Notes that the broker does what was requested.
     mutating func works() { hasWorked = true }
 
-    /// The connection was lost. One that had only just begun does not count as a success: the pauses keep growing.
+    /// Notes that the connection was lost. One that had only just begun does not count as a success: the pauses keep
+    /// growing.
     mutating func lose(_ error: ClientError) {
         let hasLasted = hasWorked || answeredAt.map { Clock.monotonic() - $0 >= Self.leastTime } ?? false
         if hasLasted || answeredAt != nil && error.endsConnection { isServed = true }
@@ -87,7 +88,7 @@ struct Reconnection {
     }
 
     /// Reconnects after `error`, in as many attempts as needed.
-    /// - Throws: `error`, or that of the last attempt, if retrying is pointless.
+    /// - Throws: `error`, or the error of the last attempt, if retrying is pointless.
     mutating func connect(_ session: inout Session, after error: ClientError) throws(ClientError) -> Outcome {
         var error = error
         lose(error)

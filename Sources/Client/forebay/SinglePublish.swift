@@ -15,7 +15,8 @@ struct SinglePublish {
         message = try settings.content()
     }
 
-    /// Does not use fire-and-forget: it has no response, so neither people nor scripts would notice a lost message.
+    /// Publishes the message. Does not use fire-and-forget: it has no response, so neither people nor scripts would
+    /// notice a lost message.
     func run() throws(ClientError) -> Int32 {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         let code = try publish(on: &session)

@@ -34,8 +34,10 @@ struct SubscribeSettings {
                 throw UsageError("--\(option) cannot be used with --interactive.")
             }
         }
-        if arguments.has("from"), arguments.has("replay") {
-            throw UsageError("--from and --replay are mutually exclusive; both select where to begin.")
+        let positions = ["from", "replay", "since"].filter { arguments.has($0) }
+        if positions.count > 1 {
+            let list = positions.map { "--" + $0 }.joined(separator: " and ")
+            throw UsageError("\(list) are mutually exclusive; each selects where to begin.")
         }
         for option in ["epoch", "gap"] where arguments.has(option) && !arguments.has("from") {
             throw UsageError("--\(option) needs --from.")
@@ -50,6 +52,12 @@ struct SubscribeSettings {
             options.start = .last(UInt32(count))
         } else if let sequence = arguments.number("from") {
             options.start = .from(sequence, epoch: arguments.number("epoch"))
+        } else if let text = arguments.text("since") {
+            do throws(StartTime.Fault) {
+                options.start = .since(try StartTime(text))
+            } catch {
+                throw UsageError("--\(error.description)")
+            }
         }
         options.buffer = arguments.number("buffer").map { UInt32($0) }
         options.overflow = arguments.text("overflow").flatMap { Overflow(name: $0) }
@@ -60,7 +68,7 @@ struct SubscribeSettings {
         try Self.check(topic: topic)
     }
 
-    /// System topics are not checked here: only the broker knows which ones it has.
+    /// Checks a topic's name. System topics are not checked here: only the broker knows which ones it has.
     static func check(topic: String) throws(UsageError) {
         if TopicName.isSystem(topic) {
             if Route(topic).tags == nil {

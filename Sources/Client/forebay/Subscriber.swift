@@ -19,7 +19,8 @@ struct Subscriber: ~Copyable {
     private var creditWindow: CreditWindow
     private var stream: StreamID
     private var delivered: UInt64 = 0
-    /// With `--once`, what was requested and has not arrived. The broker forgets it when the connection is lost.
+    /// With `--once`, what was requested and has not arrived. The broker discards this demand when the connection is
+    /// lost.
     private var left: UInt32
     /// Messages in the output that the reader has not accepted yet; they do not count as consumed.
     private var unprinted: UInt64 = 0
@@ -91,7 +92,7 @@ struct Subscriber: ~Copyable {
             position.lost()
             isBack = true
             options.start = position.start
-            // The next message then reports what is missing.
+            // The next message will report what is missing.
             options.gap = .tell
             creditWindow = CreditWindow(
                 batch: settings.once ? left : settings.request, once: settings.once,
@@ -173,7 +174,7 @@ struct Subscriber: ~Copyable {
         case .failed(topicQuery, let error) where error.word == .notFound:
             notify("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
         case .pong: reconnection.answered(by: session.address)
-        // If this ends the connection, that is reported separately.
+        // If this ends the connection, the end is reported separately.
         case .opened, .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
     }
@@ -186,7 +187,7 @@ struct Subscriber: ~Copyable {
         output.buffer.append("{\"epoch\":\"\(opening.epoch)\",\"next\":\(opening.next)}\n")
     }
 
-    /// Reports what a message reveals about those before it. Returns false if it has been printed already.
+    /// Reports what a message reveals about those before it. Returns false if the message has been printed already.
     private mutating func isNew(_ info: MessageInfo?) -> Bool {
         guard let info else { return true }
         defer { epoch = info.epoch }

@@ -75,7 +75,7 @@ nonisolated(unsafe) private var savedTerminal = termios()
 nonisolated(unsafe) private var isTerminalTaken = false
 private let leaving: StaticString = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"
 
-/// Makes only async-signal-safe calls.
+/// Restores the terminal, with only async-signal-safe calls.
 private func restoreTerminal() {
     guard isTerminalTaken else { return }
     isTerminalTaken = false

@@ -6,7 +6,7 @@ import ForebayWire
 
 struct Visibility {
     private let user: String?
-    /// Nil if the broker does not send it; everything is then assumed to be visible.
+    /// Nil if the broker does not send this list; everything is then assumed to be visible.
     private let lists: [String]?
 
     /// - Parameter info: the response to `$SYS.info`.
@@ -52,7 +52,8 @@ extension BrokerList {
 }
 
 extension Session {
-    /// Nil if a signal arrived before the broker's response. A broker that cannot answer hides nothing.
+    /// Asks the broker what this client may see; nil if a signal arrived before the response. A broker that cannot
+    /// answer hides nothing.
     mutating func askVisibility() throws(ClientError) -> Visibility? {
         do throws(ClientError) {
             return try ask(.info).map { Visibility(info: $0) }

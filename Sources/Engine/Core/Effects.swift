@@ -45,7 +45,7 @@ public struct LogRecord: Sendable {
     public var level: Level
     public var message: String
     public var fields: [LogField]
-    /// Whether clients can cause it arbitrarily often. If so, at most one per second is written, with a count.
+    /// Whether clients can cause this record arbitrarily often. If so, at most one per second is written, with a count.
     public var isFrequent: Bool
 
     public init(level: Level, message: String, fields: [LogField], isFrequent: Bool = false) {
@@ -55,10 +55,10 @@ public struct LogRecord: Sendable {
         self.isFrequent = isFrequent
     }
 
-    /// A login that failed.
+    /// The record of a login that failed.
     /// - Parameters:
     ///   - cause: what the client received; it contains no secret and nothing that the client sent.
-    ///   - listener: the listener that received it.
+    ///   - listener: the listener that received the login.
     ///   - peer: the client's address and port.
     public static func loginRefused(
         _ cause: String, _ claim: LoginClaim, over listener: String, _ peer: String
@@ -78,7 +78,8 @@ public struct LogRecord: Sendable {
 public struct Review: Sendable {
     /// The new permissions.
     public let access: AccessTable
-    /// Streams and RSocket connections that the review ended, including those of an earlier review that it replaced.
+    /// Streams and RSocket connections that were ended, including those ended by an earlier review that this one
+    /// replaced.
     public internal(set) var streams = 0
     public internal(set) var connections = 0
 
@@ -91,7 +92,7 @@ public struct Review: Sendable {
     }
 }
 
-/// Work for the driver, which drains the arrays after each batch of inputs. They are reused.
+/// Work for the driver, which drains the arrays after each batch of inputs. The arrays are reused.
 public struct Effects {
     /// Connections with output: call `gather`, write, call `wrote`.
     public var flush: [ConnectionID] = []
@@ -99,7 +100,7 @@ public struct Effects {
     public var close: [ConnectionID] = []
     /// Connections on which to pause (`false`) or resume (`true`) reading.
     public var reading: [(ConnectionID, Bool)] = []
-    /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each of them there;
+    /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each socket there;
     /// nothing may be read from a socket before that.
     public var handovers: [Handover] = []
     /// Messages for other shards, by shard index. `takeMessages` hands each inbox one batch.

@@ -14,11 +14,11 @@ public struct Limits: Equatable, Sendable {
     /// How long a topic without publishers and subscribers is kept.
     public var topicIdle: UInt64 = 300 * second
     public var topics = 100_000
-    /// Exceptions from the above for some topics. The first rule that matches a topic's name applies.
+    /// Exceptions to the limits above for some topics. The first rule that matches a topic's name applies.
     public var topicRules: [TopicRule] = []
     public static let mostTopicRules = 256
-    /// Topics that a store keeps: whose messages are visible and acknowledged only once they are on disk, and whose
-    /// messages are written later.
+    /// Topics that a store keeps: those whose messages are visible and acknowledged only once they are on disk, and
+    /// those whose messages are written later.
     public var durable: [TopicPattern] = []
     public var relaxed: [TopicPattern] = []
     /// Messages of a stored topic that are not written yet, above which its publishers wait.
@@ -116,7 +116,7 @@ public struct Limits: Equatable, Sendable {
     /// error.
     public var unreadTime: UInt64 = 10 * second
     public var closeTime: UInt64 = 2 * second
-    /// How long a draining broker waits for a subscriber with waiting messages to request more.
+    /// How long a draining broker waits until a subscriber with waiting messages requests more.
     public var askTime: UInt64 = 1 * second
 
     // Users. All clients without credentials are one user.

@@ -55,7 +55,7 @@ final class Reports: ShardPart {
     }
 
     /// Queues publishes that failed here for the owner of their topic to count. If too many topics are pending, losses
-    /// of further ones count only in the totals.
+    /// of further topics count only in the totals.
     func add(_ losses: TopicLosses, of topic: String, to shard: Int) {
         if pending[shard].losses[topic] != nil {
             pending[shard].losses[topic]?.add(losses)

@@ -98,7 +98,7 @@ public final class Shard {
         context.work.spent = Swift.min(context.work.spent, Work.turn / 2)
     }
 
-    /// Called when `deadline` has passed.
+    /// Does what is due. Called when `deadline` has passed.
     public func fire(now: Instant) { input(now) { $0.turn.ticker.fire(now: now) } }
 
     /// Adopts new limits from the next input on. An open connection keeps its protocol limits (payload, metadata,
@@ -144,19 +144,26 @@ public final class Shard {
         input(now) { $0.turn.dispatch.receive(messages, now: now) }
     }
 
-    /// The topics of this shard that the store has from an earlier run. Called before anything else.
+    /// Restores the topics of this shard that the store has from an earlier run. Called before anything else.
     public func restore(_ topics: [StoredTopic], now: Instant) {
         input(now) { $0.output.ownership.restore(topics) }
     }
 
-    /// The store's progress with what `Effects.store` handed to it. Topics that no longer exist are ignored.
+    /// Handles the store's progress with what `Effects.store` handed to it. Topics that no longer exist are ignored.
     public func stored(_ reports: [StoreReport], now: Instant) {
         input(now) { $0.output.ownership.stored(reports, now: now) }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
+    /// Handles the store's answer to a read request in `Effects.store`. The answer is ignored if the topic no longer
+    /// has subscribers.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         input(now) { $0.output.history.answer(request, answer, now: now) }
+    }
+
+    /// The store's answer to a search in `Effects.store`. It is ignored if the subscription has ended.
+    /// - Parameter first: the first message at or after the time; nil if the store has none.
+    public func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {
+        input(now) { $0.requests.subscribing.found(first, search, now: now) }
     }
 
     public func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
@@ -178,7 +185,8 @@ public final class Shard {
         try? admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }
 
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). It must speak `wireProtocol`.
+    /// Admits a connection accepted from `peer` (an address as text, "127.0.0.1:50312"), which must speak
+    /// `wireProtocol`.
     public func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID
     {
         context.moment = now
@@ -198,17 +206,17 @@ public final class Shard {
         lost(id, reason: reason, now: now)
     }
 
-    /// Bytes arrived. They are not kept beyond the call.
+    /// Handles bytes that arrived. They are not kept beyond the call.
     public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.inputs.receive(bytes, on: id, now: now) }
     }
 
-    /// The peer has sent a FIN. It cannot request anything more, so the connection ends.
+    /// Ends the connection: the peer has sent a FIN and cannot request anything more.
     public func receiveEnd(on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.inputs.receiveEnd(on: id, now: now) }
     }
 
-    /// The socket is closed; nothing can be written to it.
+    /// Ends or detaches a connection whose socket is closed: nothing can be written to it.
     public func lost(_ id: ConnectionID, reason: String, now: Instant) {
         input(now) { $0.protocols.inputs.lost(id, reason: reason, now: now) }
     }
@@ -220,8 +228,8 @@ public final class Shard {
         inputs.gather(id, into: pieces)
     }
 
-    /// The socket took `count` of the gathered bytes. `blocked`: it takes no more until it is writable; call `writable`
-    /// then.
+    /// The socket took `count` of the gathered bytes. `blocked`: the socket takes no more for now; call `writable` when
+    /// it does.
     public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         input(now) { _ in inputs.wrote(count, blocked: blocked, on: id, now: now) }
     }
@@ -229,26 +237,26 @@ public final class Shard {
     /// A blocked socket is writable again.
     public func writable(_ id: ConnectionID, now: Instant) { input(now) { $0.protocols.inputs.writable(id, now: now) } }
 
-    /// Receives a socket that some shard's `Effects.handovers` named. Returns the connection that now owns it. It may
-    /// have had another socket before, or be a new connection that only receives an error and is closed.
+    /// Receives a socket that some shard's `Effects.handovers` named. Returns the connection that now owns it. That
+    /// connection may have had a different socket earlier, or be a new one that only receives an error and is closed.
     public func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
         input(now) { $0.protocols.resumption.takeOver(handover, now: now) }
     }
 
     // HTTP/1.1 connections: HTTP1Inputs.swift
 
-    /// The first bytes of a connection, none of which the engine has received, are not HTTP/2.
+    /// Treats a connection as HTTP/1.1, because its first bytes, none of which the engine has received, are not HTTP/2.
     public func speaksHTTP1(on id: ConnectionID, now: Instant) {
         context.moment = now
         parts.protocols.http1Inputs.speaksHTTP1(on: id, now: now)
     }
 
-    /// The head of a request has arrived. The previous request has ended.
+    /// Handles the head of a request that has arrived. The previous request must have ended.
     public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.http1Inputs.request(head, on: id, now: now) }
     }
 
-    /// More of a request's body has arrived. It is not kept beyond the call.
+    /// Handles more of a request's body. The bytes are not kept beyond the call.
     public func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         input(now) { $0.protocols.http1Inputs.body(bytes, on: id, now: now) }
     }
@@ -270,13 +278,13 @@ public final class Shard {
         input(now) { $0.protocols.http1Inputs.take(into: buffer, on: id, now: now) }
     }
 
-    /// The answer has been written, or the request has failed.
+    /// Ends an exchange: the answer has been written, or the request has failed.
     /// - Parameter isLast: nothing more follows on the connection, which stays open only until the client has read.
     public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         input(now) { $0.protocols.http1Inputs.exchangeOver(on: id, isLast: isLast, now: now) }
     }
 
-    /// libmicrohttpd has released the socket of a connection whose answer is a stream: from now on `gather` returns
+    /// Begins the stream of a connection whose socket libmicrohttpd has released: from now on `gather` returns
     /// what to write, and `receive` takes what arrives.
     /// - Parameter rest: bytes of earlier answers that still have to be written.
     public func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {

@@ -79,9 +79,9 @@ struct TopicSnapshot: Sendable {
     var end: SequenceNumber
     var charged: UInt64
     var pieces: [LogPiece]
-    /// The oldest message retained for replay. Older ones are kept for subscriptions that wait for them.
+    /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.
     var retained: SequenceNumber
-    /// Messages before this were lost to the byte limit.
+    /// Messages before this sequence were lost to the byte limit.
     var lost: SequenceNumber
     /// Where the retained messages before `head` are; nil if there are none.
     var store: StoreReference?
@@ -95,7 +95,7 @@ struct LogAdvance: Sendable {
     var charged: UInt64
     var fresh: [LogPiece]
     var retained: SequenceNumber
-    /// Waiting messages before this were lost to the byte limit.
+    /// Waiting messages before this sequence were lost to the byte limit.
     var lost: SequenceNumber
     /// The oldest message in memory.
     var resident: SequenceNumber

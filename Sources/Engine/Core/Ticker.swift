@@ -1,6 +1,6 @@
 // Ticker: time-driven work. A few times a second each shard checks what is due: connections that were active since the
-// last tick, connections and topics with a deadline, and `block` subscriptions that hold publishers back. It does so in
-// slices, between which other work runs. Idle objects are not visited.
+// last tick, connections and topics with a deadline, and `block` subscriptions that hold publishers back. The checks
+// are done in slices, between which other work runs. Idle objects are not visited.
 
 import ForebayWire
 import Replay
@@ -50,7 +50,7 @@ final class Ticker: ShardPart {
     /// Views, connections, topics and subscriptions visited in one slice of a tick.
     static let slice = 1024
 
-    /// Called when `deadline` has passed.
+    /// Does what is due. Called when `deadline` has passed.
     func fire(now: Instant) {
         pool.look()
         if now.monotonic >= rateLimiter.nextPayment {
@@ -117,16 +117,16 @@ final class Ticker: ShardPart {
             ownership.remove(topic)
             if isNamed { events.event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
-            // This must be later than now; otherwise, work that cannot be done yet would keep this tick running.
+            // The time must be later than now; otherwise, work that cannot be done yet would keep this tick running.
             let soonest = visited < most ? now.monotonic + 1 : now.monotonic
             timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }
         return visited
     }
 
-    /// This thread did not run for a while: the process was stopped, or the machine was busy. Input from clients was
-    /// not read and no keepalives were sent, so that time does not count against clients. The time is credited to each
-    /// client when its connection is visited.
+    /// Records that this thread did not run for a while: the process was stopped, or the machine was busy. Input from
+    /// clients was not read and no keepalives were sent, so that time does not count against clients. The time is
+    /// credited to each client when its connection is visited.
     private func standStill(_ late: UInt64, now: Instant) {
         timers.noteStandstill(late, now: now.monotonic)
         effects.log.append(

@@ -76,7 +76,7 @@ final class Timers: ShardPart {
         nextTick = now + Timers.interval
     }
 
-    /// The thread did not run for the last `time` nanoseconds.
+    /// Records that the thread did not run for the last `time` nanoseconds.
     func noteStandstill(_ time: UInt64, now: UInt64) { stoodStill = (stoodStill.time &+ time, now) }
 
     /// Schedules a topic for its next deadline.

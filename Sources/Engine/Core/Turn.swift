@@ -77,7 +77,7 @@ extension TurnDriver {
     }
 
     /// Passes the output of each connection in the list to `write`, which returns how many bytes the socket took, or
-    /// nil if nothing may be written there.
+    /// nil if nothing may be written to it.
     @inlinable
     public func write(
         _ list: [ConnectionID], _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,

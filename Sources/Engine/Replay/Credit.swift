@@ -8,8 +8,8 @@ public struct Credit: Sendable {
     public enum Mode: Sendable {
         /// When a single request is `unbounded`, or the unspent credit reaches it.
         case outstanding
-        /// When the total ever requested reaches `unbounded`: for clients that stop requesting then because they
-        /// consider it "no limit" (rsocket-java).
+        /// When the total ever requested reaches `unbounded`: for clients that stop requesting at that point because
+        /// they consider it "no limit" (rsocket-java).
         case cumulative
     }
 
@@ -35,8 +35,8 @@ public struct Credit: Sendable {
     @inlinable
     public var available: Int { isUnbounded ? .max : Int(unspent) }
 
-    /// The subscriber requests `n` more messages.
-    /// - Returns: false if `n` is 0, which is the subscriber's error (INVALID on its stream); nothing changes then.
+    /// Adds the `n` messages that the subscriber requests.
+    /// - Returns: false if `n` is 0, which is the subscriber's error (INVALID on its stream) and changes nothing.
     public mutating func add(_ n: UInt32) -> Bool {
         guard n > 0 else { return false }
         let (sum, overflow) = requested.addingReportingOverflow(UInt64(n))
@@ -53,7 +53,7 @@ public struct Credit: Sendable {
         return true
     }
 
-    /// `n` messages were delivered, at most `available`. Changes nothing if demand is unbounded.
+    /// Spends credit for `n` delivered messages, at most `available`. Changes nothing if demand is unbounded.
     public mutating func spend(_ n: Int) {
         precondition(n >= 0 && n <= available, "more was delivered than the subscriber requested")
         if !isUnbounded { unspent -= UInt32(n) }

@@ -24,7 +24,7 @@ public enum OverflowCause: Sendable, Hashable {
     case buffer
     /// Waiting messages were evicted, because the topic's log reached its byte limit.
     case bytes
-    /// It held publishers back for longer than the time limit.
+    /// The subscription held publishers back for longer than the time limit.
     case blockedTooLong
 }
 

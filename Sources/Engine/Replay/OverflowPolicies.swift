@@ -4,7 +4,8 @@
 import ForebayWire
 
 extension WaitingRanges {
-    /// Makes `arrivals` wait, within what the policy and the limit allow. They must be above everything that waits.
+    /// Makes `arrivals` wait, within what the policy and the limit allow. The arrivals must be above everything that
+    /// waits.
     /// - Returns: the number of messages lost, both arrivals and waiting ones; under `fail`, the number of arrivals
     ///   that did not fit.
     mutating func admit(_ arrivals: SequenceRange, under policy: Overflow) -> UInt64 {

@@ -30,7 +30,7 @@ public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConver
     @inlinable
     public static func + (a: SequenceNumber, count: Int) -> SequenceNumber { a.advanced(by: count) }
 
-    /// How many messages `a` is after `b`; negative if it is before. Stays within the bounds of `Int`.
+    /// How many messages `a` is after `b`; negative if `a` comes first. Stays within the bounds of `Int`.
     @inlinable
     public static func - (a: SequenceNumber, b: SequenceNumber) -> Int {
         if a.value >= b.value { return Int(clamping: a.value - b.value) }

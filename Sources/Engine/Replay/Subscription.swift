@@ -8,8 +8,8 @@
 //     deliverable / handOver, repeatedly   as far as credit and the connection's output allow
 //     applyPolicy()                        what is still pending waits, and the overflow policy applies
 //
-// It repeats `deliverable`/`handOver` whenever credit or output space becomes available. The result is the same as for
-// handling each message separately, in order. The life cycle:
+// The driver repeats `deliverable`/`handOver` whenever credit or output space becomes available. The result is the same
+// as for handling each message separately, in order. The life cycle:
 //
 //     open ──── topicEnded ───────────────────┐
 //       ├────── applyPolicy, evict: overflow ─┼─→ ending ── all it accepted is delivered or lost; takeEnd ──→ over
@@ -35,14 +35,14 @@ public struct Subscription: ~Copyable, Sendable {
 
     @usableFromInline var state = State.open
     @usableFromInline var waitingRanges: WaitingRanges
-    /// Messages before this are delivered, waiting or lost; those from here on are pending.
+    /// Messages before this sequence are delivered, waiting or lost; those from here on are pending.
     @usableFromInline var handled: SequenceNumber
     /// The topic's end as known to the subscription.
     @usableFromInline var arrived: SequenceNumber
-    /// The message after the last one delivered, or the first one it should receive.
+    /// The message after the last one delivered, or the first one that the subscription should receive.
     private var expected: SequenceNumber
 
-    /// The topic's end when the subscription began: messages from here on arrived after it joined.
+    /// The topic's end when the subscription began: messages from here on arrived afterwards.
     public let joined: SequenceNumber
     /// With `Start.from`: how many messages from there on were no longer retained.
     public let missedAtStart: UInt64
@@ -56,7 +56,7 @@ public struct Subscription: ~Copyable, Sendable {
     public private(set) var droppedSinceDelivery: UInt64
     /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
-    /// Whether it could not begin at the requested position, which is no longer, or not yet, available.
+    /// Whether the subscription could not begin at the requested position, which is no longer, or not yet, available.
     public let gapAtStart: Bool
 
     /// - Parameters:
@@ -147,13 +147,14 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// Under `block`: publishers may append up to here (exclusive) without more than `buffer` messages waiting that
-    /// arrived after it joined. Nil for other policies, and once it accepts nothing more.
+    /// arrived after the subscription began. Nil for other policies, and once the subscription accepts nothing more.
     @inlinable @inline(__always)
     public var horizon: SequenceNumber? {
         floor?.adding(UInt64(waitingRanges.buffer))
     }
 
-    /// Under `block`: messages from here on must not be evicted. Nil for other policies, and once it needs none.
+    /// Under `block`: messages from here on must not be evicted. Nil for other policies, and once the subscription
+    /// needs none.
     @inlinable @inline(__always)
     public var floor: SequenceNumber? {
         guard overflow == .block else { return nil }
@@ -181,7 +182,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// since the position where the subscription should have begun.
     public func dropped(before next: SequenceNumber) -> UInt64 { lost(before: next) }
 
-    /// The terminal event that is due now: everything accepted is delivered or lost. It needs no credit.
+    /// The terminal event that is due now: everything accepted is delivered or lost. This event needs no credit.
     @inlinable @inline(__always)
     public var end: End? {
         guard case .ending(let end, _) = state, waitingRanges.isEmpty, pending.isEmpty else { return nil }
@@ -195,8 +196,8 @@ public struct Subscription: ~Copyable, Sendable {
         arrived = max(arrived, end)
     }
 
-    /// The first `count` messages of `range`, the result of `deliverable`, were handed over to the connection. The
-    /// caller charges the credit.
+    /// Records that the first `count` messages of `range`, the result of `deliverable`, were handed over to the
+    /// connection. The caller charges the credit.
     public mutating func handOver(_ count: Int, of range: SequenceRange) {
         assert(range == deliverable(range.count))
         precondition(count >= 0 && count <= range.count, "only deliverable messages can be taken")
@@ -237,9 +238,9 @@ public struct Subscription: ~Copyable, Sendable {
         if overflow.leavesGaps { waitingRanges.closeGaps(below: handled) }
     }
 
-    /// The log lost its messages before `head` for lack of space: waiting or pending ones are lost. Under `fail` the
-    /// subscription accepts nothing more and ends once the rest is delivered. That applies even if its topic ended
-    /// earlier, because the topic's end would suggest that it has received everything.
+    /// Handles the eviction of the log's messages before `head` for lack of space: waiting or pending ones are lost.
+    /// Under `fail` the subscription accepts nothing more and ends once the rest is delivered. That applies even if its
+    /// topic ended earlier, because the topic's end would suggest that it has received everything.
     public mutating func evict(before head: SequenceNumber) {
         appended(upTo: head)
         var lost = waitingRanges.remove(before: head)
@@ -269,7 +270,7 @@ public struct Subscription: ~Copyable, Sendable {
         overflowed(cause)
     }
 
-    /// The terminal event, if it is due. It is returned once, and then the subscription is over.
+    /// The terminal event, if it is due. The event is returned once, and the subscription is over from then on.
     public mutating func takeEnd() -> End? {
         guard let due = end else { return nil }
         state = .over
@@ -297,8 +298,8 @@ public struct Subscription: ~Copyable, Sendable {
         droppedSinceDelivery += count
     }
 
-    /// Accepts nothing that arrives from now on. The first overflow counts. It replaces a topic's end that has not been
-    /// reported yet, because the subscriber has not received everything up to that end.
+    /// Accepts nothing that arrives from now on. The first overflow counts. An overflow replaces a topic's end that has
+    /// not been reported yet, because the subscriber has not received everything up to that end.
     private mutating func overflowed(_ cause: OverflowCause) {
         switch state {
         case .open: state = .ending(.overflow(cause), stop: arrived)

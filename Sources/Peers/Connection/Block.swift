@@ -6,7 +6,7 @@ final class Block: Region, @unchecked Sendable {
     /// The size of a connection's second block when memory is short: blocks of a few bytes each have more overhead.
     static let shortSize = 512
     var used = 0
-    /// The number of segments in it.
+    /// The number of segments in the block.
     var segments = 0
 }
 
@@ -69,7 +69,7 @@ final class BlockPool {
         return block
     }
 
-    /// Connections own `change` more bytes outside blocks.
+    /// Counts `change` more bytes that connections own outside blocks.
     func count(_ change: Int) {
         owned += change
         if owned > allowance { isShort = true }
@@ -77,7 +77,7 @@ final class BlockPool {
 
     func forEachSpare(_ body: (Block) -> Void) { free.forEach(body) }
 
-    /// A segment of `block` is gone; after its last one the block can be reused.
+    /// Releases a segment of `block`; after its last one the block can be reused.
     func release(_ block: Block) {
         block.segments -= 1
         guard block.segments == 0 else { return }
@@ -98,7 +98,7 @@ struct OwnBlocks {
 
     init(pool: BlockPool) { self.pool = pool }
 
-    /// Space for a new segment, in the current block if it fits.
+    /// Space for a new segment, in the current block if the segment fits.
     mutating func space(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
         if let block = current, block.capacity - block.used >= count, block.segments > 0 {
             let target = block.base + block.used
@@ -113,7 +113,7 @@ struct OwnBlocks {
         return (block, block.base)
     }
 
-    /// A block with one segment that fills it.
+    /// A block that one segment fills.
     func exactly(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
         let block = pool.make(count)
         block.used = count
@@ -121,7 +121,7 @@ struct OwnBlocks {
         return (block, block.base)
     }
 
-    /// A segment of `block` is gone.
+    /// Releases a segment of `block`.
     mutating func release(_ block: Block) {
         pool.release(block)
         if block.segments == 0, current === block { current = nil }

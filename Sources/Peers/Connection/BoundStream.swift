@@ -10,15 +10,15 @@ class BoundStream {
     let handle: Handle
     /// On an HTTP connection, the exchange that the stream belongs to, while the two are bound to each other.
     var exchange: Exchange?
-    /// The user that opened it.
+    /// The user that opened the stream.
     var principal = Principal.nobody
-    /// The meter of its user.
+    /// The meter of the stream's user.
     var rateLimit: UserRateLimit?
-    /// Whether it is a subscription or a channel. Other streams end with their response.
+    /// Whether the stream is a subscription or a channel. Other streams end with their response.
     var isLasting: Bool {
         kind == .subscriber || kind == .publisher && asPublisher.isChannel
     }
-    /// Its index in `connection.streams`.
+    /// The stream's index in `connection.streams`.
     var place = 0
 
     // The stream as its concrete type, according to `kind`.
@@ -42,14 +42,14 @@ class BoundStream {
         self.handle = handle
     }
 
-    /// The user of its requests now: permissions may have changed since it was opened.
+    /// The user of the stream's requests now: permissions may have changed since the stream was opened.
     var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
-    /// Whether it has its own body. Over RSocket, all responses are in the connection's output.
+    /// Whether the stream has its own body. Over RSocket, all responses are in the connection's output.
     var hasBody: Bool { exchange != nil }
     /// Bytes of responses and messages waiting in the stream's own body.
     var bodyCount: Int { exchange?.body.count ?? 0 }
-    /// Bytes of responses that its peer has not read yet.
+    /// Bytes of responses that the peer has not read yet.
     var unreadAnswers: Int { exchange?.body.count ?? connection.output.controlCount }
-    /// Whether its peer reads nothing, or has to read the stream's body first.
+    /// Whether the peer reads nothing, or has to read the stream's body first.
     var isHeldUp: Bool { exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false }
 }

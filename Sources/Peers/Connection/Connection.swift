@@ -35,11 +35,11 @@ struct RemoteEnd {
 struct ShardLists {
     /// Whether the next tick visits the connection.
     var isTouched = false
-    /// Whether it has ended, with some of its streams still to be ended.
+    /// Whether the connection has ended, with some of its streams still to be ended.
     var isEnding = false
-    /// Whether the driver will gather its output.
+    /// Whether the driver will gather the connection's output.
     var isFlushing = false
-    /// Whether its output has gained space without a write.
+    /// Whether the connection's output has gained space without a write.
     var isRoomy = false
 }
 
@@ -48,17 +48,17 @@ final class Connection: Timed {
     var remote: RemoteEnd
     var login = Login()
     var rsocket: ServerConnection
-    /// Its HTTP state; nil if it speaks RSocket.
+    /// The HTTP state; nil if the connection speaks RSocket.
     let http: HTTPConnection?
     var output: Output
     var lifecycle: Lifecycle
-    /// Set if it can be resumed.
+    /// Set if the connection can be resumed.
     var session: Session?
     var streams = ConnectionStreams()
     var waiters = OutputWaiters()
-    /// When its peer was last heard from, and what it leaves unread.
+    /// When the peer was last heard from, and what it leaves unread.
     var liveness: Liveness
-    /// The part of its input that waits.
+    /// The part of the input that waits.
     var input = InputState()
     var lists = ShardLists()
     var timerPlace = -1
@@ -99,11 +99,11 @@ final class Connection: Timed {
     var bufferedBytes: Int {
         (http?.bufferedBytes ?? rsocket.bufferedBytes) + output.control.capacity
     }
-    /// Whether it has no socket and may be resumed.
+    /// Whether the connection has no socket and may be resumed.
     var isDetached: Bool { session?.detachedAt != nil }
     /// Whether everything has been written.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
-    /// How many messages its subscriptions have received, and how many more are waiting.
+    /// How many messages the connection's subscriptions have received, and how many more are waiting.
     var standing: (delivered: UInt64, waiting: UInt64) {
         var standing = (delivered: UInt64(0), waiting: UInt64(0))
         for stream in streams where stream.kind == .subscriber {
@@ -122,7 +122,7 @@ final class Connection: Timed {
         if let http1 = http?.http1 { http1.quietSince = excuse(http1.quietSince) }
     }
 
-    /// When one of its time limits may be reached; `soon` if every tick must check it.
+    /// When one of the connection's time limits may be reached; `soon` if every tick must check it.
     func timeLimit(_ limits: Limits, soon: UInt64) -> UInt64 {
         if let since = session?.detachedAt { return since.addingClamped(limits.resumeTime) }
         if session != nil, outputWaiterCount > 0 || waiters.listCount > 0 { return soon }
@@ -145,7 +145,7 @@ final class Connection: Timed {
         return due
     }
 
-    /// Whether nothing waits for its peer to read or for space, except what is in its output.
+    /// Whether nothing waits for the peer to read or for space, except what is in the output.
     @inline(__always)
     var isAtEase: Bool {
         guard case .open = lifecycle.phase else { return false }
@@ -169,8 +169,8 @@ final class Connection: Timed {
         stream.rateLimit = stream.exchange?.rateLimit
     }
 
-    /// The engine has finished with a stream. This ends an RSocket stream. An HTTP stream lasts until its response is
-    /// written, which its session takes care of.
+    /// Ends a stream that the engine has finished with, if it is an RSocket stream. An HTTP stream lasts until its
+    /// response is written, which the HTTP session takes care of.
     func close(stream: UInt32) {
         if http == nil { rsocket.closeStream(stream) }
     }

@@ -30,7 +30,7 @@ final class ConnectionEnds: ShardPart {
         super.init(context)
     }
 
-    /// Ends the connection with this fault; it is closed once the error is written.
+    /// Ends the connection with this fault, and closes it once the error is written.
     func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
         fatal(connection, RSocketError(fault), now: now, isProtocolError: fault.kind != .withdrawn)
     }
@@ -46,7 +46,7 @@ final class ConnectionEnds: ShardPart {
         connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: error.message)
         resumption.endSession(of: connection)
         for exchange in connection.http?.exchanges.all ?? [] {
-            // Do not wait for the rest of its request.
+            // Do not wait for the rest of the request.
             if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
             var refusal = Refusal(error)
             refusal.endsConnection = true
@@ -103,9 +103,9 @@ final class ConnectionEnds: ShardPart {
         connections.flush(connection)
     }
 
-    /// Closes a connection of a draining shard once nothing more can be delivered to it.
+    /// Closes a connection of a draining shard once nothing more can be delivered to its client.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        // If everything is written and a list still waits, its peer keeps its window closed, as if without credit.
+        // If everything is written and a list still waits, the peer keeps its window closed, as if without credit.
         guard connection.isWritten, connection.outputWaiterCount == 0, connection.input.parkedBytes == 0,
             connection.waiters.listCount == 0 || connection.http != nil, connection.http?.isWaiting != true
         else { return }

@@ -70,7 +70,7 @@ final class ConnectionInputs: ShardPart {
         return connection.id
     }
 
-    /// The TLS handshake is complete. Called once, before any bytes.
+    /// Notes that the TLS handshake is complete. Called once, before any bytes.
     /// - Parameter certificate: the peer's, if one was requested and a trusted one was presented.
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         guard let connection = connections.find(id) else { return }
@@ -79,7 +79,7 @@ final class ConnectionInputs: ShardPart {
         counters.handshakes &+= 1
     }
 
-    /// Bytes arrived. They are not kept after the call.
+    /// Handles bytes that arrived. They are not kept after the call.
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         switch connection.phase {
@@ -146,7 +146,7 @@ final class ConnectionInputs: ShardPart {
         case .closing, .closed: return
         }
         connection.input.isHeld = false
-        // It is already queued for its next quantum.
+        // The connection is already queued for its next quantum.
         if connection.input.isBehind { return putAside(connection) }
         let end = work.spent + Work.quantum
         while !reading.mustWait(connection) {
@@ -214,7 +214,7 @@ final class ConnectionInputs: ShardPart {
         }
     }
 
-    /// The peer will send nothing more (a FIN). It can make no more requests, so the connection has ended.
+    /// Ends the connection: the peer has sent a FIN and can make no more requests.
     func receiveEnd(on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
@@ -225,7 +225,7 @@ final class ConnectionInputs: ShardPart {
         resumption.unplug(connection, reason: "closed by the peer", now: now)
     }
 
-    /// The socket is closed; nothing can be written to it.
+    /// Ends or detaches a connection whose socket is closed: nothing can be written to it.
     func lost(_ id: ConnectionID, reason: String, now: Instant) {
         guard let connection = connections.find(id) else { return }
         resumption.unplug(connection, reason: reason, now: now)
@@ -245,8 +245,8 @@ final class ConnectionInputs: ShardPart {
         } ?? 0
     }
 
-    /// The socket took `count` of the gathered bytes. `blocked`: it takes no more until it is writable again; call
-    /// `writable` then.
+    /// The socket took `count` of the gathered bytes. `blocked`: the socket takes no more for now; call `writable` when
+    /// it does.
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         let isDone = connections.withFound(id) { connection in
             connection.output.wrote(count, blocked: blocked)

@@ -1,4 +1,4 @@
-// ConnectionStreams: the objects bound to the streams of a connection, and those of them that wait for output space.
+// ConnectionStreams: the objects bound to the streams of a connection, and those that wait for output space.
 
 /// Unordered: removing a stream moves the last one into its place.
 struct ConnectionStreams: RandomAccessCollection {
@@ -6,7 +6,7 @@ struct ConnectionStreams: RandomAccessCollection {
     /// Publishing channels.
     private(set) var channels: [Publisher] = []
     private(set) var subscriptions = 0
-    /// Lists in progress. One that ends while a page is being fetched for it counts until the page arrives.
+    /// Lists in progress. A list that ends while its page is being fetched counts until the page arrives.
     var listCount = 0
 
     var startIndex: Int { 0 }
@@ -90,7 +90,7 @@ struct OutputWaiters {
         return waitingLists
     }
 
-    /// Subscribers and lists refer back to the connection.
+    /// Removes everything, because subscribers and lists refer back to the connection.
     mutating func removeAll() {
         outputWaiters.removeAll()
         waitingLists.removeAll()

@@ -1,4 +1,5 @@
-// ConnectionTable: the connections of a shard by their handles, and the set of those that have something to write.
+// ConnectionTable: the connections of a shard by their handles, and the set of connections that have something to
+// write.
 
 import Bytes
 
@@ -41,7 +42,7 @@ final class ConnectionTable: ShardPart {
         }
     }
 
-    /// The connection has something to write.
+    /// Queues a connection that has something to write.
     func flush(_ connection: Connection) {
         timers.touch(connection)
         guard !connection.lists.isFlushing, !connection.output.blocked else { return }
@@ -59,7 +60,7 @@ final class ConnectionTable: ShardPart {
         connection.input.charged = bytes
     }
 
-    /// The shard is being destroyed. Connections and their streams refer to each other.
+    /// Removes all connections; called when the shard is destroyed. Connections and their streams refer to each other.
     func removeAll() {
         for place in 0..<table.bound {
             guard let connection = table.at(place) else { continue }
@@ -74,8 +75,8 @@ final class ConnectionTable: ShardPart {
 
     var hasRoomy: Bool { !roomy.isEmpty }
 
-    /// Output may have left without a write: it now waits for its peer's windows, or its stream has ended. Other
-    /// streams of the connection may wait for that space, and no write will trigger them.
+    /// Notes that output may have left without a write: it now waits for the peer's windows, or its stream has ended.
+    /// Other streams of the connection may wait for the space, and no write will trigger them.
     func noteRoom(_ connection: Connection) {
         guard connection.outputWaiterCount > 0 || connection.http?.bodies.hasWindowWaiters == true,
             !connection.lists.isRoomy
@@ -94,8 +95,8 @@ final class ConnectionTable: ShardPart {
 
     // Reading
 
-    /// The most bytes to read from a connection at a time. It is less when memory is short, because they may have to be
-    /// kept, and very little if the connection also leaves responses unread.
+    /// The most bytes to read from a connection at a time. Fewer when memory is short, because the bytes may have to be
+    /// kept, and very few if the connection also leaves responses unread.
     func readLimit(of id: ConnectionID) -> Int {
         guard pool.isReadingShort || memory.isPendingFull else { return Limits.readQuantum }
         let connection = table[Handle(index: id.index, generation: id.generation)]

@@ -80,7 +80,7 @@ final class ConnectionTicks: ShardPart {
         case .new where connection.login.isPending:
             break
         case .new:
-            // While the shard was busy with earlier connections, it may not have read this one's bytes.
+            // While the shard was busy with earlier connections, it may not have read this connection's bytes.
             connection.liveness.delaySetup(until: timers.lateness, now: time)
             guard time - connection.liveness.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
@@ -113,8 +113,8 @@ final class ConnectionTicks: ShardPart {
         if !connection.input.isReading {
             // Nothing arrives from a peer that is not being read.
             connection.liveness.lastHeard = now.monotonic
-            // What it waits for may be available without any input on this connection: other connections may have
-            // released memory.
+            // What the connection waits for may be available without any input on this connection: other connections
+            // may have released memory.
             inputs.resume(connection, now: now)
             guard connection.isOpen else { return }
         }
@@ -197,8 +197,9 @@ final class ConnectionTicks: ShardPart {
         if let expires = http.users.login?.principal.expires, now.wall >= expires { http.users.login = nil }
     }
 
-    /// So much input is pending that other connections may not begin more. An HTTP/2 client whose windows hold back its
-    /// responses has as long to take them as one that leaves them unread.
+    /// Closes an HTTP/2 connection whose client's windows have held back responses for too long: the client has as long
+    /// to take them as one that leaves them unread. Called while so much input is pending that other connections may
+    /// not begin more.
     func limitHoldingBack(_ connection: Connection, now: Instant) {
         guard let http = connection.http, http.session != nil else { return }
         guard http.exchanges.unwritten > Limits.unwrittenAnswers else { return http.exchanges.holdsBack = nil }

@@ -35,7 +35,7 @@ final class KeptOutput {
         most = window + answers
     }
 
-    /// Whole frames are about to bypass the store, between two others.
+    /// Counts whole frames that are about to bypass the store, between two others.
     func pass(_ frames: UnsafeRawBufferPointer) {
         var offset = 0
         while offset < frames.count {
@@ -45,7 +45,7 @@ final class KeptOutput {
         }
     }
 
-    /// The next `count` bytes of `frames` were sent; the header of each frame that begins there is complete.
+    /// Counts the next `count` bytes of `frames` as sent; the header of each frame that begins there is complete.
     func pass(_ count: Int, of frames: UnsafeRawBufferPointer) {
         var offset = 0
         while offset < count {
@@ -60,7 +60,7 @@ final class KeptOutput {
         passing += count
     }
 
-    /// The bypass has ended. `lost` bytes of it will never be sent.
+    /// Ends the bypass, of which `lost` bytes will never be sent.
     func endPass(lost: Int) {
         store.skip(passing + lost)
         passed &+= UInt64(passing + lost)

@@ -35,8 +35,8 @@ struct Liveness {
         return excuse
     }
 
-    /// The shard's ticks have been late by `lateness` nanoseconds in all. Lateness added since the last call does not
-    /// count against SETUP.
+    /// Discounts the lateness of the shard's ticks, `lateness` nanoseconds in all: what was added since the last call
+    /// does not count against SETUP.
     mutating func delaySetup(until lateness: UInt64, now: UInt64) {
         if let counted = latenessCounted { setupSince = setupSince.excused(lateness &- counted, now: now) }
         latenessCounted = lateness

@@ -19,9 +19,9 @@ struct Login {
     }
 
     private var state = State.none
-    /// The meter of its user, which also counts this connection; over HTTP, that of the latest request's user.
+    /// The meter of the user, which also counts this connection; over HTTP, that of the latest request's user.
     var rateLimit: UserRateLimit?
-    /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of recent
+    /// Topics that the user may publish single messages to. Over HTTP, where each request is checked, those of recent
     /// requests.
     var allowedTargets = AllowedTargets()
 
@@ -40,7 +40,8 @@ struct Login {
         state = .pending(answer)
     }
 
-    /// The credentials for `ticket` have been checked. Returns the login that waited for it; nil if none did.
+    /// Removes and returns the login whose credentials, those of `ticket`, have been checked; nil if none waits for
+    /// that ticket.
     mutating func takePending(_ ticket: UInt64) -> Pending? {
         guard case .pending(let pending) = state, pending.ticket == ticket else { return nil }
         state = .none
@@ -58,7 +59,7 @@ struct Login {
         state = principal.map { .accepted($0) } ?? .none
     }
 
-    /// Permissions were reloaded: sets the user's current principal; nil if it is no longer admitted.
+    /// Sets the user's current principal after permissions were reloaded; nil if the user is no longer admitted.
     mutating func renew(_ principal: Principal?) {
         assert(self.principal != nil)
         state = principal.map { .accepted($0) } ?? .expelled

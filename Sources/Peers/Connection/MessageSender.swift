@@ -28,7 +28,7 @@ final class MessageSender: ShardPart {
         return entryDelivery.handOverRecords(subscriber, exchange, plain, quantum: quantum, now: now)
     }
 
-    /// Ends a subscription whose client half-closed and whose credit is spent: it can get no more credit.
+    /// Ends a subscription whose client has half-closed and whose credit is spent: it can get no more.
     func endIfSpent(_ subscriber: Subscriber) {
         guard let exchange = subscriber.exchange, exchange.method != nil, exchange.request.isHalfClosed,
             !exchange.isFinished,

@@ -15,7 +15,7 @@ struct Output: ~Copyable {
     private var queue: SegmentQueue
     private(set) var control = ByteBuffer()
     private(set) var keepalive = ByteBuffer()
-    /// Bytes of openings, errors and completions among the messages, and where the last of them ends, in terms of
+    /// Bytes of openings, errors and completions among the messages, and where the last of these ends, in terms of
     /// `sent`.
     private var answers = 0
     private var answersEnd: UInt64 = 0
@@ -25,9 +25,9 @@ struct Output: ~Copyable {
     var isSealed = false
     /// Replaces the segments if the peer can resume.
     private(set) var kept: KeptOutput?
-    /// Whether output to a peer that can resume is not kept at present. It then goes into segments, as for other peers.
+    /// Whether output to a peer that can resume is not kept at present, but goes into segments, as for other peers.
     private(set) var isPassing = false
-    /// Whether its bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
+    /// Whether the output's bytes are RSocket frames. Otherwise frame boundaries are unknown, and nothing goes ahead.
     let isRSocket: Bool
 
     init(pool: BlockPool, isRSocket: Bool = true) {
@@ -83,7 +83,7 @@ struct Output: ~Copyable {
     }
 
     /// Appends bytes that stay in place as long as `owner` exists; over RSocket these are whole frames or a tail.
-    /// - Parameter isTail: they are the rest of the frame begun by the previous bytes.
+    /// - Parameter isTail: the bytes are the rest of the frame begun by the previous ones.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         if keeping != nil { return copy(bytes, stream: PayloadFraming.commonStream) }
         queue.append(bytes, of: owner, isTail: isTail)
@@ -132,7 +132,7 @@ struct Output: ~Copyable {
     /// Appends a frame of the connection itself, which `write` must write completely.
     mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) { write(&control) }
 
-    /// Sets the response to a KEEPALIVE. It replaces one that has not been sent yet.
+    /// Sets the response to a KEEPALIVE. It replaces a response that has not been sent yet.
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
         keepalive.removeAll()
         write(&keepalive)
@@ -159,7 +159,7 @@ struct Output: ~Copyable {
         return queue.gather(ahead: control.readable, into: pieces)
     }
 
-    /// The socket took the first `written` of the gathered bytes.
+    /// Removes the first `written` of the gathered bytes, which the socket took.
     mutating func wrote(_ written: Int, blocked: Bool) {
         if !blocked, isSimple, written == count {
             queue.tookOnly()
@@ -261,14 +261,14 @@ struct Output: ~Copyable {
         return Swift.min(limit, kept.window - kept.store.sent, free) - count
     }
 
-    /// If there is no memory for a copy of `size` bytes, what is handed over next bypasses the store.
+    /// Lets what is handed over next bypass the store if there is no memory for a copy of `size` bytes.
     mutating func passIfShort(_ size: Int) {
         guard let kept, !isPassing, kept.store.count == 0, size > Output.sip else { return }
         // The store grows by powers of two.
         isPassing = pool.budget.used + 2 * size > pool.budget.limit
     }
 
-    /// The next `written` bytes bypass the store.
+    /// Counts the next `written` bytes as bypassing the store.
     private func pass(_ written: Int) {
         guard let kept else { return assertionFailure("frames bypass the store of a connection without one") }
         let beforeControl = Swift.min(written, queue.inFlight)
@@ -288,7 +288,7 @@ struct Output: ~Copyable {
         kept.charge(to: pool.budget)
     }
 
-    /// The peer has everything before `position`. Returns whether that was new.
+    /// Removes what precedes `position`, all of which the peer has. Returns whether that was new.
     mutating func acknowledge(_ position: UInt64) -> Bool {
         guard let kept else { return false }
         let before = kept.store.position
@@ -304,7 +304,7 @@ struct Output: ~Copyable {
         kept.charge(to: pool.budget)
     }
 
-    /// The socket is gone, and so is output for it that is not resumable. Until `rewind`, the output acts as if
+    /// Discards the output that is not resumable, because the socket is gone. Until `rewind`, the output acts as if
     /// blocked.
     mutating func detach() {
         if isPassing {
@@ -320,11 +320,11 @@ struct Output: ~Copyable {
     }
 
     /// Continues on another socket, whose peer has everything before `position`; call `detach` no later than this.
-    /// Returns false if it cannot continue from there.
+    /// Returns false if the output cannot continue from there.
     mutating func rewind(to position: UInt64) -> Bool {
         guard let kept, !isPassing, kept.store.rewind(to: position) else { return false }
         queue.count = kept.store.unsent
-        // The output may include responses that were sent before.
+        // The output may include responses that were already sent.
         answersEnd = queue.sent &+ UInt64(count)
         blocked = false
         kept.charge(to: pool.budget)

@@ -1,5 +1,5 @@
-// OutputFeeding: moves messages into a connection's output as long as it has space. Subscriptions that find none wait
-// in a queue.
+// OutputFeeding: moves messages into a connection's output as long as it has space. Subscriptions that find no space
+// wait in a queue.
 
 final class OutputFeeding: ShardPart {
     let streams: StreamTable
@@ -31,7 +31,7 @@ final class OutputFeeding: ShardPart {
         if let http = connection.http { feedWindowWaiters(http, now: now) }
     }
 
-    /// The output has space again: delivers to subscribers that waited for it.
+    /// Delivers to subscribers that waited for space in the output, which has some again.
     func feedOutputWaiters(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.outputWaiterCount {
             guard connection.hasRoom(limits.output), !connection.output.blocked,
@@ -43,7 +43,7 @@ final class OutputFeeding: ShardPart {
         }
     }
 
-    /// The output has space: continues everything that waited for it.
+    /// Continues everything that waited for space in the output, which has some again.
     func fill(_ connection: Connection, now: Instant) {
         feedOutputWaiters(connection, now: now)
         if let http = connection.http {
@@ -68,9 +68,9 @@ final class OutputFeeding: ShardPart {
         }
     }
 
-    /// A tick has ended: subscribers that waited for memory continue, a few at a time. If memory is still short, for
-    /// them or for publishes, views release the message forms they keep. Only the connections that are sending those
-    /// still hold them, so that the last resort can find them.
+    /// Lets subscribers that waited for memory continue, a few at a time; called after each tick. If memory is still
+    /// short, for them or for publishes, views release the message forms they keep. Forms that are being sent are then
+    /// held only by connections, so that the last resort can find them.
     func feedStarved() {
         // Subscribers of other threads may need this memory too, so the total counts even if none wait here.
         let isMuch = memory.forms > memory.limit / EntryForm.share / 2

@@ -18,7 +18,7 @@ struct Segment {
     /// Stream ids never have the highest bit set.
     static let tail: UInt32 = 1 << 31
     var isTail: Bool { stream == Segment.tail }
-    /// Whether its frames need a stream id.
+    /// Whether the segment's frames need a stream id.
     @inline(__always)
     var isPatched: Bool { stream & ~Segment.tail != 0 }
 

@@ -86,7 +86,7 @@ struct SegmentQueue: ~Copyable {
         if segments.capacity > Output.fewSegments { charge() }
     }
 
-    /// A large segment array counts as the connection's own memory, as copies do.
+    /// Counts a large segment array as the connection's own memory, like copies.
     private mutating func charge() {
         let memory = segments.capacity > 2 * Output.fewSegments ? segments.capacity * MemoryLayout<Segment>.stride : 0
         guard memory != self.memory else { return }
@@ -96,7 +96,7 @@ struct SegmentQueue: ~Copyable {
     }
 
     /// Appends bytes that stay in place as long as `owner` exists; over RSocket these are whole frames or a tail.
-    /// - Parameter isTail: they are the rest of the frame begun by the previous segment.
+    /// - Parameter isTail: the bytes are the rest of the frame begun by the previous segment.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if !isTail, isTooShort(bytes.count) { return reserve(bytes.count).copyMemory(from: bytes) }
@@ -110,13 +110,13 @@ struct SegmentQueue: ~Copyable {
         Segment.write(bytes, stream: stream, to: reserve(bytes.count))
     }
 
-    /// `count` more bytes wait in `KeptOutput`, which has copied them.
+    /// Counts `count` more bytes, which wait in `KeptOutput` as copies.
     mutating func noteCopy(_ count: Int) {
         self.count += count
         copied &+= UInt64(count)
     }
 
-    /// The socket took `count` bytes from `KeptOutput`.
+    /// Counts `count` bytes that the socket took from `KeptOutput`.
     mutating func noteTaken(_ count: Int) {
         assert(count <= self.count)
         self.count -= count
@@ -153,7 +153,7 @@ struct SegmentQueue: ~Copyable {
         UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
     }
 
-    /// The socket took all of the only segment.
+    /// Removes the only segment, which the socket took completely.
     @inline(__always)
     mutating func tookOnly() {
         assert(isSimple && segments[0].count == count)
@@ -214,7 +214,7 @@ struct SegmentQueue: ~Copyable {
         return set
     }
 
-    /// The socket took `bytes` bytes of messages, after those of the frame in flight.
+    /// Removes `bytes` bytes of messages that the socket took, after those of the frame in flight.
     /// - Parameter isFramed: see `Output.isRSocket`.
     mutating func take(_ bytes: Int, isFramed: Bool) {
         assert(bytes == 0 || inFlight == 0)
@@ -227,7 +227,7 @@ struct SegmentQueue: ~Copyable {
             }
             rest -= length
             takeFront(length)
-            // The frame at its end continues in the next segments.
+            // The frame at the end of this segment continues in the next ones.
             var next = first
             while next < segments.count, segments[next].isTail {
                 inFlight += segments[next].count
@@ -264,7 +264,7 @@ struct SegmentQueue: ~Copyable {
         return rest
     }
 
-    /// The socket took only the first `taken` bytes of the first segment, which begins with a frame.
+    /// Removes the only bytes taken, the first `taken` of the first segment, which begins with a frame.
     private mutating func begin(_ taken: Int) {
         let whole = segments[first].wholeFrames(within: taken)
         takeFront(whole)

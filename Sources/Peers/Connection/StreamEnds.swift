@@ -34,7 +34,7 @@ final class StreamEnds: ShardPart {
     }
 
     /// Like `fail`, for a publisher whose topic does not know of the end: the topic is notified that the publisher
-    /// cancelled.
+    /// canceled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
             publishing.ended(stream.asPublisher, .cancelled, now: now)

@@ -12,7 +12,7 @@ final class StreamTable: ShardPart {
     func insert(_ make: (Handle) -> BoundStream) -> BoundStream { table.insert(make) }
     func remove(_ handle: Handle) { table.remove(handle) }
 
-    /// The shard is being destroyed.
+    /// Removes all streams; called when the shard is destroyed.
     func removeAll() { table = Slab() }
 
     func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }

@@ -1,7 +1,7 @@
 // WireProtocol: the protocol that a connection speaks.
 
-/// The protocol of a connection. The listener that accepted the connection determines it before any byte arrives, and
-/// it never changes.
+/// The protocol of a connection. The listener that accepted the connection determines the protocol before any byte
+/// arrives; it never changes.
 public enum WireProtocol: Sendable {
     /// RSocket 1.0 over TCP.
     case rsocket

@@ -9,7 +9,7 @@ struct BodyAccount: ~Copyable {
         fileprivate(set) var memory = 0
         fileprivate(set) var bytes = 0
         fileprivate(set) var beyond = 0
-        /// Its ticket while it waits for other bodies to have less beyond the windows; nil otherwise.
+        /// The exchange's ticket while it waits for other bodies to have less beyond the windows; nil otherwise.
         fileprivate var turn: TurnQueue<Exchange>.Ticket?
     }
 
@@ -18,7 +18,8 @@ struct BodyAccount: ~Copyable {
     private(set) var memory = 0
     /// Bytes waiting in all bodies.
     private(set) var bytes = 0
-    /// The part of `bytes` that the peer's windows did not allow when it was handed over. It waits only for the peer.
+    /// The part of `bytes` that the peer's windows did not allow when it was handed over. Those bytes wait only for the
+    /// peer.
     private(set) var beyond = 0
     /// Streams with a message larger than their window, which wait, in order, until `beyond` falls.
     private var windowWaiters = TurnQueue<Exchange>()
@@ -68,7 +69,8 @@ struct BodyAccount: ~Copyable {
         exchange.counted.beyond = bytes
     }
 
-    /// The peer takes nothing more of a body for now: copies small shared ranges if there is room for copies.
+    /// Copies the small shared ranges of a body of which the peer takes nothing more for now, if there is room for
+    /// copies.
     func detach(_ exchange: Exchange) { exchange.body.detach { pool.mayOwn($0) } }
 
     /// The most bytes that all bodies may have beyond the windows; while memory is short, only one message.

@@ -96,8 +96,8 @@ struct BodyQueue: ~Copyable {
         own.shrink(above: 256)
     }
 
-    /// The length from which a shared range is not worth copying: it is a good part of the memory that it keeps alive,
-    /// and others may be waiting with the same range.
+    /// The length from which a shared range is not worth copying: such a range is a good part of the memory that it
+    /// keeps alive, and other streams may be waiting with the same range.
     static let worthSharing = 16 << 10
 
     /// Copies small shared ranges if `mayOwn` allows their size, so that a stalled stream does not keep memory alive

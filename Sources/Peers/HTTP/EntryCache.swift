@@ -1,6 +1,6 @@
 // EntryCache: a topic's messages in one of the formats in which they are sent over HTTP, encoded once for all
 // subscribers of a shard's view that use this format. A run holds the contiguous entries of consecutive messages, so a
-// subscriber's next messages are a range of it.
+// subscriber's next messages are a range of a run.
 //
 //     run: first | entry entry entry …   free |      run: first | …
 
@@ -52,11 +52,11 @@ final class EntryRun: Region, @unchecked Sendable {
 
     let first: SequenceNumber
     private let form: EntryForm
-    /// The budget that counts it, if it is large.
+    /// The budget that counts the run, if it is large.
     private let forms: MemoryBudget?
     /// The end offset of each entry.
     private var ends: [Int] = []
-    /// When it was last used, by the cache's counter.
+    /// When the run was last used, by the cache's counter.
     var lastUse: UInt64 = 0
 
     init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
@@ -92,7 +92,7 @@ final class EntryRun: Region, @unchecked Sendable {
     /// The offset of the entry at `position`.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
-    /// Appends a message. Returns false if there is no space for it.
+    /// Appends a message. Returns false if there is no space for the message.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = size
         if case .record(let format, let epoch) = form {
@@ -117,7 +117,7 @@ final class EntryRun: Region, @unchecked Sendable {
         return true
     }
 
-    /// The entries from `sequence` on, at most `most` of them and at most `room` bytes, but at least one entry.
+    /// The entries from `sequence` on, at most `most` entries and at most `room` bytes, but at least one entry.
     func entries(from sequence: SequenceNumber, most: Int, room: Int) -> (count: Int, bytes: UnsafeRawBufferPointer) {
         let position = sequence - first
         let start = offset(position)
@@ -215,7 +215,7 @@ struct EntryCaches {
 /// missing.
 struct EntryCache {
     /// Bytes of all runs of a view. Above this, the least recently used of the runs that no connection refers to is
-    /// removed. Removing others would free nothing, and they would be encoded again.
+    /// removed. Removing others would free nothing, and their messages would be encoded again.
     static let limit = 4 << 20
     /// The limit while memory is short.
     static let shortLimit = 64 << 10
@@ -328,7 +328,7 @@ struct EntryCache {
         _ budget: MemoryBudget
     ) -> EntryRun {
         let needed = EntryRun.size(of: sequence, in: log, as: form)
-        // A large message has its own run: the space it leaves would be too small for the next one.
+        // A large message has its own run: the space that it leaves would be too small for the next message.
         let capacity = needed > EntryRun.largest / 4 ? needed : Swift.max(nextCapacity, needed)
         let run = EntryRun(first: sequence, capacity: capacity, form: form, budget: budget)
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
@@ -336,13 +336,13 @@ struct EntryCache {
         runs.insert(run, at: place)
         memory += run.capacity
         extend(run, place + 1, log)
-        // This run also affects whether memory is short.
+        // The new run also affects whether memory is short.
         let limit = limit()
         while memory > limit, dropOldest(but: run) {}
         return run
     }
 
-    /// Removes the least recently used run except `new`. Returns false if connections refer to all of them.
+    /// Removes the least recently used run except `new`. Returns false if connections refer to all other runs.
     private mutating func dropOldest(but new: EntryRun) -> Bool {
         var oldest: Int?
         for index in runs.indices where runs[index] !== new && isKnownUniquelyReferenced(&runs[index]) {

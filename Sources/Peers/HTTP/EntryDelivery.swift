@@ -13,8 +13,8 @@ final class EntryDelivery: ShardPart {
         super.init(context)
     }
 
-    /// The run that holds a message in another form. Nil if it has yet to be made, which takes a long time, and the
-    /// turn has none left: the subscription is then served in a later turn.
+    /// The run that holds a message in another form. Nil if the run has yet to be made, which takes long, and the turn
+    /// has no time left: the subscription is then served in a later turn.
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
         let view = subscriber.view
         if let run = view.entries.find(sequence, as: form) { return run }
@@ -34,8 +34,8 @@ final class EntryDelivery: ShardPart {
         return run
     }
 
-    /// Bytes of a message in another form. Nil if they have yet to be measured, which takes a long time, and the turn
-    /// has none left: the subscription is then served in a later turn.
+    /// Bytes of a message in another form. Nil if the message has yet to be measured, which takes long, and the turn
+    /// has no time left: the subscription is then served in a later turn.
     func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
         let view = subscriber.view
         if let size = view.entries[sizesAs: form].size(of: sequence) { return size }
@@ -57,8 +57,8 @@ final class EntryDelivery: ShardPart {
         return false
     }
 
-    /// Whether a large message may be encoded in another form. All of them together may take only a part of memory,
-    /// because each is kept while it is being sent to anyone. The first is made however large it is.
+    /// Whether a large message may be encoded in another form. All such messages together may take only a part of
+    /// memory, because each is kept while it is being sent to anyone. The first is encoded however large it is.
     private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
         let most = memory.limit / EntryForm.share
         let forms = memory.forms
@@ -70,8 +70,8 @@ final class EntryDelivery: ShardPart {
     /// The most bytes of entries in one response, unless a single entry is larger.
     static let largestResponse = 1 << 20
 
-    /// Like `MessageDelivery.handOver`, to a gRPC call. A call with closed windows waits only for an event that they
-    /// have opened.
+    /// Like `MessageDelivery.handOver`, to a gRPC call. A call with closed windows waits only for the event of their
+    /// opening.
     func handOverEntries(_ subscriber: Subscriber, _ exchange: Exchange, quantum: Int) -> Bool {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
@@ -91,7 +91,7 @@ final class EntryDelivery: ShardPart {
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // This check comes before the entry is made, which takes as much memory.
+            // The size is checked before the entry is made, because making the entry takes that much memory.
             if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
                 guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
                 if size > allowed {
@@ -118,8 +118,8 @@ final class EntryDelivery: ShardPart {
         return false
     }
 
-    /// Appends a response to the body. Short entries are copied to make it one piece, because sending three would cost
-    /// more.
+    /// Appends a response to the body. Short entries are copied to make the response one piece, because sending three
+    /// would cost more.
     private func append(
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, _ tail: SubscribeTail, to exchange: Exchange
     ) {

@@ -9,7 +9,7 @@ struct EntrySizes {
     private var last: (sequence: SequenceNumber, bytes: Int)?
     /// Sizes of large messages, which are measured once however many members are at different positions.
     private var large: [SequenceNumber: Int] = [:]
-    /// The number of sizes in `large` at which those of removed messages are pruned.
+    /// The number of sizes in `large` at which the sizes of removed messages are pruned.
     private var most = EntrySizes.fewest
     private static let fewest = 64
 
@@ -18,7 +18,7 @@ struct EntrySizes {
         return large[sequence]
     }
 
-    /// - Parameter head: messages before it are no longer in the log.
+    /// - Parameter head: the log's first message; earlier ones are gone.
     mutating func note(_ sequence: SequenceNumber, _ bytes: Int, isLarge: Bool, head: SequenceNumber) {
         last = (sequence, bytes)
         guard isLarge else { return }

@@ -28,7 +28,7 @@ final class Exchange {
     enum ResponsePhase {
         /// Nothing has been sent.
         case pending
-        /// Its head has been sent.
+        /// The head has been sent.
         case begun
         /// Like `finished`, but the end is held back until the client has sent everything, or for a while.
         case lingering
@@ -49,12 +49,12 @@ final class Exchange {
     /// Whether the peer's windows are closed; the session reports when they open.
     var isStalled = false
     var role = Role.other
-    /// The engine's stream for the request, once it has been accepted. Removed when that ends.
+    /// The engine's stream for the request, once it has been accepted. Removed when that stream ends.
     var bound: BoundStream?
     /// The user of the request, once known.
     var principal: Principal?
     var rateLimit: UserRateLimit?
-    /// When it is refused because it took too long, on the monotonic clock.
+    /// When the exchange is refused because it took too long, on the monotonic clock.
     var deadline: UInt64?
 
     init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {
@@ -65,9 +65,9 @@ final class Exchange {
         request = ExchangeRequest(limit: limit)
     }
 
-    /// The method of a gRPC call; nil if it is not one.
+    /// The method of a gRPC call; nil for other exchanges.
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
-    /// Nil if it is a gRPC call.
+    /// The plain HTTP part; nil for a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
 
     // The response
@@ -77,7 +77,7 @@ final class Exchange {
     /// Bytes of `body` that the peer's windows did not allow, as counted in the connection's total.
     var beyond: Int { counted.beyond }
 
-    /// The head is sent.
+    /// Notes that the head is sent.
     func begin() {
         assert(response == .pending)
         response = .begun
@@ -90,7 +90,7 @@ final class Exchange {
         response = .pending
     }
 
-    /// Nothing more is added to `body`. Further calls have no effect.
+    /// Ends the response: nothing more is added to `body`. Further calls have no effect.
     func finish(lingering: Bool = false) {
         guard !isFinished else { return }
         response = lingering ? .lingering : .finished
@@ -107,7 +107,7 @@ final class Exchange {
     /// Whether a message from the client has arrived.
     var hasMessage: Bool { request.deframer.count > 0 }
 
-    /// Bytes of unprocessed messages that it holds.
+    /// Bytes of unprocessed messages that the exchange holds.
     var unfinished: HeldBytes {
         let content = plain?.content.capacity ?? 0
         return HeldBytes(
@@ -115,10 +115,11 @@ final class Exchange {
             memory: request.deframer.heldMemory + request.backlog.capacity + content)
     }
 
-    /// How many messages its subscription has lost since the last one delivered; 0 if it has none.
+    /// How many messages the exchange's subscription has lost since the last one delivered; 0 if there is no
+    /// subscription.
     var dropped: UInt64 { subscriber?.known { $0.droppedSinceDelivery } ?? 0 }
 
-    /// Nil if it is not bound to a subscription.
+    /// Nil if the exchange is not bound to a subscription.
     var subscriber: Subscriber? {
         guard let bound, bound.kind == .subscriber else { return nil }
         return bound.asSubscriber

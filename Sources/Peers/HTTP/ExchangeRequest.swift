@@ -37,7 +37,7 @@ struct ExchangeRequest: ~Copyable {
 
     init(limit: Int) { deframer = GRPCDeframer(limit: limit) }
 
-    /// The ticket of the login that it waits for.
+    /// The ticket of the login that the request waits for.
     var ticket: UInt64? { if case .login(let ticket, _) = wait { ticket } else { nil } }
     var awaitsEnd: Bool { if case .end = wait { true } else { false } }
 
@@ -78,8 +78,8 @@ struct ExchangeRequest: ~Copyable {
         backlog = bytes
     }
 
-    /// Requires the current message to be complete within `timeout` nanoseconds, in however many pieces; and after a
-    /// call's only message, the call's end within the same time. Returns the deadline if it is new.
+    /// Requires the current message to be complete within `timeout` nanoseconds, in however many pieces; and, after a
+    /// call's only message, the call to end within the same time. Returns the deadline if it is new.
     mutating func limitMessage(to timeout: UInt64, now: UInt64) -> UInt64? {
         guard deframer.heldBytes > 0 || awaitsEnd else {
             messageDue = nil

@@ -8,7 +8,8 @@ struct ExchangeTable {
     private(set) var done: UInt64 = 0
     /// Exchanges bound to subscriptions and channels, which may last.
     private(set) var lasting = 0
-    /// Since when no more than a few responses were written while memory is short, and the value of `done` then.
+    /// Since when no more than a few responses were written while memory is short, and the value of `done` at that
+    /// time.
     var holdsBack: (since: UInt64, done: UInt64)?
 
     var count: Int { exchanges.count }
@@ -18,7 +19,7 @@ struct ExchangeTable {
         Int(index) < exchanges.bound ? exchanges.at(Int(index)) : nil
     }
 
-    /// The same without retaining the exchange; valid until an exchange ends.
+    /// Like the subscript, but does not retain the exchange; valid until an exchange ends.
     @inline(__always)
     func unretained(_ index: UInt32) -> Unmanaged<Exchange>? {
         Int(index) < exchanges.bound ? exchanges.unretained(at: Int(index)) : nil
@@ -26,10 +27,10 @@ struct ExchangeTable {
 
     mutating func insert(_ make: (Handle) -> Exchange) -> Exchange { exchanges.insert(make) }
 
-    /// An exchange has finished, except for writing the rest of its response.
+    /// Counts an exchange that has finished, except for writing the rest of its response.
     mutating func noteFinished() { unwritten += 1 }
 
-    /// A finished exchange has ended completely.
+    /// Removes a finished exchange that has ended completely.
     mutating func remove(_ exchange: Exchange) {
         assert(exchange.isFinished && unwritten > 0)
         unwritten -= 1
@@ -37,13 +38,13 @@ struct ExchangeTable {
         exchanges.remove(exchange.handle)
     }
 
-    /// A subscription or channel of an exchange begins or ends.
+    /// Counts a subscription or channel of an exchange that begins or ends.
     mutating func countLasting(_ change: Int) {
         lasting += change
         assert(lasting >= 0)
     }
 
-    /// The number of places that `forEach` visits. It does not make an array.
+    /// The number of places that `forEach` visits, without making an array.
     var places: Int { exchanges.bound }
     func forEach(_ body: (Exchange) -> Void) {
         for place in 0..<places { exchanges.at(place).map(body) }

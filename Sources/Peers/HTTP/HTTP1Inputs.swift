@@ -18,7 +18,7 @@ struct CurrentRequest {
     let exchange: Exchange
     let plain: PlainExchange
 
-    /// Nil if there is none, or if the connection speaks another protocol.
+    /// Nil if there is no request, or if the connection speaks another protocol.
     init?(_ connection: Connection?) {
         guard let connection, let http = connection.http, let http1 = http.http1, !http1.isIdle,
             let exchange = http.exchange(at: http1.handle), let plain = exchange.plain
@@ -61,7 +61,7 @@ final class HTTP1Inputs: ShardPart {
         super.init(context)
     }
 
-    /// The first bytes of a connection are not HTTP/2's. The engine has received none of them.
+    /// Treats a connection as HTTP/1.1: its first bytes, none of which the engine has received, are not HTTP/2's.
     func speaksHTTP1(on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id), let http = connection.http, case .new = connection.phase else {
             return
@@ -71,7 +71,7 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(connection)
     }
 
-    /// The head of a request arrived. The previous request has ended.
+    /// Handles the head of a request that arrived. The previous request must have ended.
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         work.spent += Work.request
         guard let connection = connections.find(id), let http = connection.http, let http1 = http.http1, http1.isIdle
@@ -100,7 +100,7 @@ final class HTTP1Inputs: ShardPart {
         connections.charge(connection)
     }
 
-    /// More of a request's body arrived. It is not kept after the call.
+    /// Handles more of a request's body. The bytes are not kept after the call.
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)) else { return }
         heard(bytes.count, on: current.connection)
@@ -118,10 +118,11 @@ final class HTTP1Inputs: ShardPart {
     }
 
     /// The response, returned once, when it can be written. Nil while it is unknown, or while effects of the request
-    /// must still reach other shards; `Effects.flush` names the connection then.
+    /// must still reach other shards; `Effects.flush` names the connection afterwards.
     /// - Parameter atOnce: a refusal may be sent before anything else.
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
-        // A stream that began in the middle of its request would have to end there: the library takes no response then.
+        // A stream that began in the middle of its request would have to end there: the library takes no response at
+        // that point.
         guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.lists.isFlushing,
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.request.isHalfClosed)
         else { return nil }
@@ -163,7 +164,7 @@ final class HTTP1Inputs: ShardPart {
         return .bytes(count)
     }
 
-    /// The response is written, or the request failed.
+    /// Ends an exchange: the response is written, or the request failed.
     /// - Parameter isLast: nothing more is sent on the connection; it stays open only so that the client can read.
     func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return }
@@ -181,8 +182,8 @@ final class HTTP1Inputs: ShardPart {
         }
     }
 
-    /// The client of an HTTP/1.1 connection sends nothing more. It may still wait for a response, but a stream has no
-    /// end to wait for.
+    /// Handles the end of what the client of an HTTP/1.1 connection sends. The client may still wait for a response,
+    /// but a stream has no end to wait for.
     func ended(_ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         http1.hasEnded = true
         guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished

@@ -25,7 +25,7 @@ public struct HTTP1Request {
     /// - Parameters:
     ///   - target: as received, with percent-encoding; path and query, or an absolute URI.
     ///   - version: "HTTP/1.1".
-    ///   - limits: the limits of the broker that receives it.
+    ///   - limits: the limits of the broker that receives the request.
     public init(method: String, target: String, version: String, limits: Limits) {
         self.method = method
         self.target = target
@@ -73,8 +73,8 @@ public struct HTTP1Request {
         plain.add(name, value)
     }
 
-    /// A line of the head ends with only a line feed, continues in the next one, or contains a NUL; or the request line
-    /// does not have exactly one blank on each side of the target.
+    /// Records a fault of the head: a line ends with only a line feed, continues in the next one, or contains a NUL; or
+    /// the request line does not have exactly one blank on each side of the target.
     public mutating func isUnclear() {
         fail(
             Problem(
@@ -83,7 +83,7 @@ public struct HTTP1Request {
                     + "single spaces around the target."))
     }
 
-    /// A Content-Length is invalid or too large.
+    /// Records that a Content-Length is invalid or too large.
     public mutating func hasNoLength() {
         fail(
             Problem(.invalid, word: .protocol, "Content-Length is invalid; send a decimal number of bytes below 2^64."))

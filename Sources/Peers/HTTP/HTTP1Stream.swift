@@ -8,8 +8,8 @@ import Bytes
 import HTTP2
 
 extension HTTP1Inputs {
-    /// The library has given up the socket of a connection whose streaming response was fetched: from now on `gather`
-    /// returns what to write, and `receive` takes what arrives.
+    /// Begins the stream of a connection whose streaming response was fetched and whose socket the library has given
+    /// up: from now on `gather` returns what to write, and `receive` takes what arrives.
     /// - Parameter rest: unsent bytes of earlier responses.
     func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), let answer = current.http1.beginStream() else {

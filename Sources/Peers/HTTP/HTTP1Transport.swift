@@ -1,8 +1,8 @@
 // HTTP1Transport: an HTTP/1.1 connection's counterpart of HTTP/2's session. There is one request at a time, and each
-// counts as the next stream. The driver handles the protocol's bytes. It fetches the response from here once there is
-// one, and then the body, piece by piece, as the client reads it. A streaming response is different: once it is
-// fetched, the driver hands the client's socket to the engine, which writes head and body to the connection's output.
-// The connection ends with the stream.
+// counts as the next stream. The driver handles the protocol's bytes. It fetches the response from here as soon as
+// possible, and then the body, piece by piece, as the client reads it. A streaming response is different: once fetched,
+// the driver hands the client's socket to the engine, which writes head and body to the connection's output. The
+// connection ends with the stream.
 //
 //     idle ──request──▶ asked ──respond──▶ answered ──fetch──▶ sending ──┐
 //       ▲                                      │                         │
@@ -64,8 +64,8 @@ final class HTTP1Transport {
     private var phase = Phase.idle {
         didSet { weigh() }
     }
-    /// Bytes that the driver holds for the connection, which count towards the broker's memory. It clears all of them
-    /// after the first request; until then it has touched only the first few.
+    /// Bytes that the driver holds for the connection, which count towards the broker's memory. The driver clears all
+    /// of them after the first request; until then it has touched only the first few.
     private(set) var memory = Limits.http1Untouched
     /// The stream of the latest request.
     private(set) var stream: UInt32 = 0
@@ -142,10 +142,10 @@ final class HTTP1Transport {
         memory = bytes
     }
 
-    /// The connection has ended: releases what the driver held for it.
+    /// Releases what the driver held for the connection, which has ended.
     func giveBack() { hold(0) }
 
-    /// The response, once, when it is complete or is a stream that may begin. It ends the connection if many
+    /// The response, once, when it is complete or is a stream that may begin. The response ends the connection if many
     /// connections are already being kept for their next requests.
     func fetch(mayStream: Bool) -> HTTP1Answer? {
         guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
@@ -154,17 +154,17 @@ final class HTTP1Transport {
         return answer
     }
 
-    /// The socket has been handed over. Returns the head to write, once.
+    /// Begins the stream, whose socket has been handed over. Returns the head to write, once.
     func beginStream() -> HTTP1Answer? {
         guard case .begun(let answer) = phase else { return nil }
         phase = .streaming
         return answer
     }
 
-    /// The end of the stream is in the output.
+    /// Notes that the end of the stream is in the output.
     func spend() { phase = .spent }
 
-    /// The response is written, or never will be.
+    /// Ends the current request: its response is written, or never will be.
     func end(now: UInt64) {
         phase = .idle
         handle = .max

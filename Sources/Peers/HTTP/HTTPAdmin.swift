@@ -59,7 +59,7 @@ final class HTTPAdmin: ShardPart {
         if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
     }
 
-    /// After a write: responds to requests that may continue.
+    /// Responds, after a write, to requests that may continue.
     func answerHeldBack(_ http: HTTPConnection, now: Instant) {
         guard !http.reflections.waiting.isEmpty else { return }
         for exchange in http.reflections.takeWaiting() where !exchange.isFinished {
@@ -88,7 +88,7 @@ final class HTTPAdmin: ShardPart {
         httpCalls.keep(bytes, of: exchange, http, now: now)
     }
 
-    /// Responds to as many requests as it may. Returns the bytes that have to wait.
+    /// Responds to as many requests as possible. Returns the bytes that have to wait.
     private func answerRequests(
         in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) -> UnsafeRawBufferPointer {
@@ -126,7 +126,7 @@ final class HTTPAdmin: ShardPart {
 }
 
 extension Description {
-    /// Appends it as a gRPC message.
+    /// Appends the description as a gRPC message.
     func append(to out: inout ByteBuffer) {
         switch self {
         case .broker(let broker): broker.append(to: &out)

@@ -243,8 +243,8 @@ final class HTTPCalls: ShardPart {
 
     // End of a call
 
-    /// Ends what the exchange is bound to: the peer has cancelled it, or it is refused.
-    /// - Parameter reason: why, if the client did not ask for it.
+    /// Ends what the exchange is bound to: the peer has canceled the exchange, or it is refused.
+    /// - Parameter reason: why, if the client did not ask for the end.
     func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
         if let reason, bound.kind == .subscriber { bound.asSubscriber.end = reason }

@@ -26,12 +26,12 @@ final class HTTPConnection {
 
     deinit { transport.destroy() }
 
-    /// The first bytes were not HTTP/1.1's.
+    /// Treats the connection as HTTP/2: its first bytes were not HTTP/1.1's.
     func becomeHTTP2(limits: Limits) {
         if case .undecided = transport { transport = .http2(limits: limits.ofHTTP) }
     }
 
-    /// A connection whose protocol was not known yet speaks HTTP/1.1.
+    /// Treats the connection, whose protocol was not known yet, as HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
         transport = .http1(HTTP1Transport(pool: pool, now: now))
     }
@@ -53,7 +53,7 @@ final class HTTPConnection {
         return transport.bufferedBytes + held.memory + bodies.memory + brief + users.memory
     }
 
-    /// Whether it speaks HTTP/2 and none of its output waits for a write.
+    /// Whether the connection speaks HTTP/2 and none of its output waits for a write.
     var isAtEase: Bool {
         guard case .http2(let session) = transport else { return false }
         return !bodies.hasWindowWaiters && reflections.waiting.isEmpty && !session.pointee.hasEvents
@@ -93,7 +93,7 @@ final class HTTPConnection {
     @inline(__always)
     func exchange(at handle: UInt32) -> Exchange? { exchanges[handle] }
 
-    /// The same without retaining the exchange; valid until an exchange ends.
+    /// Like `exchange(at:)`, but does not retain the exchange; valid until an exchange ends.
     @inline(__always)
     func unretainedExchange(at handle: UInt32) -> Unmanaged<Exchange>? {
         exchanges.unretained(handle)
@@ -141,13 +141,13 @@ final class HTTPConnection {
     // Bodies
 
     /// Counts a body that has changed.
-    /// - Parameter window: the transport's window for it, if already known.
+    /// - Parameter window: the transport's window for the body, if already known.
     @inline(__always)
     func weigh(_ exchange: Exchange, window: Int? = nil) {
         bodies.weigh(exchange, window: window ?? transport.window(exchange))
     }
 
-    /// The peer takes nothing more for now: copies small shared ranges if there is room for copies.
+    /// Copies small shared ranges of a body of which the peer takes nothing more for now, if there is room for copies.
     func detach(_ exchange: Exchange) {
         bodies.detach(exchange)
         weigh(exchange)
@@ -163,7 +163,7 @@ final class HTTPConnection {
     /// The next exchange that waited for other bodies and may continue.
     func nextWindowWaiter(limit: Int) -> Exchange? { bodies.nextWindowWaiter(limit: bodies.mostBeyond(limit)) }
 
-    /// Whether something that was or could be handed over waits for the peer's windows or to be encoded in its form.
+    /// Whether something that was or could be handed over waits for the peer's windows, or to be encoded in its form.
     var isWaiting: Bool {
         exchanges.all.contains {
             guard $0.bound?.kind != .listStream else { return false }

@@ -85,14 +85,14 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    /// The session has failed: its last frames are written, and the connection is closed.
+    /// Ends a connection whose session has failed: its last frames are written, and it is closed.
     private func lose(_ connection: Connection, reason: String, now: Instant) {
         connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: reason)
         ends.dropStreams(of: connection, now: now)
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
         reading.updateReading(connection)
-        // Its last frames may have been sent already: some errors are reported after their GOAWAY is written.
+        // The last frames may have been sent already: some errors are reported after their GOAWAY is written.
         if connection.isWritten {
             connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else {
@@ -112,7 +112,7 @@ final class HTTPInputs: ShardPart {
         _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ head: RequestHead, complete: Bool,
         now: Instant
     ) {
-        // The peer's windows hold responses back, or the peer waits for them; not reading from it would help in neither
+        // The peer's windows hold responses back, or the peer waits for them; pausing reading would help in neither
         // case.
         if httpResponses.hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
             return refuse(stream, isCall: HTTPInputs.isCall(head), http, connection)

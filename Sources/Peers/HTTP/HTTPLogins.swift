@@ -23,7 +23,8 @@ final class HTTPLogins: ShardPart {
         super.init(context)
     }
 
-    /// Identifies the user of a request. Returns false if it waits for a login, after which `admit` continues it.
+    /// Identifies the user of a request. Returns false if the request waits for a login, after which `admit` continues
+    /// it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPConnection) throws(Refusal) -> Bool {
         guard let authorization, !self.authorization.access.isOpen else {
             guard let principal = exchange.connection.principal else { throw logins.missing(exchange.connection) }
@@ -67,7 +68,7 @@ final class HTTPLogins: ShardPart {
         exchange.connection.http?.users.begin(exchange)
     }
 
-    /// Begins a call once its user is known, or at once if it needs none.
+    /// Begins a call once its user is known, or at once if the call needs none.
     func begin(
         _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPConnection, _ fields: [(name: String, value: String)],
         now: Instant

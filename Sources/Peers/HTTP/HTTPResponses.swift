@@ -40,7 +40,7 @@ final class HTTPResponses: ShardPart {
         super.init(context)
     }
 
-    /// The call has been accepted: sends the head of its response, which clients wait for.
+    /// Sends the head of the response to an accepted call, which clients wait for.
     func begin(_ exchange: Exchange) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
@@ -58,7 +58,7 @@ final class HTTPResponses: ShardPart {
         connections.flush(exchange.connection)
     }
 
-    /// Ends the call, after what it still has to send.
+    /// Ends a call, after what is still to be sent.
     func finish(
         _ exchange: Exchange, _ status: GRPCStatus, _ message: String = "", end: SubscriptionEnd? = nil,
         dropped: UInt64 = 0
@@ -105,7 +105,7 @@ final class HTTPResponses: ShardPart {
 
     // Health
 
-    /// The broker begins to drain: notifies the clients that watch its health.
+    /// Notifies the clients that watch the broker's health that it begins to drain.
     func notifyWatchers(_ http: HTTPConnection) {
         for exchange in http.exchanges.all where exchange.role == .watch(.serving) {
             exchange.role = .watch(.notServing)

@@ -1,5 +1,5 @@
 // HTTPTransport: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and the engine's operations on it.
-// Every access states which of the two it expects, and what happens if the connection has the other.
+// Every access states which of the two versions it expects, and what happens if the connection has the other.
 
 import HTTP2
 
@@ -113,7 +113,7 @@ extension HTTPTransport {
     @inline(__always)
     func bodyAvailable(_ exchange: Exchange) { session?.pointee.bodyAvailable(exchange.stream) }
 
-    /// The response ends after the bytes in the body.
+    /// Ends the response after the bytes in the body.
     func finish(_ exchange: Exchange, now: Instant) {
         switch self {
         case .undecided: break
@@ -142,7 +142,7 @@ extension HTTPTransport {
         session?.pointee.respond(stream, status: status, fields: fields, complete: complete)
     }
 
-    /// The call ends after the bytes in the body.
+    /// Ends the call after the bytes in the body.
     func finish(_ exchange: Exchange, trailers: HTTPFields) {
         session?.pointee.finish(exchange.stream, trailers: trailers)
     }
@@ -165,7 +165,7 @@ extension HTTPTransport {
     }
 
     /// Asks the peer to send its next requests elsewhere; those in flight are still answered. Returns false over
-    /// HTTP/1.1, where the responses say so.
+    /// HTTP/1.1, where the responses announce the end.
     func announceEnd() -> Bool {
         session?.pointee.shutdownNotice()
         return session != nil

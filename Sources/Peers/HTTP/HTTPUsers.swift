@@ -5,7 +5,7 @@ struct HTTPUsers {
     var login: (authorization: String, principal: Principal)?
     /// When the earliest credentials used may expire, in nanoseconds since 1970.
     var expiry = Earliest<Int64>()
-    /// Users with requests in progress, and the number of those. There are at most as many as streams.
+    /// Users with requests in progress, and the number of their requests. There are at most as many users as streams.
     private var speakers: [(account: Account, requests: Int)] = []
 
     /// Bytes of memory that the credentials take.
@@ -14,7 +14,7 @@ struct HTTPUsers {
     /// Whether a request of that user is in progress.
     func speaks(for account: Account) -> Bool { speakers.contains { $0.account === account } }
 
-    /// The user of a request is known.
+    /// Counts a request for its user, who is now known.
     mutating func begin(_ exchange: Exchange) {
         guard let account = exchange.rateLimit?.account else { return }
         if let place = speakers.firstIndex(where: { $0.account === account }) {
@@ -37,7 +37,7 @@ struct HTTPUsers {
         if account !== exchange.connection.rateLimit?.account { account.connections.give() }
     }
 
-    /// The connection has ended. Calls `each` with the users of its requests.
+    /// Calls `each` with the users of the requests of a connection that has ended.
     mutating func endAll(_ each: (Account) -> Void) {
         for speaker in speakers { each(speaker.account) }
         speakers.removeAll()
@@ -46,7 +46,7 @@ struct HTTPUsers {
 
 /// The earliest of several times, some of which may no longer apply.
 struct Earliest<Time: FixedWidthInteger> {
-    /// Nil if there is none.
+    /// The earliest time; nil if there is none.
     private(set) var time: Time?
 
     mutating func note(_ time: Time) { self.time = Swift.min(self.time ?? .max, time) }

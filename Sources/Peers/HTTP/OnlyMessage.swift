@@ -17,7 +17,7 @@ extension HTTPCalls {
         if !exchange.hasMessage {
             guard let message = try exchange.request.deframer.next(&rest) else { return }
             if rest.isEmpty {
-                // It is processed in place.
+                // The message is processed in place.
                 if http.hasEnded(exchange) { return try receive(message, for: exchange, now: now) }
                 exchange.request.wait(on: .end)
                 exchange.request.keep(message)
@@ -31,7 +31,7 @@ extension HTTPCalls {
         }
     }
 
-    /// The end arrived after a message that was kept.
+    /// Executes a call whose end arrived after its message, which was kept.
     func receiveOnly(for exchange: Exchange, now: Instant) throws(GRPCError) {
         let message = exchange.request.takeBacklog()
         exchange.connection.http?.count(exchange)

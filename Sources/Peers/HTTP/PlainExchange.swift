@@ -11,7 +11,7 @@ final class PlainExchange {
     var content = ByteBuffer()
 
     // For an event stream
-    /// Its subscription's options, once it has begun.
+    /// The subscription's options, once it has begun.
     var subscribed: SubscribeCall?
     /// The last message written, and the topic's epoch.
     var last = EventID(epoch: 0, sequence: 0)

@@ -184,7 +184,7 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// More of a body arrived. Only a publish needs its body; others are discarded.
+    /// Takes more of a body. Only a publish needs its body; others are discarded.
     func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection) {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
@@ -200,7 +200,7 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// The request is complete.
+    /// Handles the end of a request, which is now complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
         if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
         guard !exchange.isFinished, exchange.request.ticket == nil else { return }
@@ -224,13 +224,13 @@ final class PlainRequests: ShardPart {
         exchange.connection.http?.release(exchange)
     }
 
-    /// The request was not complete in time.
+    /// Handles a request that was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
         // Over HTTP/1.1 the response is not held back any longer, as the connection ends after it.
         if let http = exchange.connection.http, let http1 = http.http1 {
             exchange.request.isHalfClosed = true
-            // A stream that was to begin after the body.
+            // The exchange is a stream that was to begin after the body.
             if http1.takeBack() {
                 httpCalls.leave(exchange, .cancelled, now: now)
                 exchange.takeBack()

@@ -7,7 +7,7 @@ import HTTP2
 import Replay
 
 extension PlainExchange {
-    /// The format of its stream.
+    /// The format of the exchange's stream.
     var format: StreamFormat { subscribed?.format ?? .eventStream }
 
     func dropContent() {
@@ -68,9 +68,9 @@ extension HTTPResponses {
         end(exchange)
     }
 
-    /// A response that ends before its request resets the stream, and clients such as curl then discard what they
-    /// received. So the end is held back until the request ends, or until the client has had time to read it. HTTP/1.1
-    /// has no streams to reset, only the connection: there the entire response is held back.
+    /// Finishes a response, and holds back its end until the request ends, or until the client has had time to read the
+    /// response. A response that ends before its request resets the stream, and clients such as curl then discard what
+    /// they received. HTTP/1.1 has no streams to reset, only the connection: there the entire response is held back.
     private func linger(_ exchange: Exchange, _ http: HTTPConnection) {
         exchange.finish(lingering: true)
         http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)
@@ -103,7 +103,7 @@ extension HTTPResponses {
         }
     }
 
-    /// The topic completed, and all messages are written.
+    /// Ends a stream whose topic has completed, after all messages are written.
     func complete(_ exchange: Exchange, _ plain: PlainExchange, _ loss: StreamLoss) {
         send(exchange) { plain.format.appendComplete(after: plain.last, loss, into: &$0) }
         end(exchange)
@@ -133,7 +133,7 @@ extension HTTPResponses {
         connections.flush(exchange.connection)
     }
 
-    /// The body ends after what is queued.
+    /// Ends the body after what is queued.
     private func end(_ exchange: Exchange) {
         exchange.finish()
         exchange.connection.http?.transport.finish(exchange, now: moment)

@@ -10,8 +10,8 @@ extension EntryDelivery {
     /// The most bytes of records that may wait on one stream; a single record may be larger.
     static let largestRecords = 64 << 10
 
-    /// Like `MessageDelivery.handOver`, to a plain HTTP stream. A stream with closed windows waits only for an event
-    /// that they have opened.
+    /// Like `MessageDelivery.handOver`, to a plain HTTP stream. A stream with closed windows waits only for the event
+    /// of their opening.
     func handOverRecords(
         _ subscriber: Subscriber, _ exchange: Exchange, _ plain: PlainExchange, quantum: Int, now: Instant
     ) -> Bool {
@@ -34,7 +34,7 @@ extension EntryDelivery {
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            // This check comes before the record is made, which takes as much memory.
+            // The size is checked before the record is made, because making the record takes that much memory.
             if http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
                 guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
                 if size > window {
@@ -60,7 +60,7 @@ extension EntryDelivery {
         return false
     }
 
-    /// Appends records to the body, with what the subscription lost before the first of them.
+    /// Appends records to the body, with what the subscription lost before the first record.
     private func append(
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, from sequence: SequenceNumber, of subscriber: Subscriber,
         _ exchange: Exchange, _ plain: PlainExchange

@@ -6,13 +6,13 @@ struct ReflectionCalls {
     /// Calls with requests that wait until the previous response is sent.
     private(set) var waiting: [Exchange] = []
 
-    /// A call has received its first message.
+    /// Counts a call that has received its first message.
     mutating func open(_ exchange: Exchange) {
         count += 1
         exchange.role = .reflection
     }
 
-    /// The stream of an exchange has ended; it may be a call of another method.
+    /// Removes an exchange whose stream has ended; it may be a call of another method.
     mutating func close(_ exchange: Exchange) {
         guard exchange.role == .reflection else { return }
         exchange.role = .other
@@ -21,7 +21,7 @@ struct ReflectionCalls {
         waiting.removeAll { $0 === exchange }
     }
 
-    /// A call has requests that wait for its response to be sent.
+    /// Adds a call with requests that wait for its response to be sent.
     mutating func hold(_ exchange: Exchange) {
         assert(!waiting.contains { $0 === exchange })
         waiting.append(exchange)

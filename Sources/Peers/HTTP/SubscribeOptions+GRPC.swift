@@ -14,6 +14,7 @@ extension SubscribeOptions {
         case .from(let sequence, let epoch):
             start = .from(SequenceNumber(sequence))
             self.epoch = epoch
+        case .since(let time): since = time
         }
         if let buffer = open.buffer { self.buffer = Int(buffer) }
         overflow = open.overflow

@@ -7,7 +7,7 @@ extension Credential {
     /// The most bytes that the credentials of one request may have.
     public static let longest = 8 << 10
 
-    /// From an `authorization` header: `Basic` (RFC 7617) or `Bearer` (RFC 6750).
+    /// Reads an `authorization` header: `Basic` (RFC 7617) or `Bearer` (RFC 6750).
     init(authorization text: String) throws(Refusal) {
         let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
         guard parts.count == 2, text.utf8.count <= Credential.longest else { throw Credential.unreadable }
@@ -25,7 +25,7 @@ extension Credential {
         }
     }
 
-    /// From SETUP's metadata; nil if it has no credentials.
+    /// Reads SETUP's metadata; nil if it has no credentials.
     init?(_ setup: Setup) throws(Refusal) {
         guard let metadata = setup.content.metadata else { return nil }
         var entry: UnsafeRawBufferPointer?

@@ -1,7 +1,7 @@
 // Delivers messages to subscribers over RSocket. Frames that already have the subscriber's stream id are sent from the
-// log's memory. For another stream id they are referenced as well, and copied once on the way to the socket. A message
-// that needs metadata is copied at once if it is small; otherwise its metadata is written for the subscriber and its
-// payload is sent from the log.
+// log's memory. Frames that need another stream id are referenced as well, and copied once on the way to the socket. A
+// message that needs metadata is copied at once if it is small; otherwise its metadata is written for the subscriber
+// and its payload is sent from the log.
 
 import Bytes
 import Replay

@@ -44,7 +44,7 @@ struct MessageMetadata {
         }
     }
 
-    /// The frames as they are in the log, with the metadata inserted after the first header.
+    /// Writes the frames as they are in the log, with the metadata inserted after the first header.
     private func writeTogether(
         _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, stream: UInt32,
         to target: UnsafeMutableRawBufferPointer
@@ -66,7 +66,7 @@ struct MessageMetadata {
         PayloadFraming.patch(rest.slice(body), stream: stream)
     }
 
-    /// The metadata in `own` fragments, followed by the frames from the log.
+    /// Writes the metadata in `own` fragments, followed by the frames from the log.
     private func writeApart(
         _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int, stream: UInt32,
         to target: UnsafeMutableRawBufferPointer

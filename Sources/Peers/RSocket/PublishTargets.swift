@@ -1,8 +1,8 @@
 // PublishTargets: the targets of single publishes, by the bytes of their routes. A client that publishes to a topic
-// repeatedly sends the same route each time; it is parsed and checked once.
+// repeatedly sends the same route each time; the route is parsed and checked once.
 //
 // The table has a fixed size. Each route has one slot, chosen by a hash of its bytes, and evicts the route that was in
-// it. Whatever clients send, a miss costs only time.
+// the slot. Whatever clients send, a miss costs only time.
 
 import ForebayWire
 import RSocket
@@ -28,7 +28,7 @@ struct AllowedTargets {
     static let most = 4
 
     private var targets = InlineArray<4, PublishTarget?>(repeating: nil)
-    /// Where the next one is stored.
+    /// Where the next topic is stored.
     private var next = 0
 
     func contains(_ target: PublishTarget) -> Bool {

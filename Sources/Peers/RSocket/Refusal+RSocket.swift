@@ -35,7 +35,7 @@ extension LimitReached {
 }
 
 extension PublishLoss {
-    /// Why an incomplete message is lost: the broker is short of memory, or its connection has too much to reassemble.
+    /// Why an incomplete message is lost: the broker is short of memory, or the connection has too much to reassemble.
     /// Nil if the message itself is at fault.
     init?(unfinished bound: RSocketError.Bound?) {
         switch bound {

@@ -227,7 +227,7 @@ final class RSocketRequests: ShardPart {
         }
     }
 
-    /// The peer ended a stream.
+    /// Ends what is bound to a stream that the peer ended.
     private func leave(_ stream: BoundStream, _ end: PublisherEnd, now: Instant) {
         if stream.kind == .publisher {
             publishing.ended(stream.asPublisher, end, now: now)

@@ -6,7 +6,7 @@
 //
 // A detached connection behaves like one whose socket accepts no output. Its subscriptions keep their credit, cursors
 // and policies, its channels keep their credit, and output on its streams is kept. RESUME identifies the connection by
-// its token, whatever its shard; the socket moves to that shard with the bytes already read from it.
+// its token, whatever its shard; the new socket moves to that shard with the bytes already read from it.
 
 import Bytes
 import ForebayWire
@@ -52,7 +52,7 @@ final class Resumption: ShardPart {
         }
     }
 
-    /// The connection is admitted. If the client requested that, it can be resumed from now on.
+    /// Begins a session on an admitted connection, if the client requested one: it can be resumed from now on.
     func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
         guard let token else { return }
         let account = connection.rateLimit?.account
@@ -89,7 +89,7 @@ final class Resumption: ShardPart {
 
     // Without a socket
 
-    /// The socket is no longer usable, but its peer did not end the connection: another socket may resume it.
+    /// Detaches a connection whose socket is no longer usable, if another socket may resume it; otherwise closes it.
     func unplug(_ connection: Connection, reason: String, now: Instant) {
         guard let session = connection.session, connection.isOpen, !draining, limits.resumeTime > 0 else {
             return connectionEnds.close(connection, reason: reason, now: now)
@@ -135,10 +135,10 @@ final class Resumption: ShardPart {
 
     // What the peer has received
 
-    /// A KEEPALIVE reported the position up to which the peer has received.
+    /// Handles the position up to which the peer has received, as reported by a KEEPALIVE.
     func heard(_ position: UInt64, on connection: Connection, now: Instant) {
         guard let session = connection.session else { return }
-        // It may acknowledge output that was already given up.
+        // The peer may acknowledge output that was already given up.
         let isNew = connection.output.acknowledge(position) || position > session.reported
         guard isNew else { return }
         session.reported = position
@@ -160,8 +160,8 @@ final class Resumption: ShardPart {
         responses.sendProbe(on: connection)
     }
 
-    /// Memory is short: discards sent output of peers that were asked for an acknowledgement and have not replied, or
-    /// that have been detached for as long. They stay connected, but cannot be resumed from a position that was
+    /// If memory is short, discards sent output of peers that were asked for an acknowledgement and have not replied,
+    /// or that have been detached for as long. Their connections stay, but cannot be resumed from a position that was
     /// discarded.
     func giveUpUnacknowledged(now: Instant) {
         guard memory.isFull, quotas.sessions.count > 0, !scheduler.isSweeping(.unacknowledged) else {
@@ -181,7 +181,7 @@ final class Resumption: ShardPart {
 
     // RESUME
 
-    /// A new connection asks to resume a session: its socket is handed over.
+    /// Hands over the socket of a new connection that asks to resume a session.
     func handOver(_ connection: Connection, _ request: ResumeRequest, now: Instant) {
         guard !draining, let place = quotas.sessions.find(Array(request.token)) else {
             counters.resumptionsRefused &+= 1
@@ -203,7 +203,7 @@ final class Resumption: ShardPart {
     }
 
     /// Takes a socket that a shard named in `Effects.handovers`. Returns the connection that it now belongs to, which
-    /// may have had another socket before. It may also be a new connection that only receives an error and is closed.
+    /// may have had another socket before. That may also be a new connection that only receives an error and is closed.
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
         let connection: Connection
         do throws(RSocketError) {

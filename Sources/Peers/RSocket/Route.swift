@@ -21,7 +21,7 @@ struct Route {
         for tag in tags { try add(Substring(tag)) }
     }
 
-    /// From a query that is already parsed.
+    /// Creates a route from a query that is already parsed.
     init(name: String, options: [(name: String, value: String)]) {
         self.name = name
         self.options = options
@@ -99,8 +99,8 @@ struct Route {
         options.append((option, try Route.decode(text)))
     }
 
-    /// The text before and after the first `separator`; the latter is nil if there is none. It works on bytes because
-    /// splitting a string by characters is slow.
+    /// The text before and after the first `separator`; the latter is nil if there is none. The search works on bytes
+    /// because splitting a string by characters is slow.
     private static func cut(_ text: Substring, at separator: Unicode.Scalar) -> (Substring, Substring?) {
         guard let place = text.utf8.firstIndex(of: UInt8(ascii: separator)) else { return (text, nil) }
         return (text[..<place], text[text.utf8.index(after: place)...])

@@ -7,7 +7,7 @@ import Synchronization
 /// over.
 final class Session {
     let token: [UInt8]
-    /// Where its user's sessions are counted.
+    /// Where the user's sessions are counted.
     let account: Account?
     /// When the session lost its socket; nil while it has one.
     var detachedAt: UInt64?
@@ -55,7 +55,8 @@ final class SessionTable: @unchecked Sendable {
     var count: Int { lock.with { places.count } }
 }
 
-/// A socket that moves to the session its client named, on whichever shard that is. `Shard.takeOver` takes it.
+/// A socket that moves to the session its client named, on whichever shard that is. `Shard.takeOver` takes the
+/// handover.
 public struct Handover: Sendable {
     /// The connection as which the socket was opened; the engine no longer knows it.
     public var from: ConnectionID

@@ -7,7 +7,7 @@ extension Publisher where Output: Sendable {
     /// Receives all values and the completion with closures that run on the main actor, one at a time.
     ///
     /// Values are delivered through the main queue, as by `receive(on:options:)`: at most 1,024 values are requested or
-    /// wait for it; for a broker's topic, as many as its `window`.
+    /// wait for the queue; for a broker's topic, as many as its `window`.
     ///
     /// - Parameters:
     ///   - actor: `.shared`, the only one.

@@ -4,8 +4,9 @@ import Foundation
 import StreamsCore
 
 extension NotificationCenter {
-    /// A publisher of the notifications with this name; only those of `object` if it is given. They are delivered on
-    /// the posting thread. A subscriber misses those for which it has no demand. The stream never ends on its own.
+    /// A publisher of the notifications with this name; only those of `object` if it is given. Notifications are
+    /// delivered on the posting thread. A subscriber misses those for which it has no demand. The stream never ends on
+    /// its own.
     public func publisher(for name: Notification.Name, object: AnyObject? = nil) -> Publisher {
         Publisher(center: self, name: name, object: object)
     }

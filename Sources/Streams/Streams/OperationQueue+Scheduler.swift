@@ -36,7 +36,7 @@ extension OperationQueue: Scheduler {
     public var now: SchedulerTimeType { SchedulerTimeType(Date()) }
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
-    /// Runs `action` as an operation. If the queue runs several concurrently, their order is undefined.
+    /// Runs `action` as an operation. If the queue runs several operations concurrently, their order is undefined.
     public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
         addOperation { action() }
     }

@@ -5,7 +5,8 @@ import StreamsCore
 
 /// A length of time in seconds; may be negative. A literal is a number of seconds too.
 ///
-/// Only `RunLoop.SchedulerTimeType.Stride` and `OperationQueue.SchedulerTimeType.Stride` should conform to it.
+/// Only `RunLoop.SchedulerTimeType.Stride` and `OperationQueue.SchedulerTimeType.Stride` should conform to this
+/// protocol.
 public protocol SecondsStride: SchedulerTimeIntervalConvertible, Comparable, SignedNumeric, ExpressibleByFloatLiteral,
     Codable, Hashable, Sendable
 where Magnitude == TimeInterval, IntegerLiteralType == TimeInterval, FloatLiteralType == TimeInterval {

@@ -29,9 +29,9 @@ extension Timer {
         public let interval: TimeInterval
         /// Seconds that a tick may be late; if nil, the timer's default.
         public let tolerance: TimeInterval?
-        /// The run loop on which it ticks.
+        /// The run loop on which the timer ticks.
         public let runLoop: RunLoop
-        /// The mode of the run loop in which it ticks.
+        /// The mode of the run loop in which the timer ticks.
         public let mode: RunLoop.Mode
         /// Unused.
         public let options: RunLoop.SchedulerOptions?
@@ -53,7 +53,7 @@ extension Timer {
             subject.receive(subscriber: subscriber)
         }
 
-        /// Starts a timer. Connecting twice starts a second one.
+        /// Starts a timer. Connecting twice starts a second timer.
         public func connect() -> any Cancellable {
             // The first date is explicit, because otherwise Foundation on Linux fires immediately.
             let timer = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: true) {

@@ -4,7 +4,7 @@ import StreamsCore
 
 extension VirtualTimeScheduler {
     /// A publisher of the drawn events; for each subscriber, they start with its subscription. A value without demand
-    /// waits, and so do the events after it: they are late, not lost.
+    /// waits, and so do the events after it: these are late, not lost.
     public func publisher<Value, Failure>(
         _ marbles: Marbles<Value, Failure>, frame: VirtualTime.Stride = 1
     ) -> MarblePublisher<Value, Failure> {

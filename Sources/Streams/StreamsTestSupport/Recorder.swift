@@ -2,7 +2,8 @@
 
 import StreamsCore
 
-/// Records what it receives. It requests nothing on its own except the initial demand. It can be used from any thread.
+/// Records what it receives. A recorder requests nothing on its own except the initial demand, and can be used from any
+/// thread.
 public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @unchecked Sendable {
     /// A recorded call.
     public enum Entry {

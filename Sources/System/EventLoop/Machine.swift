@@ -39,7 +39,7 @@ public enum Machine {
         return pages * sysconf(Int32(_SC_PAGESIZE))
     }
 
-    /// Returns freed memory to the system, which the C library would keep for later. Allocations of all threads wait in
+    /// Returns to the system freed memory that the C library would otherwise keep. Allocations of all threads wait in
     /// the meantime.
     public static func returnFreeMemory() { fb_return_memory() }
 

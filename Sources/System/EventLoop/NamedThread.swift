@@ -7,7 +7,7 @@ import Glibc
 public struct NamedThread: Sendable {
     private let handle: pthread_t
 
-    /// Starts `body` on a new thread. It inherits the starting thread's blocked signals.
+    /// Starts `body` on a new thread. The new thread inherits the starting thread's blocked signals.
     /// - Parameter name: at most 15 bytes are shown.
     public static func start(
         _ name: String, _ body: @escaping @Sendable () -> Void

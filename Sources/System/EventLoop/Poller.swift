@@ -80,7 +80,7 @@ public struct Poller: ~Copyable {
         return (events[index].token, Readiness(rawValue: events[index].ready))
     }
 
-    /// Rounded up, so that an awaited timer has expired when the wait ends.
+    /// Converts nanoseconds to milliseconds, rounded up so that an awaited timer has expired when the wait ends.
     static func milliseconds(_ timeout: UInt64?) -> Int32 {
         guard let timeout else { return -1 }
         let whole = timeout / 1_000_000 + (timeout % 1_000_000 == 0 ? 0 : 1)

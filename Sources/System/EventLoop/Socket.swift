@@ -1,5 +1,5 @@
-// Socket: TCP sockets as plain file descriptors, all non-blocking and close-on-exec. The caller that gets one closes
-// it.
+// Socket: TCP sockets as plain file descriptors, all non-blocking and close-on-exec. The caller that gets a socket
+// closes it.
 
 import CLinux
 import Glibc
@@ -53,7 +53,7 @@ public enum Socket {
     }
 
     /// The next connection waiting on `listener`; nil if there is none. Errors of the listener or the process (EMFILE,
-    /// ENFILE, ENOBUFS, ENOMEM) would be thrown again at once: pause before the next attempt.
+    /// ENFILE, ENOBUFS, ENOMEM) would be thrown again at once, so pause before the next attempt.
     public static func accept(_ listener: Int32) throws(SystemError) -> (fd: Int32, peer: SocketAddress)? {
         while true {
             var peer = SocketAddress()
@@ -187,13 +187,13 @@ public enum Socket {
         return copy < 0 ? nil : copy
     }
 
-    /// Makes `fd` a duplicate of `other`, and closes what it referred to before.
+    /// Makes `fd` a duplicate of `other`, and closes what `fd` referred to.
     public static func replace(_ fd: Int32, by other: Int32) {
         // This can fail only for an invalid descriptor.
         _ = fb_replace(fd, other)
     }
 
-    /// Sends small writes at once.
+    /// Makes the kernel send small writes at once.
     public static func noDelay(_ fd: Int32) {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
@@ -243,7 +243,7 @@ public enum Socket {
         return poll(&state, 1, 0) == 1 && Int32(state.revents) & POLLHUP != 0
     }
 
-    /// The error of a dead socket, as an `errno`; 0 for none. Reading it clears it.
+    /// The error of a dead socket, as an `errno`; 0 for none. Reading the error clears it.
     public static func error(_ fd: Int32) -> Int32 {
         -fb_socket_error(fd)
     }

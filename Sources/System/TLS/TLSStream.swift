@@ -24,7 +24,7 @@ public struct TLSGauge: Sendable {
     }
 }
 
-/// Used by one thread at a time. The socket is owned by the caller and must stay open while this is used.
+/// TLS on one socket, which the caller owns and keeps open. Used by one thread at a time.
 public final class TLSStream {
     /// The state of a handshake.
     public enum Handshake: Equatable, Sendable {
@@ -75,7 +75,7 @@ public final class TLSStream {
     private var kernelSends = false
     /// Why the connection failed, as text for the operator. Nil if the socket failed.
     public private(set) var failure: String?
-    /// OpenSSL's reason code for it, 0 for none.
+    /// OpenSSL's reason code for the failure; 0 for none.
     private var failureCode: Int32 = 0
 
     private init(_ context: TLSContext, _ fd: Int32) throws(TLSError) {
@@ -364,7 +364,7 @@ public final class TLSStream {
         }
     }
 
-    /// Notifies the peer that nothing more is sent, if the socket takes it.
+    /// Notifies the peer that nothing more is sent, if the socket takes the notice.
     public func end() {
         guard !isHeld, SSL_is_init_finished(ssl) == 1 else { return }
         ERR_clear_error()
@@ -374,7 +374,7 @@ public final class TLSStream {
 
     // MARK: Failures
 
-    /// - Returns: the closest `errno`.
+    /// Records why the connection failed. Returns the closest `errno`.
     private func fail(_ error: Int32, _ system: Int32) -> Int32 {
         let code = ERR_peek_error()
         if error == SSL_ERROR_SSL, code != 0 {

@@ -1,7 +1,7 @@
-// The byte pump: the cost of moving the bytes, and nothing else. It reads from one publisher and writes the same bytes
-// to every subscriber. It has no messages, topics, credit or memory limits beyond its ring. It does only what every
-// broker here can do: one thread, epoll, one read of up to 128 KiB and one write per subscriber in each turn, from
-// memory that all of them share. A subscriber is a cursor. A full ring stops the publisher.
+// The byte pump: the cost of moving the bytes, and nothing else. The pump reads from one publisher and writes the same
+// bytes to every subscriber. It has no messages, topics, credit or memory limits beyond its ring. It does only what
+// every broker here can do: one thread, epoll, one read of up to 128 KiB and one write per subscriber in each turn,
+// from memory that all subscribers share. A subscriber is a cursor. A full ring stops the publisher.
 //
 // The first byte of a connection is its role ('P' or 'S'), and is answered with '+'.
 #define _GNU_SOURCE

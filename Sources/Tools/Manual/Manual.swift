@@ -12,10 +12,10 @@ public enum ManualValues: Equatable, Sendable {
 }
 
 public struct ManualOption: Equatable, Sendable {
-    /// Without its dashes.
+    /// The name, without its dashes.
     public var name: String
     public var short: Character?
-    /// The name of its value; empty if it takes none.
+    /// The name of the option's value; empty if it takes none.
     public var value: String
     /// A phrase, without a full stop.
     public var help: String
@@ -34,12 +34,12 @@ public struct ManualOption: Equatable, Sendable {
     }
 
     public var takesValue: Bool { !value.isEmpty }
-    /// The ways to write it: "-n", "--count".
+    /// The ways to write the option: "-n", "--count".
     var spellings: [String] { (short.map { ["-\($0)"] } ?? []) + ["--\(name)"] }
 }
 
 public struct ManualOperand: Equatable, Sendable {
-    /// As in a synopsis, in brackets if optional.
+    /// The name as in a synopsis, in brackets if optional.
     public var name: String
     public var values: ManualValues
 
@@ -51,7 +51,7 @@ public struct ManualOperand: Equatable, Sendable {
 
 public struct ManualExample: Equatable, Sendable {
     public var line: String
-    /// What it is for; may be empty.
+    /// What the example is for; may be empty.
     public var says: String
 
     public init(_ line: String, _ says: String = "") {
@@ -108,7 +108,7 @@ public struct Manual: Equatable, Sendable {
     /// The manual section: 1 for commands, 5 for files, 8 for services.
     public var section: Int
     public var version: String
-    /// What it is, as a phrase.
+    /// What the program or file is, as a phrase.
     public var title: String
     /// Lines such as "forebay COMMAND [OPTION…]"; the first word is set in bold.
     public var synopsis: [String]
@@ -172,7 +172,7 @@ extension Manual {
     }
 
     /// A shell command that prints the names or ids listed by a command of the program, one per line, and nothing if
-    /// that fails. It prints only characters that are not special to a shell, whatever a broker sends.
+    /// that fails. The command prints only characters that are not special to a shell, whatever a broker sends.
     /// - Parameter command: as written in the shell.
     func names(_ command: String) -> String {
         "command \(name) \(command) --json 2>/dev/null"

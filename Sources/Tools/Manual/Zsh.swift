@@ -120,7 +120,7 @@ extension Manual {
         case .any: " "
         case .words(let words): "(\(words.joined(separator: " ")))"
         case .file: "_files"
-        // In braces, it is run unchanged, without the options for compadd.
+        // In braces, the command is run unchanged, without the options for compadd.
         case .listed(let command): "{\(function("names")) \"\(command)\"}"
         }
     }

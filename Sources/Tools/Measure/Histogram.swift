@@ -1,12 +1,12 @@
 // Histogram: latencies in nanoseconds, in buckets that grow with the value: exact below 256, and within 1/128 of the
 // value above. Recording increments one of 4,864 counters.
 
-/// The distribution of latencies, in about 39 KB regardless of their number.
+/// The distribution of latencies, in about 39 KB regardless of how many are recorded.
 public struct Histogram: Sendable {
     /// Each power of two is divided into this many buckets.
     private static let halfBits: UInt64 = 7
     private static let half: UInt64 = 1 << halfBits
-    /// Larger values (above about 17 minutes, in nanoseconds) count as this, except for `maximum`.
+    /// Larger values (above about 17 minutes, in nanoseconds) count as this value, except for `maximum`.
     static let limit: UInt64 = 1 << 40
     private static let buckets = Int(index(of: limit)) + 1
 

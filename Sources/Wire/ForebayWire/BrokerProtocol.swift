@@ -2,7 +2,7 @@
 
 /// What a broker reports about its protocol in `$SYS.info`, so that clients can decide what to use.
 public enum BrokerProtocol {
-    /// Grows by 1 with each change that a client written for an earlier number could notice as an error.
+    /// Incremented with each change that could cause errors in clients written for an earlier number.
     public static let number = 1
 
     /// Parts of the protocol that not every broker has. The raw values are the names in `$SYS.info`.
@@ -13,6 +13,8 @@ public enum BrokerProtocol {
         case opening
         /// RSocket connections can be resumed.
         case resume
+        /// Subscriptions may begin at a time, with `since`.
+        case since
     }
 
     /// The names of the features, in alphabetical order.

@@ -7,7 +7,7 @@ public enum Overflow: UInt8, Sendable, CaseIterable {
     case dropOldest
     /// The arriving message is dropped.
     case dropNewest
-    /// The arriving message replaces the last waiting one.
+    /// The arriving message replaces the last waiting message.
     case replaceNewest
     /// Only the newest message waits, whatever buffer and replay are set to.
     case latest

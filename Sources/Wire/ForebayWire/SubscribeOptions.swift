@@ -12,6 +12,8 @@ public struct SubscribeOptions: Equatable, Sendable {
         case all
         /// At this sequence of this epoch; nil is the topic's current epoch.
         case from(UInt64, epoch: UInt64?)
+        /// With the first retained message at or after this time.
+        case since(StartTime)
     }
 
     /// What to do about a gap at the start.

@@ -70,7 +70,8 @@ public enum Event {
     case metadataPush(UnsafeRawBufferPointer)
     /// Answer with this ERROR. The stream has already been removed; `handle` is nil if it had none.
     case refuse(stream: UInt32, handle: UInt32?, RSocketError)
-    /// A rejected fire-and-forget request. It needs no answer; the event exists so that it can be counted.
+    /// A rejected fire-and-forget request. The request needs no answer; the event exists so that the rejection can be
+    /// counted.
     case drop(stream: UInt32, RSocketError)
     /// Answer with this ERROR on stream 0, then close the connection. No further event comes.
     case fatal(RSocketError)

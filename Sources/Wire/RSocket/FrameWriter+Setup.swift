@@ -22,7 +22,7 @@ public struct SetupRequest: Sendable {
 }
 
 extension FrameWriter {
-    /// SETUP. It is never fragmented.
+    /// Appends SETUP, which is never fragmented.
     public static func setup(
         _ setup: SetupRequest = SetupRequest(), metadata: UnsafeRawBufferPointer? = nil,
         data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), into out: inout ByteBuffer
@@ -57,7 +57,7 @@ extension FrameWriter {
         out.append(data)
     }
 
-    /// RESUME.
+    /// Appends RESUME.
     public static func resume(
         token: [UInt8], lastReceivedServerPosition: UInt64, firstAvailableClientPosition: UInt64,
         into out: inout ByteBuffer
@@ -72,7 +72,7 @@ extension FrameWriter {
         out.append(bigEndian: firstAvailableClientPosition & (UInt64.max >> 1))
     }
 
-    /// RESUME_OK.
+    /// Appends RESUME_OK.
     public static func resumeOK(lastReceivedClientPosition: UInt64, into out: inout ByteBuffer) {
         header(.resumeOK, [], stream: 0, body: 8, into: &out)
         out.append(bigEndian: lastReceivedClientPosition & (UInt64.max >> 1))

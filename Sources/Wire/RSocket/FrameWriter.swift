@@ -12,7 +12,7 @@ import Bytes
 public enum FrameWriter {
     // MARK: Frames of the connection
 
-    /// KEEPALIVE.
+    /// Appends KEEPALIVE.
     ///
     /// - Parameters:
     ///   - respond: whether the peer must answer.
@@ -26,12 +26,12 @@ public enum FrameWriter {
         out.append(data)
     }
 
-    /// ERROR; on stream 0 it ends the connection.
+    /// Appends ERROR, which on stream 0 ends the connection.
     public static func error(stream: UInt32, code: ErrorCode, message: String, into out: inout ByteBuffer) {
         error(stream: stream, code: code.rawValue, message: message, into: &out)
     }
 
-    /// ERROR with an application's code, or with one that no peer should send.
+    /// Appends ERROR with an application's code, or with one that no peer should send.
     public static func error(stream: UInt32, code: UInt32, message: String, into out: inout ByteBuffer) {
         var message = message
         message.withUTF8 { text in
@@ -47,13 +47,13 @@ public enum FrameWriter {
         self.error(stream: error.stream, code: error.code, message: error.message, into: &out)
     }
 
-    /// METADATA_PUSH.
+    /// Appends METADATA_PUSH.
     public static func metadataPush(_ metadata: UnsafeRawBufferPointer, into out: inout ByteBuffer) {
         header(.metadataPush, .metadata, stream: 0, body: metadata.count, into: &out)
         out.append(metadata)
     }
 
-    /// LEASE: `n` requests within `ttl` milliseconds.
+    /// Appends LEASE: `n` requests within `ttl` milliseconds.
     public static func lease(
         ttl: UInt32, n: UInt32, metadata: UnsafeRawBufferPointer? = nil, into out: inout ByteBuffer
     ) {
@@ -66,18 +66,18 @@ public enum FrameWriter {
 
     // MARK: Frames of a stream
 
-    /// REQUEST_N. `n` is masked to 31 bits; 0 is forbidden on the wire and left to the caller.
+    /// Appends REQUEST_N. `n` is masked to 31 bits; 0 is forbidden on the wire, which the caller must check.
     public static func requestN(stream: UInt32, n: UInt32, into out: inout ByteBuffer) {
         header(.requestN, [], stream: stream, body: 4, into: &out)
         out.append(bigEndian: n & Wire.maxU31)
     }
 
-    /// CANCEL.
+    /// Appends CANCEL.
     public static func cancel(stream: UInt32, into out: inout ByteBuffer) {
         header(.cancel, [], stream: stream, body: 0, into: &out)
     }
 
-    /// PAYLOAD, in as many fragments as needed.
+    /// Appends PAYLOAD, in as many fragments as needed.
     ///
     /// - Parameters:
     ///   - next: the message has an item. Fragmented messages always carry N.
@@ -93,7 +93,7 @@ public enum FrameWriter {
         message.write(fragment: fragment, into: &out)
     }
 
-    /// REQUEST_RESPONSE.
+    /// Appends REQUEST_RESPONSE.
     public static func requestResponse(
         stream: UInt32, metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, fragment: Int,
         into out: inout ByteBuffer
@@ -104,7 +104,7 @@ public enum FrameWriter {
         message.write(fragment: fragment, into: &out)
     }
 
-    /// REQUEST_FNF.
+    /// Appends REQUEST_FNF.
     public static func requestFNF(
         stream: UInt32, metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, fragment: Int,
         into out: inout ByteBuffer
@@ -115,7 +115,7 @@ public enum FrameWriter {
         message.write(fragment: fragment, into: &out)
     }
 
-    /// REQUEST_STREAM.
+    /// Appends REQUEST_STREAM.
     public static func requestStream(
         stream: UInt32, initialN: UInt32, metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer,
         fragment: Int, into out: inout ByteBuffer
@@ -126,7 +126,7 @@ public enum FrameWriter {
         message.write(fragment: fragment, into: &out)
     }
 
-    /// REQUEST_CHANNEL. `complete`: the requester's half ends with item 0.
+    /// Appends REQUEST_CHANNEL. `complete`: the requester's half ends with item 0.
     public static func requestChannel(
         stream: UInt32, initialN: UInt32, complete: Bool, metadata: UnsafeRawBufferPointer?,
         data: UnsafeRawBufferPointer, fragment: Int, into out: inout ByteBuffer
@@ -154,7 +154,7 @@ public enum FrameWriter {
 
     // MARK: Parts
 
-    /// The length and the header of a frame with `body` more bytes.
+    /// Appends the length and the header of a frame with `body` more bytes.
     static func header(
         _ type: FrameType, _ flags: FrameFlags, stream: UInt32, body: Int, into out: inout ByteBuffer
     ) {

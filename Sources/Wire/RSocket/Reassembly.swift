@@ -2,8 +2,8 @@
 
 import Bytes
 
-/// One unfinished message. It is a class because events point at its bytes while it is moved around. Messages that
-/// arrive whole never need one.
+/// One unfinished message. This is a class because events point at the bytes of a message while it is moved around.
+/// Messages that arrive whole never need one.
 final class Partial {
     let stream: UInt32
     /// When its first fragment arrived.

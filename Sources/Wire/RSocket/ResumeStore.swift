@@ -51,20 +51,22 @@ public final class ResumeStore {
         return frames.count - before
     }
 
-    /// `count` bytes of frames, without lengths, were sent to the client without being stored. The store must be empty.
+    /// Advances the position by `count` bytes of frames, without lengths, that were sent to the client without being
+    /// stored. The store must be empty.
     public func skip(_ count: Int) {
         precondition(frames.count == 0)
         position &+= UInt64(count)
     }
 
-    /// A socket took `count` bytes of `next`.
+    /// Records that a socket took `count` bytes of `next`.
     public func took(_ count: Int) {
         sent += count
         reach = max(reach, sent)
         while boundary < sent { boundary += frame(at: boundary) }
     }
 
-    /// The client has all frames before `position`. Frames that have not been sent are kept, whatever it claims.
+    /// Removes the frames before `position`, all of which the client has. Frames that have not been sent are kept,
+    /// whatever the client claims.
     public func acknowledge(_ position: UInt64) {
         drop { self.position &+ UInt64($1 - Wire.lengthSize) > position || $0 + $1 > self.sent }
     }

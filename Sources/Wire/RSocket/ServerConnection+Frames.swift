@@ -208,7 +208,7 @@ extension ServerConnection {
 
     // MARK: Calls of the owner
 
-    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then it is
+    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then the index is
     /// `UInt32.max`.
     public mutating func setHandle(_ handle: UInt32, stream: UInt32) {
         if let index = streams.find(stream) { streams[index].handle = handle }
@@ -222,15 +222,15 @@ extension ServerConnection {
     /// Streams that are open, or whose request is being reassembled.
     public var streamCount: Int { streams.count }
 
-    /// We sent the end of our half: COMPLETE, or the answer to REQUEST_RESPONSE. The stream is removed once the
-    /// requester's half has ended too.
+    /// Records that we sent the end of our half: COMPLETE, or the answer to REQUEST_RESPONSE. The stream is removed
+    /// once the requester's half has ended too.
     public mutating func responderDone(stream: UInt32) {
         guard let index = streams.find(stream) else { return }
         streams[index].responderDone = true
         if streams[index].requesterDone { discard(at: index) }
     }
 
-    /// We sent CANCEL on a channel, which stops the requester's half: its remaining frames are ignored.
+    /// Stops the requester's half of a channel on which we sent CANCEL: its remaining frames are ignored.
     public mutating func cancelRequester(stream: UInt32) {
         guard let index = streams.find(stream) else { return }
         streams[index].requesterDone = true
@@ -242,7 +242,8 @@ extension ServerConnection {
         }
     }
 
-    /// We sent ERROR: both halves have ended, the id is free, and further frames on it are ignored.
+    /// Removes a stream on which we sent ERROR: both halves have ended, the id is free, and further frames on it are
+    /// ignored.
     public mutating func closeStream(_ stream: UInt32) {
         if let index = streams.find(stream) { discard(at: index) }
     }

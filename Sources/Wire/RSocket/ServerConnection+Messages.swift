@@ -157,7 +157,7 @@ extension ServerConnection {
 
     // MARK: Limits
 
-    /// Memory is short, and the connection's unfinished messages have reached their reduced limit.
+    /// The error if memory is short and the connection's unfinished messages have reached their reduced limit.
     private func outOfMemory(_ stream: UInt32) -> RSocketError {
         .stream(
             stream, .rejected,

@@ -87,8 +87,8 @@ public struct ServerConnection: ~Copyable {
         expiry = max(expiry, time)
     }
 
-    /// The socket is gone. A resuming client sends again from `received` on, so unhandled bytes are discarded. Streams
-    /// and unfinished messages are kept.
+    /// Prepares for a resumption after the socket was lost. A resuming client sends again from `received` on, so
+    /// unhandled bytes are discarded. Streams and unfinished messages are kept.
     public mutating func detach() {
         release()
         input = UnsafeRawBufferPointer(start: nil, count: 0)

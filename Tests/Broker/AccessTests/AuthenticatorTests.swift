@@ -126,13 +126,13 @@ import Testing
     @Test func anAccountOfOnesOwnIsOfNoUseForGuessing() throws {
         var attempt = try Attempts()
         let own = Credential.token(Array("token".utf8))
-        // One user's password: successful logins between guesses.
+        // Guesses at one user's password, with successful logins in between.
         for _ in 0...LoginThrottle.free {
             #expect(attempt(AuthenticatorTests.password("alice", "guess"), "a", 0) == "wrong")
             #expect(attempt(own, "a", 0) == "bob")
         }
         #expect(attempt(AuthenticatorTests.password("alice", "guess"), "a", 0.1) == "slowed 1")
-        // One password for every user.
+        // The same password, tried for every user.
         for number in 0...LoginThrottle.freeOfAddress {
             #expect(attempt(AuthenticatorTests.password("user\(number)", "guess"), "b", 0) == "wrong")
             if number < LoginThrottle.freeOfAddress { #expect(attempt(own, "b", 0) == "bob") }
@@ -192,7 +192,7 @@ import Testing
         }
         #expect(attempt(good, 0.1) == "alice")
         #expect(attempt(AuthenticatorTests.password("alice", "guess"), 0.1) == "slowed 1")
-        // What is known about addresses survives a reload, cached passwords do not.
+        // What is known about addresses survives a reload; cached passwords do not.
         authenticator.adopt(try AccessRules(try AuthenticatorTests.settings(Array("other".utf8))))
         #expect(attempt(good, 0.1) == "slowed 1")
         #expect(attempt(good, 1) == "wrong")

@@ -14,7 +14,7 @@ private final class TurnedLoop {
     let loop: ShardLoop<Shard>
     private let listener: Int32
     private let port: UInt16
-    /// The clients are kept here because they would close when their test no longer holds them.
+    /// The clients are kept here because a client closes when its test no longer holds it.
     private var clients: [TestClient] = []
 
     init() throws {

@@ -51,7 +51,7 @@ struct ListenerTests {
         }
     }
 
-    /// The error of a broker that cannot have the listeners of `options`.
+    /// The error that a broker reports if it cannot have the listeners of `options`.
     private func refusal(of options: Options) throws -> String {
         let log = try silentLog()
         defer { log.close() }

@@ -50,7 +50,7 @@ import Testing
         #expect(try reported("\(a), \(b)", "\(b), \(a)") == ["topic rules reordered"])
     }
 
-    /// Every reloadable setting reaches the running broker: it is one of those that `Server.reload` passes on.
+    /// Every reloadable setting reaches the running broker, because `Server.reload` passes it on.
     @Test(arguments: Sample.all)
     func whatIsReloadableIsHandedOn(sample: Sample) throws {
         let setting = sample.setting

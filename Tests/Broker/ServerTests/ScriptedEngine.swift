@@ -1,6 +1,7 @@
 // ScriptedEngine: an engine controlled by its clients, for tests of the loop.
 
 import Core
+import Replay
 import EventLoop
 
 @testable import Core
@@ -141,6 +142,7 @@ final class ScriptedEngine: Engine {
     func adopt(_ limits: Limits, now: Instant) {}
 
     func drain(now: Instant) { draining = true }
+    func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {}
     func restore(_ topics: [StoredTopic], now: Instant) {}
     func stored(_ reports: [StoreReport], now: Instant) {}
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {}
@@ -170,7 +172,7 @@ final class ScriptedEngine: Engine {
         }
     }
 
-    // It does not handle HTTP/1.1.
+    // This engine does not handle HTTP/1.1.
     func speaksHTTP1(on id: ConnectionID, now: Instant) {}
     func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {}
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}

@@ -35,7 +35,7 @@ private final class Harness {
         }
     }
 
-    /// Stops the loop; the record is complete then.
+    /// Stops the loop, after which the record is complete.
     func stop() {
         context.inboxes[0].push(.stop)
         thread?.join()
@@ -200,7 +200,7 @@ struct ShardLoopTests {
         #expect(try client.receive(1) == [0])
         harness.stop()
         #expect(harness.context.connections.value == 0)
-        // The client sees an end or a reset, and does not have to wait for it.
+        // The client sees an end or a reset without having to wait.
         let rest = (try? client.receiveAll()) ?? []
         #expect(rest.count < 64 << 20)
     }

@@ -62,7 +62,7 @@ final class TestClient {
 
     func receiveText(_ count: Int) throws -> String { String(decoding: try receive(count), as: UTF8.self) }
 
-    /// Everything up to the peer's end. A reset is an error.
+    /// Everything up to the peer's end of stream. A reset is an error.
     func receiveAll() throws -> [UInt8] {
         var received: [UInt8] = []
         while let more = try receiveSome(1 << 20) { received += more }

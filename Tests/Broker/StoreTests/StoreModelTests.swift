@@ -25,6 +25,9 @@ struct StoreModelTests {
                     try compare(model, store)
                 }
             }
+            // The topics that were deleted are purged after the next opening.
+            store.close()
+            store = try open(folder, bytes: 256 << 20)
             while store.needsPurge { try store.purgeSome() }
             let check = store.check()
             #expect(check.problems.isEmpty && check.topics == model.topics.count)

@@ -42,7 +42,7 @@ import Testing
                 outstanding -= used
                 outstanding += UInt64(refill.use(used))
                 #expect(outstanding <= UInt64(batch))
-                // It never starves: below half, more was requested.
+                // The subscriber never starves: below half, more was requested.
                 #expect(outstanding * 2 >= UInt64(batch) - 1)
             }
         }
@@ -74,7 +74,7 @@ import Testing
         // Half was used within a millisecond: twice as much is requested in advance.
         #expect(demand.refill(outstanding: 4, now: 1_001_000_000) == 12)
         #expect(demand.refill(outstanding: 8, now: 1_002_000_000) == 24)
-        // After a slow period it is halved again.
+        // After a slow period the demand is halved again.
         #expect(demand.refill(outstanding: 16, now: 9_000_000_000) == 0)
         #expect(demand.refill(outstanding: 0, now: 19_000_000_000) == 8)
     }

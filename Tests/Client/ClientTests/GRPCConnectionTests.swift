@@ -179,7 +179,7 @@ import Testing
         let paced = try broker.connection.subscribe("$SYS.topics", SubscribeOptions(), n: 1)
         _ = broker.talk()
         #expect(broker.asked[id.value]?.path == "/forebay.v1.Admin/ListTopics")
-        // With a pace, it is up to the broker to refuse it.
+        // With a pace, it is up to the broker to refuse the subscription.
         #expect(broker.asked[paced.value]?.path == "/forebay.v1.PubSub/Subscribe")
         for name in ["a", "b"] {
             let row = TopicRow(

@@ -87,7 +87,7 @@ private let second: UInt64 = 1_000_000_000
         #expect(broker.pull() == [.closing("going down"), .failed(3, ClientError(.unavailable, "going down"))])
     }
 
-    /// Every call failed from then on, and nothing replaced the connection.
+    /// Regression: every call failed from then on, and nothing replaced the connection.
     @Test func whenTheIdsAreUsedUpTheConnectionCloses() throws {
         let broker = GRPCBroker()
         let first = try subscribe(broker)

@@ -1,4 +1,4 @@
-// A subscription's opening: what the client requests for it, and how it gives the position.
+// A subscription's opening: what the client requests for the opening, and how the client reports the position.
 
 import Bytes
 import ForebayWire
@@ -51,7 +51,7 @@ import Testing
         #expect(connection.takeOutput()[9..<13].elementsEqual(hex("7fffffff")))
     }
 
-    /// A broker that sends a message instead of an opening has not been asked for one, or does not know the option.
+    /// A broker that sends a message instead of an opening was not asked for an opening, or does not know the option.
     @Test func aMessageIsNoOpening() throws {
         var connection = RSocketRequester(now: 0)
         _ = try connection.requestStream(Route("a"), n: 2, opens: true)
@@ -63,7 +63,7 @@ import Testing
 
     @Test(arguments: [
         (SubscribeOptions.Start.next, UInt64(4)), (.last(3), 4), (.all, 4), (.from(2, epoch: nil), 2),
-        (.from(2, epoch: 9), 2), (.from(8, epoch: nil), 4),
+        (.from(2, epoch: 9), 2), (.from(8, epoch: nil), 4), (.since(.at(5)), 4), (.since(.ago(5)), 4),
     ])
     func aConnectionLostBeforeTheFirstMessageLosesNothing(_ start: SubscribeOptions.Start, _ next: UInt64) {
         var position = TopicPosition(start)

@@ -133,6 +133,13 @@ import Testing
     @Test func optionsThatExcludeEachOther() {
         #expect(
             refusal("sub", "t", "--from", "3", "--replay", "3").hasPrefix("--from and --replay are mutually exclusive"))
+        #expect(
+            refusal("sub", "t", "--since", "-5m", "--replay", "3").hasPrefix(
+                "--replay and --since are mutually exclusive"))
+        #expect(
+            refusal("sub", "t", "--since", "5m").hasPrefix(
+                "--since=5m is neither a time such as 2026-11-22T09:30:00Z nor a duration such as -5m"))
+        #expect(refusal("sub", "t", "--since").hasPrefix("--since needs a value"))
         #expect(refusal("sub", "t", "--epoch", "3") == "--epoch needs --from.")
         #expect(refusal("sub", "t", "--once").hasPrefix("--once needs --request"))
         #expect(
@@ -182,6 +189,13 @@ import Testing
         #expect(settings.options.route(to: settings.topic).tags == ["a.b?replay=all&buffer=7&overflow=latest&meta=on"])
         let resumed = try SubscribeSettings(parse("sub", "a", "--from", "5", "--epoch", "9", "--gap", "fail"))
         #expect(resumed.options.route(to: "a").tags == ["a?from=5&epoch=9&gap=fail"])
+        for words in [["--since", "-5m"], ["--since=-5m"]] {
+            let arguments = try Arguments(["sub", "a"] + words, commands: commandTable, common: commonOptions)
+            #expect(try SubscribeSettings(arguments).options.route(to: "a").tags == ["a?since=-5m"])
+        }
+        let timed = try SubscribeSettings(parse("sub", "--since", "2026-11-22T10:30:00.5+01:00", "a"))
+        #expect(timed.options.start == .since(.at(1_795_339_800_500_000_000)))
+        #expect(timed.options.route(to: "a").tags == ["a?since=2026-11-22T09%3A30%3A00.5Z"])
         #expect(try SubscribeSettings(parse("sub", "a", "-i")).options.route(to: "a").tags == ["a?meta=on"])
     }
 

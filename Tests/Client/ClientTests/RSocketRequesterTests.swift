@@ -219,7 +219,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         let tooLarge = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
         same(connection.feed(fragment(1, 600) + fragment(1, 600)), [.failed(1, tooLarge)])
         same(connection.takeOutput(), cancel(1))
-        // The failed stream's share is free again; the fragments on the two other streams are too much together.
+        // The failed stream's share is free again; together, the fragments on the two other streams are too large.
         same(connection.feed(fragment(3, 900) + fragment(5, 500)), [])
         same(connection.feed(fragment(5, 200)), [.failed(5, tooLarge)])
         let whole = String(repeating: "x", count: 1000)
@@ -268,7 +268,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
             _ = try connection.requestStream(Route("a"), n: 2)
             let expected = ClientError(kind, "because")
             same(connection.feed(error(0, code, "because")), [.died(expected)])
-            // Once dead it stays dead: the same result again, and no new streams.
+            // Once dead, a connection stays dead: the same result again, and no new streams.
             same(connection.feed(payload(1, "x")), [.died(expected)])
             same(refusal(&connection), expected)
             #expect(expected.endsConnection && expected.isReportedByBroker)

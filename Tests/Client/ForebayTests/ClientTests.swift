@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    /// No more than the window waits here, and it is refilled as messages are taken.
+    /// No more than the window waits here, and the window is refilled as messages are taken.
     @Test(arguments: Wire.allCases) func anIterationAsksForItsWindow(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -105,8 +105,8 @@ import Testing
             topic.messages(replay: .all).subscribe(sink)
             var iterator = values.makeAsyncIterator()
             for number in 0..<3 { #expect(await iterator.next() == number) }
-            // These messages are requested by another subscription: if the sink had requested more, they would have
-            // arrived before.
+            // These messages are requested by another subscription: if the sink had requested more, its extra messages
+            // would have arrived earlier.
             #expect(try await topic.messages(replay: .all).prefix(20).reduce(0) { sum, _ in sum + 1 } == 20)
             sink.increaseDemand(2)
             for number in 3..<5 { #expect(await iterator.next() == number) }
@@ -132,7 +132,8 @@ import Testing
                 .handleEvents(receiveOutput: { _ in arrived.add(1, ordering: .relaxed) })
                 .receive(on: queue)
                 .sink(receiveCompletion: { _ in feed.finish() }, receiveValue: { feed.yield($0.number) })
-            // These messages are requested later: if the sink had requested more, they would have arrived before.
+            // These messages are requested later: if the sink had requested more, its extra messages would have arrived
+            // earlier.
             #expect(try await topic.messages(replay: .all).prefix(500).reduce(0) { sum, _ in sum + 1 } == 500)
             let held = arrived.load(ordering: .relaxed)
             #expect(held == 16)

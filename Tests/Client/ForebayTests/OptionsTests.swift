@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// Over HTTP/2 it formerly waited forever for a stream, without an error.
+    /// Over HTTP/2 such a subscription formerly waited forever for a stream, without an error.
     @Test func aSubscriptionThatTheConnectionCannotCarryFails() async throws {
         var limits = Limits()
         limits.streamsPerConnection = 40

@@ -16,7 +16,7 @@ import Testing
         OutgoingMessage("last"),
     ]
 
-    /// Checks that messages arrive as published, both over the other protocol and over the same.
+    /// Checks that messages arrive as published, both over the other protocol and over the same one.
     private func check(_ broker: TestBroker, _ topic: String) async throws {
         for wire in Wire.allCases {
             let client = try await ForebayClient.connect(broker.url(wire))
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// All of them were requested, and arrive at once with the failure.
+    /// All messages were requested, and arrive at once with the failure.
     @Test(arguments: Wire.allCases, [PublicationEnd.channel, .topic])
     func whatCameBeforeAFailureIsPublished(_ wire: Wire, _ ending: PublicationEnd) async throws {
         let broker = try TestBroker()

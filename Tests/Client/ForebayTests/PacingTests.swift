@@ -88,7 +88,7 @@ private struct Memory {
         #expect(try await consumer.end() == 0, "\(consumer.read() ?? "")")
         #expect(shared.made == pace.count)
         // Messages produced and not requested are in the subscription's buffer, or opened the channel. Messages under a
-        // grant held for more than a second, as on a machine that stalls, are added to these; the broker counts them.
+        // grant held for more than a second, as on a machine that stalls, come on top; the broker counts them.
         let overshoot = try #require(figure("overshoot", broker))
         let lead = shared.lead
         #expect(lead <= buffer + 1 + overshoot, "\(lead) were produced ahead of requests, \(overshoot) late")

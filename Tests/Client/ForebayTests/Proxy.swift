@@ -62,7 +62,7 @@ final class Proxy: @unchecked Sendable {
         isCut.store(false, ordering: .sequentiallyConsistent)
     }
 
-    /// From now on clients receive nothing from the broker, until `cut` and `heal`.
+    /// From now on, passes nothing from the broker to clients, until `cut` and `heal`.
     func deafen() {
         isDeaf.store(true, ordering: .sequentiallyConsistent)
         wakeup.signal()
@@ -121,7 +121,7 @@ final class Proxy: @unchecked Sendable {
         }
     }
 
-    /// A connection ends in both directions when either direction ends.
+    /// Ends connections in both directions when either direction has ended.
     private func drop() {
         var kept: [Flow] = []
         for pair in stride(from: 0, to: flows.count, by: 2) {

@@ -164,7 +164,7 @@ import Testing
             let publication = (0..<3000).publisher.map(bytes).publish(to: producer.topic("t"), ending: .channel)
             var (next, count) = (0, 0)
             var messages = consumer.topic("t").messages(replay: .all, overflow: .block).makeAsyncIterator()
-            // The topic continues: it is unknown whether a channel that was cut at its end had ended it.
+            // The topic continues: it is unknown whether a channel that was cut at its end had ended the topic.
             while next < 3000, let message = try await messages.next() {
                 #expect(message.number <= next, "nothing is skipped")
                 next = max(next, message.number + 1)

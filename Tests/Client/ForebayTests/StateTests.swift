@@ -105,7 +105,7 @@ private struct Constant: RandomNumberGenerator {
 
     @Test(arguments: [
         (SubscribeOptions.Start.next, true), (.last(3), true), (.all, false), (.from(1, epoch: nil), false),
-        (.from(1, epoch: 9), false),
+        (.from(1, epoch: 9), false), (.since(.at(5)), false), (.since(.ago(5)), true),
     ])
     func aLossBeforeTheFirstMessageIsTold(_ start: SubscribeOptions.Start, _ isReported: Bool) {
         let gap = isReported ? Gap(.reconnected, lost: nil) : nil
@@ -173,7 +173,7 @@ private struct Constant: RandomNumberGenerator {
         guard repeats else { return }
         fill(&state, 5...6)
         // More messages were requested, and have arrived, than the new connection grants: no more are requested until
-        // those are sent.
+        // these messages are sent.
         #expect(state.ask(credit: 3) == 0)
         var sent: [UInt8] = []
         while let next = state.next {

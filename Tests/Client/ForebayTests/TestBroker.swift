@@ -51,7 +51,7 @@ final class TestBroker: @unchecked Sendable {
     /// The broker's information on a topic, in JSON.
     func describe(_ topic: String) throws -> String { try ForebayTests.describe(topic, port: port(.rsocket)) }
 
-    /// All retained messages are lost, and all connections are cut.
+    /// Restarts the broker: all retained messages are lost, and all connections are cut.
     func restart() throws {
         server.stop()
         #expect(server.wait())

@@ -1,9 +1,9 @@
 """A small publish/subscribe server on grpcio, for tests of the command line.
 
 Its stubs are generated from the .proto by protoc, and its HTTP/2 implementation is independent of ours. It honors
-credit and logs clients' requests, one JSON object per line on stdout. It first prints its port. It is a counterpart for
-tests, not a second broker: topics retain everything, and subscriptions begin with all of it. Some topic names request
-misbehavior:
+credit and logs clients' requests, one JSON object per line on stdout. It first prints its port. The server is a
+counterpart for tests, not a second broker: topics retain everything, and subscriptions begin with all of it. Some topic
+names request misbehavior:
 
     status.CODE         the call ends with this status and the text "because"
     greedy              two messages more than requested

@@ -59,7 +59,7 @@ def test_a_file_is_one_message(forebay, topic, tmp_path):
 
 
 def test_one_message_that_the_broker_does_not_take(start, reach, topic):
-    """Whether or not its topic exists: `pub` exits with 0 only when the message is in the topic."""
+    """`pub` exits with 0 only when the message is in the topic, whether or not the topic existed."""
     broker = start("--max-payload", "1K")
     forebay = reach(broker)
     for there in (False, True):

@@ -160,7 +160,8 @@ def offered_by_zsh(program, script, *words, environment, load=ZSH_LOADS) -> list
 
 
 def offered_by_sourced_zsh(*words, environment) -> list[str]:
-    """The offers, first without compinit and then with it. Each asks the broker over its own connection."""
+    """The offers, first without compinit and then with it. Each time, the broker is asked over a separate
+    connection."""
     loads = "source {0}/_{1}", "autoload -Uz compinit; compinit -u -D; source {0}/_{1}"
     one, other = (offered_by_zsh(*words, environment=environment, load=load) for load in loads)
     return [word for word in one if word in other]

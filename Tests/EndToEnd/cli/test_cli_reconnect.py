@@ -283,7 +283,7 @@ def test_a_picture_without_a_connection_can_be_limited(restarted, reach, words, 
 
 
 def test_another_broker_is_as_good(start, scheme):
-    """With several addresses, all of them are tried before the next pause."""
+    """With several addresses, all are tried before the next pause."""
     one, other = start(), start()
     addresses = [broker.address if scheme == "rsocket" else broker.http for broker in (one, other)]
     both = Commands(addresses[0], scheme)

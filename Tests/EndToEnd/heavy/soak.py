@@ -24,7 +24,7 @@ POLICIES = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "b
 
 
 class Role(threading.Thread):
-    """`step` is called repeatedly until the soak has ended. Its exceptions fail the soak."""
+    """`step` is called repeatedly until the soak has ended. Exceptions in a step fail the soak."""
 
     def __init__(self, broker, name: str, pause=0.01):
         super().__init__(name=name, daemon=True)
@@ -160,7 +160,7 @@ class Subscribed(Role):
         self.received, self.lost = self.received + 1, self.lost + event.dropped
 
     def settle(self, published: int):
-        """Nothing more is published: the remaining messages arrive, and the broker's ledger matches the client's."""
+        """Waits until the remaining messages have arrived, as nothing more is published; checks the broker's ledger."""
         end = time.monotonic() + 60
         while True:
             self.step()
@@ -176,7 +176,7 @@ class Subscribed(Role):
             assert row["dropped"] == 0, row
         if self.policy != "fail":
             assert row["delivered"] + row["dropped"] == published, (self.name, row, published)
-            # A loss after the last message would be reported with the next one, which does not exist.
+            # A loss after the last message would be reported with the next message, which does not exist.
             assert self.lost <= row["dropped"], row
             asked = self.subscription.asked
             assert row["requested"] == asked == row["delivered"] + row["outstanding"], (row, asked)

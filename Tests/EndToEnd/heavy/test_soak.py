@@ -118,7 +118,7 @@ def watch(broker, roles: list[Role], began: float) -> list[Sample]:
 
 
 def finish(broker, cast: dict[str, list[Role]]):
-    """Every client finishes what it is doing; then each ledger is checked."""
+    """Lets every client finish what it is doing, and then checks each ledger."""
     for group in ("others", "publishers", "subscribers"):  # Clients that wait for a message still receive one.
         for role in cast[group]:
             role.stopped.set()
@@ -140,7 +140,7 @@ def finish(broker, cast: dict[str, list[Role]]):
 
 
 def flat(samples: list[Sample]):
-    """What was held at the end is what was held after the warm-up. Short runs are not checked."""
+    """Checks that no more is held at the end than after the warm-up. Short runs are not checked."""
     if SECONDS < 120:
         return
     behind = [one for one in samples if one.time > max(30, SECONDS * 0.15)]
@@ -158,7 +158,7 @@ def flat(samples: list[Sample]):
 
 
 def gone(broker, empty: Sample, began: float):
-    """After the clients, everything they created goes: topics once they have been idle, and with them all memory."""
+    """Checks that everything the clients created is gone: topics once they have been idle, and with them all memory."""
     def left() -> dict[str, int]:
         now = Sample(broker, began)
         listed = requests.get("http://%s:%d/api/v1/topics?limit=1000" % broker.admin, timeout=30, proxies={"http": ""})

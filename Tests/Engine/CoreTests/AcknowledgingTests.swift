@@ -17,7 +17,7 @@ import Testing
         client.answers = false
         client.subscribe("a?buffer=5", n: 9, stream: 1)
         let other = broker.connect()
-        // More than half of the buffer: an acknowledgement is requested.
+        // This is more than half of the buffer: an acknowledgement is requested.
         other.publish("a", String(repeating: "x", count: 200), stream: 1)
         client.take()
         let received = client.received
@@ -52,7 +52,7 @@ import Testing
         #expect(client.lines == ["1:1", "1:2"])
     }
 
-    /// As above, for the rows of a list.
+    /// As in the previous test, for the rows of a list.
     @Test func aListGoesOnWhileMemoryIsShort() {
         let broker = TestBroker()
         let client = ResumingClient(broker)

@@ -36,7 +36,7 @@ import Testing
         let count = BusiestTopics.most + 500
         var stream: UInt32 = 1
         for round in 0..<3000 {
-            // Each has a different rate; some are removed.
+            // Each topic has a different rate; some are removed.
             let number = random.next(random.next(count) + 1)
             client.fireAndForget("t\(number)", "x", stream: stream)
             stream += 2

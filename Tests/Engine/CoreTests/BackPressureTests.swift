@@ -64,7 +64,7 @@ import Testing
         let broker = TestBroker()
         let client = broker.connect()
         client.window = 0
-        // More than may be unread while memory is short, and less than otherwise.
+        // This is more than may be unread while memory is short, and less than otherwise.
         broker.memory.addPending(broker.memory.limit)
         client.send { requests(1000, "bad*", into: &$0) }
         #expect(!client.isRead && connection(client).output.unreadAnswers < Limits().controlOutput)
@@ -207,7 +207,8 @@ import Testing
         #expect(client.received().last == "9:|")
     }
 
-    /// Opening and canceling a list costs the client nothing, but the engine a page: it works on one list at a time.
+    /// Opening and canceling a list costs the client nothing, but the engine a page: the engine works on one list at a
+    /// time.
     @Test(arguments: [1, 2])
     func listsThatAreGivenUpAtOnceAreHardlyWork(shards: Int) {
         let broker = TestBroker(shards: shards)

@@ -135,7 +135,7 @@ import Testing
         #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
     }
 
-    /// Whether or not other subscriptions still block.
+    /// This holds whether or not other subscriptions still block.
     @Test(arguments: placements)
     func whoLeavesBlocksNoMore(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -152,7 +152,7 @@ import Testing
         #expect(publisher.received() == ["7:4|", "9:5|"])
     }
 
-    /// Room is reserved for a channel's grant, but not if the channel does not use it.
+    /// Room is reserved for a channel's grant, but not if the channel does not use the grant.
     @Test(arguments: placements)
     func anIdleGrantHoldsNoRoom(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -178,7 +178,7 @@ import Testing
         let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
         for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
-        // All use their grants, so the buffer is full and none has credit.
+        // All channels use their grants, so the buffer is full and none has credit.
         let channels = topic.publishers.channels.all
         for channel in channels {
             let stream = try #require(broker.shards[channel.key.shard].streams[channel.key.handle]).stream

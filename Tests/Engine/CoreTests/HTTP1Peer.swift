@@ -53,7 +53,7 @@ final class HTTP1Broker {
         }
     }
 
-    /// A socket accepts bytes again.
+    /// Makes a socket accept bytes again.
     func unstall(_ id: ConnectionID) {
         stalled.remove(id)
         shard.writable(id, now: now)
@@ -119,7 +119,7 @@ final class HTTP1Peer {
     func body(_ bytes: [UInt8]) { bytes.withUnsafeBytes { broker.shard.body($0, on: id, now: broker.now) } }
     func endRequest() { broker.shard.requestEnded(on: id, now: broker.now) }
 
-    /// The response, if there is one; a stream begins with it.
+    /// The response, if there is one; a stream begins with its response.
     func fetch(atOnce: Bool = false) -> HTTP1Answer? {
         let answer = broker.shard.answer(on: id, atOnce: atOnce, now: broker.now)
         if answer?.isStream == true { begin() }

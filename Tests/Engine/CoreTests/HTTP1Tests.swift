@@ -172,7 +172,7 @@ import Testing
         HTTP1Peer(broker).lose()
         #expect(!asks(HTTP1Peer(broker)))
         #expect(broker.shard.memory.used <= limits.memory / 8 + (64 << 10), "\(broker.shard.memory.used)")
-        // A connection that waits for its response, which comes too late.
+        // This connection waits for its response, which comes too late.
         kept[1].send("POST", "/v1/topics/t/messages", [("Content-Length", "1")])
         for peer in kept { peer.lose() }
         broker.advance(1)

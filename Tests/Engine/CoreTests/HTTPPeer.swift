@@ -282,7 +282,8 @@ final class TestGRPC {
 
     static func open(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
-        buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false
+        buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false,
+        since: Int64 = 0, ago: UInt64 = 0
     ) -> [UInt8] {
         var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
         if last > 0 { bytes += Proto.field(3, UInt64(last)) }
@@ -292,19 +293,22 @@ final class TestGRPC {
         bytes += Proto.field(8, UInt64(overflow.rawValue))
         if gapFails { bytes += Proto.field(9, 1) }
         if opening { bytes += Proto.field(10, 1) }
+        if since != 0 { bytes += Proto.field(11, UInt64(bitPattern: since)) }
+        if ago > 0 { bytes += Proto.field(12, ago) }
         return Proto.field(1, bytes)
     }
 
     func subscribe(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
-        overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false
+        overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false, since: Int64 = 0,
+        ago: UInt64 = 0
     ) -> UInt32 {
         let stream = call(.subscribe)
         sendMessage(
             stream,
             TestGRPC.open(
                 topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails,
-                opening: opening))
+                opening: opening, since: since, ago: ago))
         return stream
     }
 
@@ -315,7 +319,8 @@ final class TestGRPC {
         let stream = nextStream
         nextStream += 2
         calls[stream] = TestCall()
-        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "\(last)")\(options)"
+        let replay = options.contains("since=") ? "" : "replay=\(all ? "all" : "\(last)")"
+        let path = "/v1/topics/\(topic)/messages?\(replay)\(options)"
         let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
         send(headers(stream, head + [("accept", accept)], end: true))
         read()

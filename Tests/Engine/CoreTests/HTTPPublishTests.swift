@@ -37,7 +37,7 @@ import Testing
         #expect(peer.http!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
-    /// The first message uses none of the credit granted before it arrived; room for it is reserved.
+    /// The first message uses none of the credit granted before it arrived; room for this message is reserved.
     @Test(arguments: [2, 3, 10], [0, 1]) func theFirstMessageHasRoomBesideWhatIsGranted(_ buffer: Int, _ shard: Int) {
         let broker = TestBroker(shards: 2)
         let subscriber = broker.connect()
@@ -73,8 +73,8 @@ import Testing
         #expect(sent == 1000 && peer[stream].resetCode == nil && peer[stream].status == nil)
     }
 
-    /// However many pieces the message comes in. A call that always has one message in flight, each completed in time,
-    /// continues.
+    /// A message is refused however many pieces it comes in. A call that always has one message in flight, each
+    /// completed in time, continues.
     @Test(arguments: [false, true]) func aMessageThatDribblesIsRefused(isFirst: Bool) {
         let broker = TestBroker()
         let reader = TestGRPC(broker)

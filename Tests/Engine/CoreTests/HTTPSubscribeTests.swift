@@ -159,7 +159,7 @@ import Testing
         expectNothingLeft(broker)
     }
 
-    /// The number of messages lost after the last delivery; they are reported with the next one.
+    /// The number of messages lost after the last delivery; they are reported with the next delivery.
     private func behind(_ policy: Overflow, _ sequences: [UInt64]) -> UInt64 {
         policy == .dropNewest ? 200 - (sequences.last ?? 0) : 0
     }

@@ -117,9 +117,9 @@ final class TestBroker {
         var engine: Shard { broker.shards[index] }
         var now: Instant { broker.now }
 
-        /// Bytes are fed as they arrive.
+        /// Does nothing: bytes are fed as they arrive.
         func readSockets() {}
-        /// Time passes in `advance`.
+        /// Does nothing: time passes in `advance`.
         func fireTimers() {}
         func adoptSockets() { broker.takeArrivals(index) }
         func carryOut() { broker.carryOut(index) }
@@ -218,7 +218,7 @@ final class TestClient {
         broker.run()
     }
 
-    /// The socket accepts `count` more bytes.
+    /// Lets the socket accept `count` more bytes.
     func read(_ count: Int) {
         window = count == .max ? .max : window + count
         broker.shards[shard].writable(id, now: broker.now)

@@ -55,7 +55,7 @@ class Account {
     let route: String
     /// COMPLETE, or the text of the error that ended it.
     private(set) var end: String?
-    /// Whether the client cancelled it. Only messages that were already in flight may then arrive.
+    /// Whether the client cancelled the stream. Only messages that were already in flight may then arrive.
     var isCancelled = false
 
     init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String) {
@@ -177,7 +177,7 @@ class LedgerPeer {
         return nextStream
     }
 
-    /// Whether it reads everything there is for it.
+    /// Whether the client reads everything there is for it.
     var isReading: Bool { client.window == .max }
 
     func subscribe(_ account: SubscriberAccount, topic: String, policy: String, buffer: Int, start: String, n: Int) {

@@ -21,12 +21,12 @@ import Testing
     @Test(arguments: seeds)
     func ledgersBalance(_ seed: Int) { Scenario(seed: seed).play() }
 
-    /// As above, with shards that take their turns at random, so that messages between them cross in every possible
-    /// way.
+    /// Like `ledgersBalance`, with shards that take their turns at random, so that messages between them cross in every
+    /// possible way.
     @Test(arguments: seeds)
     func ledgersBalanceHoweverMailCrosses(_ seed: Int) { Scenario(seed: seed, crossing: true).play() }
 
-    /// As above, with limits that change at run time; if messages cross, not on all shards at once.
+    /// Like `ledgersBalance`, with limits that change at run time; if messages cross, not on all shards at once.
     @Test(arguments: seeds)
     func ledgersBalanceAcrossReloads(_ seed: Int) {
         Scenario(seed: seed, crossing: seed % 2 == 1, reloading: true).play()
@@ -232,7 +232,7 @@ private final class Scenario {
 
     // The end
 
-    /// Every client reads what there is for it, and every shard handles all its messages.
+    /// Lets every client read what there is for it, and every shard handle all its messages.
     private func quiesce() {
         broker.chaos = nil
         for peer in peers where !peer.client.isClosed { peer.readAll() }
@@ -240,7 +240,7 @@ private final class Scenario {
         for peer in peers { peer.read() }
     }
 
-    /// Every subscriber requests and reads everything, and the topics end.
+    /// Lets every subscriber request and read everything, and ends the topics.
     private func finish() {
         for account in publishers where !account.isOver && account.isChannel {
             account.acknowledgementsAsked = 0x7FFF_FFFF
@@ -277,7 +277,7 @@ private final class Scenario {
         control.disconnect()
     }
 
-    /// Nothing remains of any client.
+    /// Lets all clients leave, and checks that nothing remains of them.
     private func leave() {
         for peer in peers { peer.client.disconnect() }
         broker.advance(seconds: 25)

@@ -51,7 +51,7 @@ import Testing
         subscriber.cancel(stream: 3)
         #expect(list("$SYS.connections", "subscriptions", reader, stream: 103).contains(2))
         reader.publish("$SYS.topic.complete?name=a", "", stream: 105)
-        // Besides them there is only the list itself.
+        // Apart from those subscriptions there is only the list itself.
         let left = list("$SYS.connections", "subscriptions", reader, stream: 107)
         #expect(left.count == 2 && left.allSatisfy { $0 ?? 9 <= 1 }, "\(left)")
     }

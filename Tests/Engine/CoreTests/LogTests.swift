@@ -142,7 +142,7 @@ import Testing
     @Test func aChunkGoesWithItsLastMessage() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()
-        // Each has a separate chunk.
+        // Each message has a separate chunk.
         fill(log, [100_000, 100_000, 100_000], budget: budget)
         let each = budget.used / 3
         for left in [2, 1] {
@@ -164,6 +164,69 @@ import Testing
                 first -= 1
             }
             #expect(log.firstWithin(limit) == SequenceNumber(UInt64(first)), "limit \(limit)")
+        }
+    }
+
+    /// A message gets the timestamp of the one before it if the clock has been set back, also after all are gone.
+    @Test func timestampsNeverDecrease() throws {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        var frames = ByteBuffer()
+        FrameWriter.payload(
+            stream: 1, next: true, complete: false, metadata: nil, data: .nothing, fragment: 0, into: &frames)
+        var expected: [Int64] = []
+        for (index, clock) in ([5, 5, 3, 9, 8, 7, 20, -4, 21, 2] as [Int64]).enumerated() {
+            if index % 2 == 0 {
+                _ = log.append(metadata: nil, payload: .nothing, timestamp: clock, budget: budget)
+            } else {
+                log.append(
+                    PayloadRun(checked: frames.readable, stream: 1, count: 1, longest: 0), timestamp: clock,
+                    budget: budget)
+            }
+            expected.append(Swift.max(clock, expected.last ?? clock))
+        }
+        #expect((1...10).map { log.timestamp(SequenceNumber($0)) } == expected)
+        log.evict(before: log.end)
+        log.releaseLastChunk()
+        _ = log.append(metadata: nil, payload: .nothing, timestamp: 4, budget: budget)
+        #expect(log.timestamp(SequenceNumber(11)) == 21)
+    }
+
+    /// The search for a time, against going over all messages: with times that many messages share, over many chunks,
+    /// after evictions, and in a view that ends before the log does.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func theFirstAtOrAfterATimeIsWhatGoingOverAllFinds(seed: UInt64) {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        var random = LedgerRandom(state: seed)
+        #expect(log.first(atOrAfter: 0) == nil)
+        var clock: Int64 = 1000
+        var times: [Int64] = []
+        let payload = [UInt8](repeating: 1, count: 3000)
+        var view = Log()
+        for _ in 0..<40 {
+            for _ in 0..<random.next(60) {
+                payload[..<random.next(3000)].withUnsafeBytes {
+                    _ = log.append(metadata: nil, payload: $0, timestamp: clock, budget: budget)
+                }
+                times.append(Swift.max(clock, times.last ?? clock))
+                if random.next(3) == 0 { clock += Int64(random.next(6)) - 1 }
+            }
+            if random.next(4) == 0 { log.evict(before: log.head.advanced(by: random.next(log.end - log.head + 1))) }
+            if random.next(4) == 0 {
+                view = Log()
+                view.begin(
+                    TopicSnapshot(
+                        epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged,
+                        pieces: log.allPieces, retained: log.head, lost: log.head, store: nil, typical: 0))
+            }
+            for log in [log, view] {
+                for time in stride(from: Int64(990), to: clock + 10, by: 1 + random.next(4)) {
+                    let held = Int(log.head.value - 1)..<Int(log.end.value - 1)
+                    let first = held.first { times[$0] >= time } ?? held.upperBound
+                    let expected = first > held.lowerBound ? SequenceNumber(UInt64(first) + 1) : nil
+                    #expect(log.first(atOrAfter: time) == expected, "time \(time) in \(log.window)")
+                }
+            }
         }
     }
 

@@ -106,8 +106,8 @@ import Testing
         #expect(broker.memory.used < before - 30_000)
     }
 
-    /// Messages for a new subscription are kept from its first moment on, although its topic's owner does not know of
-    /// it yet.
+    /// Messages for a new subscription are kept from its first moment on, although the topic's owner does not know of
+    /// the subscription yet.
     @Test func aNewcomersMessagesAreKeptUnderPressure() {
         let broker = TestBroker()
         let reader = broker.connect()

@@ -161,7 +161,9 @@ import Testing
     }
 
     @Test func theBrokerNamesItsFeatures() {
-        for (time, features) in [(0, "\"control-data\",\"opening\""), (30, "\"control-data\",\"opening\",\"resume\"")] {
+        for (time, features) in [
+            (0, #""control-data","opening","since""#), (30, #""control-data","opening","resume","since""#),
+        ] {
             var limits = Limits()
             limits.resumeTime = UInt64(time) * Limits.second
             let client = TestBroker(limits: limits).connect()

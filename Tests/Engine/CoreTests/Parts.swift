@@ -33,6 +33,6 @@ extension Shard {
 }
 
 extension Channel {
-    /// Whether it waits in the queue for credit and has none.
+    /// Whether the publisher waits in the queue for credit and has none.
     var isStarved: Bool { if case .starved = turn { true } else { false } }
 }

@@ -1,5 +1,5 @@
-// Each permission against each interaction, over every protocol: with the permissions that it needs an interaction
-// succeeds; with all except one of them it fails.
+// Each permission against each interaction, over every protocol: an interaction succeeds with the permissions that it
+// needs, and fails if one of them is missing.
 
 import Bytes
 import HTTP2

@@ -175,4 +175,43 @@ import Testing
         #expect(subscriber.received().count == 2)
         #expect(broker.store.purged == broker.store.deleted)
     }
+
+    @Test(arguments: DeliveryTests.placements)
+    func messagesSinceATimeAreSearchedFor(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        restore(broker, earlier(11..<21))
+        let (searching, newer, gone) = (broker.connect(at), broker.connect(at), broker.connect(at))
+        searching.subscribe("t?since=2020-09-13T12:00:00Z&meta=on")
+        gone.subscribe("t?since=2020-09-13T12:00:00Z&meta=on")
+        newer.subscribe("t?since=2023-11-14T22:13:20Z&meta=on")
+        #expect(
+            broker.store.searches.map(\.search.time) == [
+                1_599_998_400_000_000_000, 1_599_998_400_000_000_000, 1_700_000_000_000_000_000,
+            ])
+        gone.cancel()
+        broker.find(15)
+        broker.find(15)
+        #expect(broker.reads.map { $0.request.first.value } == [15])
+        broker.find(nil)
+        broker.connect(from).fireAndForget("t", "a")
+        broker.commit()
+        #expect(newer.received() == ["1:[21]a"])
+    }
+
+    @Test func messagesOfEarlierRunsBecomeTooOld() throws {
+        var limits = Limits()
+        limits.durable = [try TopicPattern(parsing: ">")]
+        limits.retainAge = 60 * Limits.second
+        let broker = TestBroker(limits: limits)
+        restore(broker, earlier(11..<21))
+        broker.advance(seconds: 3)
+        #expect(broker.store.searches.count == 1, "one search at a time")
+        broker.find(15)
+        #expect(broker.trimmed == 15)
+        broker.advance(seconds: 3)
+        broker.find(nil)
+        #expect(broker.trimmed == 21)
+        broker.advance(seconds: 60)
+        #expect(broker.store.searches.isEmpty)
+    }
 }

@@ -90,13 +90,13 @@ final class ResumingClient {
         take()
     }
 
-    /// The socket breaks, and the client does not resume yet.
+    /// Breaks the socket; the client does not resume yet.
     func lose() {
         socket.disconnect()
         rest.removeAll()
     }
 
-    /// Resumes over another socket. It sends its actual positions by default.
+    /// Resumes over another socket. The client sends its actual positions by default.
     func resume(on shard: Int? = nil, has: UInt64? = nil, first: UInt64? = nil) {
         rest.removeAll()
         socket = TestClient(broker, shard ?? (socket.shard + 1) % shards)
@@ -152,7 +152,7 @@ final class ResumingClient {
         }
     }
 
-    /// Takes the complete frames received. Returns true if they caused more output, which has been taken, too.
+    /// Takes the complete frames received. Returns true if these caused more output, which has been taken, too.
     private func read() -> Bool {
         while rest.count >= 3, rest.count >= 3 + rest.readable.u24(at: 0) {
             let length = rest.readable.u24(at: 0)

@@ -14,7 +14,7 @@ import Testing
             let options = try SubscribeOptions(route)
             return "\(route.name) \(options.start) \(options.buffer) \(options.overflow.name)"
                 + (options.gapFails ? " gap-fails" : "") + (options.meta ? " meta" : "")
-                + (options.opening ? " opening" : "")
+                + (options.opening ? " opening" : "") + (options.since.map { " since \($0)" } ?? "")
         } catch {
             return "\(error.code): \(error.message)"
         }
@@ -31,6 +31,11 @@ import Testing
         ("t?buffer=2147483647&overflow=drop%2Dnewest", "t next 2147483647 drop-newest"),
         ("t?opening=on", "t next 1024 drop-oldest opening"), ("t?opening=off", "t next 1024 drop-oldest"),
         ("t?x-later=1&buffer=7&x-=", "t next 7 drop-oldest"),
+        ("t?since=-5m", "t next 1024 drop-oldest since -5m"),
+        ("t?since=2026-11-22T09:30:00Z&meta=on", "t next 1024 drop-oldest meta since 2026-11-22T09:30:00Z"),
+        ("t?since=2026-11-22T10:30:00+01:00", "t next 1024 drop-oldest since 2026-11-22T09:30:00Z"),
+        ("t?since=2026%2D11-22T10%3a30:00%2B01:00", "t next 1024 drop-oldest since 2026-11-22T09:30:00Z"),
+        ("t?since=-5m&gap=fail", "t next 1024 drop-oldest gap-fails since -5m"),
     ])
     func taken(_ text: String, _ expected: String) {
         #expect(options(text) == expected)
@@ -47,6 +52,12 @@ import Testing
         ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "valid UTF-8"),
         ("t?opening=1", "use one of: on, off"), ("t?x-a=1&x-a=1", "given twice"), ("t?x-a", "has no value"),
         ("t?X-a=1", "'X-a' is unknown"), ("t?x=1", "'x' is unknown"),
+        ("t?since=5m", "neither a time such as 2026-11-22T09:30:00Z nor a duration such as -5m"),
+        ("t?since=", "neither a time"), ("t?since", "has no value"), ("t?since=-5m&since=-5m", "given twice"),
+        ("t?since=2026-02-29T09:30:00Z", "not in the calendar"), ("t?since=-5m&epoch=4", "epoch requires from"),
+        ("t?since=-5m&replay=1", "replay and since exclude each other; give only one of them."),
+        ("t?from=1&since=-5m", "from and since exclude each other; give only one of them."),
+        ("t?from=1&since=-5m&replay=all", "replay and from exclude each other"),
     ])
     func refused(_ text: String, _ part: String) {
         #expect(options(text).contains(part), "\(options(text))")

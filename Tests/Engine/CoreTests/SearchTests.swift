@@ -40,7 +40,7 @@ import Testing
         #expect(try found(broker, .topics) { ($0.find, $0.system) = (Needle("$sys"), false) }.found == 0)
     }
 
-    /// In whatever order they are added, the result is that of sorting all of them.
+    /// In whatever order rows are added, the result is that of sorting all of them.
     @Test(arguments: [0, 1, 2, 7, 64, 500, 2000])
     func theFirstRowsAreThoseOfAllThatWereSorted(most: Int) {
         var random = LedgerRandom(state: UInt64(most + 1))

@@ -57,7 +57,7 @@ import Testing
         #expect(part.counters.dropped[.dropOldest] == 5 && part.counters.dropped.total == 5)
         #expect(part.next == nil)
 
-        // With credit it is no longer behind, and its losses stay counted when it leaves.
+        // With credit the subscription is no longer behind, and its losses stay counted when it leaves.
         slow.requestN(100)
         let later = try survey(broker, .subscriptions)
         #expect(later.subscriptions.allSatisfy { $0.behind == 0 && $0.waitsFor == .nothing })

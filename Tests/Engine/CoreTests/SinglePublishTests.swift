@@ -76,7 +76,7 @@ import Testing
         #expect(topic != nil)
         broker.advance(seconds: 3)
         #expect(topic == nil, "what is remembered holds no topic")
-        // Its slot is another topic's now.
+        // The route's slot is another topic's now.
         #expect(answers(client, "other", 1) == ["1|"])
         #expect(answers(client, "t", 1) == ["1|"])
         #expect(answers(client, "other", 1) == ["2|"])

@@ -188,7 +188,7 @@ import Testing
         let spent = shard.work.spent
         #expect(spent >= 100_000 / Work.bytesMadePerUnit)
         #expect(size(1) != nil && shard.work.spent == spent)
-        #expect(size(2) == nil && shard.hasWork, "another one is for a later turn")
+        #expect(size(2) == nil && shard.hasWork, "another message is for a later turn")
         shard.beginTurn()
         #expect(size(2) != nil)
         shard.beginTurn()
@@ -222,7 +222,7 @@ import Testing
             broker.advance(seconds: 1)
             reader.acknowledge()
         }
-        // It has received the first message and the newest.
+        // This client has received the first message and the newest.
         #expect(reader.lines.contains { $0.hasPrefix("1:0x") } && reader.lines.contains { $0.hasPrefix("1:19x") })
         reader.lose()
         reader.resume()
@@ -231,7 +231,7 @@ import Testing
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("gap: The session cannot continue from position 0") == true)
-        // This one lacks the whole message.
+        // This client lacks the whole message.
         clients[2].lose()
         clients[2].resume()
         #expect(clients[2].refusal?.contains("gap: The session cannot continue from position") == true)

@@ -13,7 +13,7 @@ import Testing
         return TestBroker(limits: limits)
     }
 
-    /// Time passes in which no shard runs; then each shard notices.
+    /// Lets time pass in which no shard runs, which each shard then notices.
     private func standStill(_ broker: TestBroker, seconds: Double) {
         broker.now.monotonic += UInt64(seconds * 1e9)
         broker.now.wall += Int64(seconds * 1e9)

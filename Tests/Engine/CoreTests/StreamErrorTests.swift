@@ -1,4 +1,4 @@
-// The error that ends a stream or a connection: it follows what was sent before, however long that waits for the
+// The error that ends a stream or a connection: it follows everything already sent, however long that waits for the
 // socket.
 
 import Bytes

@@ -1,4 +1,4 @@
-// TestStore: the store of the harness's brokers. It commits, refuses and answers when a test says so.
+// TestStore: the store of the harness's brokers. This store commits, refuses and answers when a test says so.
 
 import Replay
 
@@ -11,9 +11,10 @@ struct TestStore {
     fileprivate var ends: [[UInt64]]
     /// By epoch and sequence: what has been committed.
     fileprivate var history: [UInt64: [UInt64: StoredMessage]] = [:]
-    /// Messages before this one need not be kept.
+    /// Messages before this sequence need not be kept.
     private(set) var trimmed: UInt64 = 1
     fileprivate(set) var reads: [(shard: Int, request: HistoryRequest)] = []
+    fileprivate(set) var searches: [(shard: Int, search: TimeSearch)] = []
     /// The topics that the store was asked to keep, and those that it was asked to delete and to purge.
     private(set) var rows: [StoredTopicRow] = []
     private(set) var deleted: [StoreID] = []
@@ -29,6 +30,7 @@ struct TestStore {
         case .keep(let row): rows.append(row)
         case .append(let messages): appended[shard].append(messages)
         case .read(let request): reads.append((shard, request))
+        case .search(let search): searches.append((shard, search))
         case .trim(_, let end): trimmed = end.value
         case .end(_, let epoch, _): ends[shard].append(epoch)
         case .delete(let id, let epoch):
@@ -45,7 +47,7 @@ extension TestBroker {
     var appended: [[AppendedMessages]] { store.appended }
     var trimmed: UInt64 { store.trimmed }
 
-    /// The store commits the messages before `end`; by default all it has, and the ends of topics.
+    /// Commits the messages before `end`; by default all that the store has, and the ends of topics.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in store.appended.enumerated() {
             for batch in batches {
@@ -64,7 +66,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store refuses the messages that it has not committed.
+    /// Refuses the messages that the store has not committed.
     func refuse(_ failure: StoreFailure) {
         for (index, batches) in store.appended.enumerated() {
             store.appended[index] = []
@@ -74,7 +76,7 @@ extension TestBroker {
         run()
     }
 
-    /// The store answers the oldest read, with at most `most` messages.
+    /// Answers the oldest read, with at most `most` messages.
     func bring(most: Int = .max) {
         let (shard, request) = store.reads.removeFirst()
         let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
@@ -84,12 +86,19 @@ extension TestBroker {
         run()
     }
 
+    /// The store answers the oldest search.
+    func find(_ first: UInt64?) {
+        let (shard, search) = store.searches.removeFirst()
+        shards[shard].found(first.map { SequenceNumber($0) }, search, now: now)
+        run()
+    }
+
     func answerLast() {
         store.reads.insert(store.reads.removeLast(), at: 0)
         bring()
     }
 
-    /// The store does not have what the oldest read requested.
+    /// Answers the oldest read, for which the store has nothing.
     func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
         let (shard, request) = store.reads.removeFirst()
         shards[shard].answer(request, answer(request), now: now)

@@ -40,7 +40,7 @@ import Testing
                             stream: 1, metadata: route, data: $0, fragment: 60_000, into: &frames)
                     }
                 }
-                // All but the last of them.
+                // All fragments but the last.
                 buffer.append(frames.readable.slice(0..<frames.count - 100))
             }
             if client.received().contains(where: { $0.hasPrefix("1:! 202") }) { refused += 1 }
@@ -67,7 +67,7 @@ import Testing
         broker.memory.add(-UnfinishedTests.memory)
     }
 
-    /// There is no response, so the broker's figures show why it was lost.
+    /// There is no response, so the broker's figures show why the publish was lost.
     @Test func aFireOfFragmentsIsLostToMemory() {
         let broker = broker()
         let text = [UInt8](repeating: 120, count: 900_000)
@@ -80,7 +80,7 @@ import Testing
                         FrameWriter.requestFNF(stream: 1, metadata: route, data: $0, fragment: 60_000, into: &frames)
                     }
                 }
-                // All but the last of them.
+                // All fragments but the last.
                 buffer.append(frames.readable.slice(0..<frames.count - 100))
             }
             #expect(client.received() == [])

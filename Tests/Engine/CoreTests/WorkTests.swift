@@ -58,7 +58,7 @@ import Testing
         #expect(shard.subscriptions.count == 0)
     }
 
-    /// Each is one event, however many fields it has.
+    /// Each request is one event, however many fields it has.
     @Test func requestsOfManyFieldsAreDealtWithByQuantum() {
         let broker = TestBroker()
         let shard = broker.shards[0]

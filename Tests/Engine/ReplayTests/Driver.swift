@@ -7,7 +7,7 @@ import Replay
 struct Driver: ~Copyable {
     enum Shape: Sendable {
         /// Like an engine: append, deliver, settle. The subscription receives batches, split at random; the model
-        /// receives every message singly. So this also compares batched with single processing.
+        /// receives messages one by one. So this also compares batched with single processing.
         case batches
         /// Any call at any time, with pending arrivals: both get the same calls.
         case anyOrder
@@ -95,8 +95,8 @@ struct Driver: ~Copyable {
     private mutating func stepManyRanges(_ random: inout Random) throws {
         switch random.int(1...200) {
         case 1...150:
-            // One message is delivered, and more arrive: those that do not fit leave a hole, and the next one starts a
-            // new range.
+            // One message is delivered, and more arrive: those that do not fit leave a hole, and the next message
+            // starts a new range.
             try request(1)
             try append(random.int(2...4), &random)
         case 151...172: try append(random.chance(70) ? random.int(1...3) : random.int(4...30), &random)

@@ -33,7 +33,7 @@ struct NaiveSubscription {
     var credit: UInt64 = 0
     var unbounded = false
 
-    /// How often each limit on the number of ranges was reached, so that a test can check that it was.
+    /// How often each limit on the number of ranges was reached, so that a test can check that this happened.
     var refusedForRanges = 0
     var replacedForRanges = 0
 
@@ -159,7 +159,7 @@ struct NaiveSubscription {
     }
 
     private func countRanges(_ messages: [UInt64]) -> Int {
-        // Too few messages for so many ranges; this check keeps the model fast enough.
+        // There are too few messages for so many ranges; this check keeps the model fast enough.
         guard messages.count > Subscription.maxRanges else { return 0 }
         var ranges = 1
         for index in 1..<messages.count where messages[index - 1] + 1 != messages[index] { ranges += 1 }

@@ -1,4 +1,4 @@
-// Where a subscription begins, what it had missed by then, and integer overflow.
+// Where a subscription begins, what it has missed at its start, and integer overflow.
 
 import ForebayWire
 import Replay

@@ -1,7 +1,7 @@
 // The client side: whatever a broker, or something in its place, sends. The input is a script: the client's requests,
-// the broker's frames and bytes, and the passing of time. It is played twice, the second time with the broker's bytes
-// in small pieces, which must give the same events; and nothing may be delivered that was not requested, or after an
-// end.
+// the broker's frames and bytes, and the passing of time. The script is played twice, the second time with the broker's
+// bytes in small pieces, which must give the same events; and nothing may be delivered that was not requested, or after
+// an end.
 
 import Bytes
 import Client
@@ -31,8 +31,8 @@ private func compare(_ bytes: UnsafeRawBufferPointer, _ make: () -> ClientScript
     whole.play(bytes, step: .max)
     let cut = make()
     cut.play(bytes, step: 1 + bytes.count % 7)
-    // The library reports a violation of HTTP/2 when it writes its GOAWAY, and only the latest one. Whether it is a
-    // violation may depend on whether the client's RST_STREAM had been written by then.
+    // The library reports a violation of HTTP/2 when it writes its GOAWAY, and only the latest one. Whether something
+    // is a violation may depend on whether the client's RST_STREAM had already been written.
     let isBreach = whole.isHTTP2 && (whole.events + cut.events).contains { $0.hasPrefix("dead ") }
     let (one, other) = (whole.events, cut.events)
     mustHold(isBreach || one == other, "pieces give \(other), the whole \(one)")

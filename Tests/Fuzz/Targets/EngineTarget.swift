@@ -65,8 +65,8 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    /// If embedded in another script: takes the step if it belongs to this one. Both scripts share time, logins and
-    /// reloads; only this one uses the last slot.
+    /// If embedded in another script: takes the step if it belongs to this script. Both scripts share time, logins and
+    /// reloads; only this script uses the last slot.
     func takes(_ input: inout FuzzInput) -> Bool {
         let first = input.rest.first ?? 0
         if alone == 0, first == 0xFF {
@@ -101,7 +101,7 @@ final class RSocketScript: BrokerScript {
         write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
     }
 
-    /// A new peer with credentials takes the slot, and the oldest login request is answered.
+    /// Lets a new peer with credentials take the slot, and answers the oldest login request.
     private func logIn(_ place: Int, _ answer: Int) {
         let peer = RSocketAudit(broker, place & 1)
         peers[place] = peer

@@ -89,7 +89,7 @@ final class FuzzBroker {
         return id
     }
 
-    /// Bytes arrive, in memory that is freed afterwards.
+    /// Feeds bytes, in memory that is freed afterwards.
     func receive(_ bytes: UnsafeRawBufferPointer, on peer: FuzzPeer) {
         guard let id = peer.id, !peer.isClosed else { return }
         now.monotonic += 1000
@@ -97,7 +97,7 @@ final class FuzzBroker {
         run()
     }
 
-    /// Any other input to a peer's shard.
+    /// Feeds any other input to a peer's shard.
     func act(_ peer: FuzzPeer, _ body: (Shard, ConnectionID, Instant) -> Void) {
         guard let id = peer.id, !peer.isClosed else { return }
         now.monotonic += 1000
@@ -172,7 +172,7 @@ final class FuzzBroker {
         }
     }
 
-    /// The broker itself does not run, as on a machine that sleeps.
+    /// Lets time pass in which the broker does not run, as on a machine that sleeps.
     func standStill() {
         now.monotonic += Limits.standstill
         advance(1)
@@ -201,7 +201,7 @@ final class FuzzBroker {
         var engine: Shard { broker.shards[index] }
         var now: Instant { broker.now }
 
-        /// Bytes are fed as they arrive.
+        /// Does nothing: bytes are fed as they arrive.
         func readSockets() {}
         func adoptSockets() {}
         func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(batch) }
@@ -233,7 +233,7 @@ final class FuzzBroker {
 
     // Invariants
 
-    /// Whether no client is allowed to end the canary and nothing slows it. The canary is checked only then.
+    /// Whether no client is allowed to end the canary and nothing slows it. The canary is checked only if this is so.
     var isUndisturbed: Bool { !hasOperator && !isPaced }
 
     private func check() {
@@ -257,7 +257,7 @@ final class FuzzBroker {
         mustHold(held <= 4 * limits.reassembly + (64 << 10), "a connection holds \(held) bytes")
     }
 
-    /// All clients have left: nothing of theirs may remain.
+    /// Lets all clients leave, and checks that nothing of theirs remains.
     func leave() {
         for index in shards.indices {
             for (id, _) in peers[index].sorted(by: { $0.key.index < $1.key.index }) {
@@ -296,7 +296,7 @@ class FuzzPeer {
     var window = Int.max
     var isReading = true
     private(set) var isClosed = false
-    /// Whether a library handles the bytes of its protocol.
+    /// Whether a library handles the bytes of the peer's protocol.
     var isHTTP1 = false
 
     init(_ broker: FuzzBroker, _ shard: Int, _ wireProtocol: WireProtocol) {
@@ -318,7 +318,7 @@ class FuzzPeer {
         send(out.readable)
     }
 
-    /// The socket accepts `count` more bytes; nil means any number.
+    /// Lets the socket accept `count` more bytes; nil means any number.
     func read(_ count: Int?) {
         window = count.map { window == .max ? $0 : window + $0 } ?? .max
         broker.act(self) { shard, id, now in shard.writable(id, now: now) }

@@ -1,4 +1,4 @@
-// gRPC's framing: the same messages result however the bytes are split, and no more than one message is held.
+// gRPC's framing: however the bytes are split, the same messages result, and no more than one message is held.
 
 import Bytes
 

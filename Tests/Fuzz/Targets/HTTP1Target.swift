@@ -14,7 +14,7 @@ private final class HTTP1Script: BrokerScript {
     private let rsocket: RSocketScript
     private var peers: [HTTP1FuzzPeer?] = [nil, nil, nil]
     private var states: [State] = [.idle, .idle, .idle]
-    /// The request is a HEAD: its response has the length of a GET's, and no body.
+    /// Whether the request is a HEAD: its response has the length of a GET's, and no body.
     private var isHead = [false, false, false]
 
     init(_ broker: FuzzBroker) {

@@ -1,4 +1,4 @@
-// Heads of plain HTTP requests: method, target and fields, and how they are interpreted. The input has one of them per
+// Heads of plain HTTP requests: method, target and fields, and how they are interpreted. The input has one head per
 // line: the method, the target, then fields as `name: value`.
 
 import Bytes
@@ -59,7 +59,7 @@ private func answer(_ request: PlainRequest, _ plain: PlainProtocol) {
             mustHold(carried == expected, "\(expected) is carried as \(carried)")
             answer = plain.answerPublished(sequence: 5, epoch: 7, origin: request.origin)
         case .request(let id, let n):
-            mustHold(n > 0 && SubscriptionID(id.text) == id, "the id \(id) is another one")
+            mustHold(n > 0 && SubscriptionID(id.text) == id, "the id \(id) is a different one")
             answer = plain.answerEmpty(to: request)
         case .ended: answer = plain.answerEmpty(to: request)
         case .options(let allow): answer = plain.answerOptions(allow: allow, to: request)

@@ -32,7 +32,8 @@ final class RSocketAudit: FuzzPeer {
 
     // Requests
 
-    /// A frame counts as soon as its header and its number are complete: the broker may act on them then.
+    /// A frame counts as soon as its header and its number are complete: from that moment on, the broker may act on
+    /// them.
     private func account(_ bytes: UnsafeRawBufferPointer) {
         sent.append(bytes)
         while !isLost, sent.count >= 9 {
@@ -166,7 +167,7 @@ final class Canary {
         }
     }
 
-    /// Checks that a message is delivered and its acknowledgement returns.
+    /// Checks that a message is delivered and that its acknowledgement returns.
     func sing() {
         guard broker.isUndisturbed else { return }
         sequence += 1

@@ -1,6 +1,7 @@
 // Routes and their options; the broker parses what the client writes; addresses of brokers.
 
 import Client
+import ForebayWire
 
 @testable import Core
 
@@ -27,10 +28,24 @@ private func check(_ route: Core.Route) {
         mustHold((1...Int(Int32.max)).contains(options.buffer), "a buffer of \(options.buffer)")
         mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is accepted")
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
+        if let since = options.since { check(since) }
     }
     if (try? PublishOptions(route)) != nil {
         mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
     }
+}
+
+private func check(_ time: StartTime) {
+    mustHold(options(since: time) == time, "\(time) is read back as another time")
+    switch time {
+    case .at(let time): mustHold(time >= 0, "a time before 1970")
+    case .ago(let duration): mustHold(time.resolved(now: .max) == .max - duration, "a negative duration")
+    }
+}
+
+private func options(since time: StartTime) -> StartTime? {
+    guard let route = try? Core.Route("t?since=\(time)", tags: []) else { return nil }
+    return try? Core.SubscribeOptions(route).since
 }
 
 private func write(_ route: Core.Route) {

@@ -21,7 +21,7 @@ private final class Token: Sendable {
 @Suite("A busy subscriber", .serialized)
 struct BusyTests {
     /// Sends 10,000 values while the subscriber is busy with the first.
-    /// - Returns: the values it received, and the number of values that existed before it returned.
+    /// - Returns: the values that the subscriber received, and the number of values that existed before it returned.
     private func flood<S: Subject & Sendable>(
         _ subject: S, demand: Subscribers.Demand
     ) -> (recorder: Recorder<Int, Never>, kept: Int) where S.Output == Token, S.Failure == Never {

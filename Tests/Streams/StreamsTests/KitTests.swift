@@ -40,7 +40,7 @@ private struct EveryNth<Input, Failure: Error>: OperatorBehavior {
     }
 }
 
-/// Repeats each word, ends at a certain one, and reports when it stops; requests the first one on its own initiative,
+/// Repeats each word, ends at a certain one, and reports when it stops; requests the first word on its own initiative,
 /// and then the next one when nothing waits.
 private struct Stutter<Failure: Error>: OperatorBehavior {
     let last: String

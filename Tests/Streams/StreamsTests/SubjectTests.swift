@@ -50,7 +50,7 @@ struct SubjectTests {
         let second = subject.record()
         subject.send(1)
         #expect(first.values == [1, 2, 3])
-        // As in Combine, the second subscriber receives a value sent from within another one before that one.
+        // As in Combine, the second subscriber receives a value sent during another's delivery before that other value.
         #expect(second.values.sorted() == [1, 2, 3])
     }
 

@@ -31,8 +31,8 @@ static _Thread_local long count;
 long allocation_count(void) { return count; }
 bool allocation_counted(void) { return true; }
 
-// Live allocations made by the watched code: a hash table with open addressing, keyed by address. It is thread-local,
-// because the watched code runs on one thread.
+// Live allocations made by the watched code: a hash table with open addressing, keyed by address. The table is
+// thread-local, because the watched code runs on one thread.
 struct block {
     uintptr_t address;
     size_t size;
@@ -57,7 +57,7 @@ static void put(uintptr_t address, size_t size) {
     size_t place = place_of(address);
     while (blocks[place].address != 0 && blocks[place].address != address) place = (place + 1) & (places - 1);
     if (blocks[place].address == address) {
-        // Another thread has freed it.
+        // Another thread has freed the block.
         live -= (long)blocks[place].size;
     } else {
         held++;

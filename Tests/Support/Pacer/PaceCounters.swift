@@ -3,7 +3,7 @@
 import Glibc
 import Synchronization
 
-/// A mapped file of zeroes. It stays mapped as long as the process lives.
+/// A mapped file of zeroes. The file stays mapped as long as the process lives.
 struct PaceCounters: @unchecked Sendable {
     private static let size = 4096
 

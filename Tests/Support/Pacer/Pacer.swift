@@ -57,7 +57,7 @@ enum Pacer {
     }
 
     /// The iterator requests its window in advance, and then one for each message taken, or several at a time. So the
-    /// requests that it might make are counted before each message is taken.
+    /// requests that the iterator might make are counted before each message is taken.
     private static func iterate(
         _ topic: Topic, _ count: Int, _ counters: PaceCounters, _ window: Int, _ buffer: UInt32
     ) async throws {

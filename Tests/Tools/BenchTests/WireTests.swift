@@ -63,7 +63,7 @@ struct WireTests {
         let request = Array(pair[..<(3 + Int(pair[2]))])
         #expect(request[3...8] == [0, 0, 0, 1, 0x19, 0])
         #expect(pair[request.count...] == [0, 0, 6, 0, 0, 0, 1, 0x24, 0])
-        // The connection has sent nothing else before.
+        // The connection has sent nothing else so far.
         let greeting = RSocketWire().connection()
         #expect(greeting.bytes.count == 3 + Int(greeting.bytes[2]))
         #expect(text(greeting.question).hasSuffix("ready"))

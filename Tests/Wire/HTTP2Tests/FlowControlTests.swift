@@ -136,7 +136,7 @@ import Testing
         peer.send(1, [UInt8](repeating: 1, count: 10_000))
         peer.flush()
         #expect(sum(peer.frames) == 1_000)
-        // Below 0 (RFC 9113, 6.9.2): nothing is sent until it is positive again.
+        // The window is below 0 (RFC 9113, 6.9.2): nothing is sent until it is positive again.
         peer.feed(settings((4, 0)) + windowUpdate(1, 900))
         peer.flush()
         #expect(sum(peer.frames) == 1_000)

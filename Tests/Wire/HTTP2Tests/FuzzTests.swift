@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// The events of a stream go from its request to a single end.
+    /// Checks that the events of a stream go from its request to a single end.
     private func check(_ events: [String], _ reported: inout [Substring: String]) {
         for event in events {
             let words = event.split(separator: " ")

@@ -32,7 +32,7 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
 ]
 
 @Suite struct RFC9113Tests {
-    /// The connection ends with one of `codes`, and nothing that follows is read.
+    /// Checks that the connection ends with one of `codes`, and that nothing that follows is read.
     private func endsConnection(
         _ bytes: [UInt8], _ codes: UInt32..., after before: [UInt8] = [],
         location: SourceLocation = #_sourceLocation
@@ -52,7 +52,8 @@ private let badRequests: [(section: String, fields: [(String, String)])] = [
         }
     }
 
-    /// Stream 1 is reset with `code`, and the reset is reported if the request was; the connection continues.
+    /// Checks that stream 1 is reset with `code`, that the reset is reported if the request was, and that the
+    /// connection continues.
     private func resetsStream(
         _ bytes: [UInt8], _ code: UInt32, _ events: [String]? = nil, location: SourceLocation = #_sourceLocation
     ) {

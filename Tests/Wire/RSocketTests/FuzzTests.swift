@@ -1,5 +1,5 @@
 // Mutated conversations: for any bytes, in any pieces, nothing traps, nothing grows beyond its limit, and the pieces do
-// not affect the result. Seeds are fixed; a failing one is reported and can be kept.
+// not affect the result. Seeds are fixed; a failing seed is reported and can be kept.
 
 import Bytes
 import Testing

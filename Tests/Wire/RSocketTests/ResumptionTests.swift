@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// The socket breaks; returns the byte of `whole` from which the client retransmits.
+    /// Breaks the socket. Returns the byte of `whole` from which the client retransmits.
     private func breakOff(_ peer: Peer, _ whole: [UInt8]) -> Int {
         peer.connection.detach()
         var position = peer.connection.received
@@ -254,7 +254,7 @@ import Testing
         #expect(fault(18) == "none" && fault(8) == "gone")
     }
 
-    /// A late RESUME moves the store back; the client still continues after everything that it had received by then.
+    /// A late RESUME moves the store back; the client still continues after everything that it had already received.
     @Test func itGoesOnBehindWhatAnySocketHasTaken() {
         for again in 0...34 {
             let store = store([8, 10, 12])

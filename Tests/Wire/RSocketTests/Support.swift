@@ -10,7 +10,7 @@ func bytes<R>(_ text: String, _ body: (UnsafeRawBufferPointer) -> R) -> R {
     Array(text.utf8).withUnsafeBytes(body)
 }
 
-/// `count` bytes that depend on their position, so that a swapped or lost one is noticed.
+/// `count` bytes that depend on their position, so that a swapped or lost byte is noticed.
 func pattern(_ count: Int, _ seed: UInt8) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) &+ seed }
 }

@@ -1,6 +1,6 @@
 // AdminLoop: the thread of the admin listener. It accepts its own connections, sends queries to the shards' inboxes,
 // and responds when all have answered or the time limit has expired. Neither shards nor the broker's clients wait for
-// it.
+// this thread.
 //
 //     request ─▶ call ─▶ job: queries ─▶ shards' inboxes ─▶ results ─▶ own inbox ─▶ … ─▶ response
 
@@ -194,7 +194,7 @@ final class AdminLoop {
         if gate.dropOldest(before: longest?.lastSign ?? .max) { return true }
         guard let longest else { return false }
         driver.drop(longest.micro)
-        // The library removes it; its relay ends by itself.
+        // The library removes the connection; its relay ends by itself.
         driver.run()
         return gate.isSecure || clients.count < AdminLimits.connections
     }
@@ -264,7 +264,7 @@ final class AdminLoop {
             .loginRefused(cause, refusal.claim, over: AdminThread.name, client.peer), now: now, log: context.log)
     }
 
-    /// Counts a successful login. As elsewhere over HTTP, it is counted once per connection, not for each request.
+    /// Counts a successful login. As elsewhere over HTTP, a login is counted once per connection, not for each request.
     private func noteLogin(of client: AdminClient) {
         guard client.authorization != client.counted else { return }
         client.counted = client.authorization

@@ -8,7 +8,7 @@ import HTTP2
 struct BoundListener: Sendable {
     var name: String
     var address: SocketAddress
-    /// Whether it uses TLS.
+    /// Whether the listener uses TLS.
     var isSecure: Bool
 }
 

@@ -5,9 +5,9 @@ import EventLoop
 import Glibc
 import HTTP2
 
-/// Absent, bound or running. It outlives the shards, so that a drain can be observed.
+/// The admin listener: absent, bound or running. It outlives the shards, so that a drain can be observed.
 struct AdminThread: Sendable {
-    /// The name of its listener in the log.
+    /// The listener's name in the log.
     static let name = "admin"
 
     private var sockets: [Int32] = []

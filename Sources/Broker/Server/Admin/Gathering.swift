@@ -76,7 +76,7 @@ struct Gathering {
         subscriptions = FirstRows(most: selections.subscriptions.reach)
     }
 
-    /// The outcome, once all shards have answered; nil before.
+    /// The outcome, once all shards have answered; nil until then.
     var outcome: Outcome? { awaited.isEmpty ? result ?? .figures(figures) : nil }
 
     /// Returns the first queries.

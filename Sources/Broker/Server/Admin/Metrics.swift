@@ -14,7 +14,7 @@ struct ProcessStatistics: Sendable {
     var isDraining: Bool
     var memory: Int
     var memoryLimit: Int
-    /// The part of `memory` that is kept only for connections that have not read it.
+    /// The part of `memory` that is kept only for connections that have not read their messages.
     var unreadMemory: Int
     var connectionLimit: Int
     /// Refused connections by reason.

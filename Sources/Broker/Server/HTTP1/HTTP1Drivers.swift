@@ -44,13 +44,13 @@ final class HTTP1Drivers<Shard: Engine> {
         return driver
     }
 
-    /// The descriptor of an instance is readable.
+    /// Marks an instance, whose descriptor is readable, as due.
     func wake(_ place: UInt32) { drivers[Int(place)].wake() }
 
     func add(due driver: HTTP1Driver<Shard>) { due.append(driver) }
 
     /// Runs instances with work: at least one, and others until the turn is over or the time limit is reached (the
-    /// engine's budget does not include the library's own work). The rest come first in the next turn.
+    /// engine's budget does not include the library's own work). The others come first in the next turn.
     func runDue(_ isTurnOver: () -> Bool) {
         let end = Clock.monotonic() + Limits.http1Quantum
         var listed: [HTTP1Driver<Shard>] = []

@@ -28,7 +28,8 @@ final class MicroConnection {
     var isSuspended = false
     /// Whether the library no longer owns the connection's socket.
     var isReleased = false
-    /// Whether the library has asked for an answer to the complete request. It reads nothing more until it has one.
+    /// Whether the library has asked for an answer to the complete request. The library reads nothing more until it has
+    /// the answer.
     var hasBeenAsked = false
     /// Whether the head of the client's first request is complete. Before that, the client has sent at least one byte.
     var hasRequested = false

@@ -29,7 +29,7 @@ class MicroDaemon {
     }
 
     /// Bytes that the library allocates for a connection: for the head of a request, and then for a piece of the
-    /// answer. It clears them between requests, so this is not much more than the maximum size of a head.
+    /// answer. The library clears them between requests, so this is not much more than the maximum size of a head.
     static let memory = Limits.http1Memory
     /// Bytes of a body of known length that are requested at a time.
     static let piece = 16 << 10
@@ -83,7 +83,7 @@ class MicroDaemon {
     /// The connection that last received a request line.
     fileprivate weak var latest: MicroConnection?
 
-    /// The descriptor is readable.
+    /// Marks the instance, whose descriptor is readable, as due.
     func wake() { isDue = true }
 
     /// Makes the library handle a connection again.
@@ -142,7 +142,7 @@ class MicroDaemon {
         close(dead)
     }
 
-    /// The library is about to refuse a request, with an answer that has two heads.
+    /// Handles a request that the library is about to refuse, with an answer that has two heads.
     fileprivate func refuseLength() {
         // Usually, the head has arrived in one piece.
         let one = latest.flatMap { $0.isRefused ? $0 : nil } ?? connections.values.first { $0.isRefused }
@@ -158,8 +158,8 @@ class MicroDaemon {
     /// - Parameter isClean: whether all parsers agree about the lines of the head.
     func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
 
-    /// The head of a request is complete, but the length of its body is unknown. The library's answer must not reach
-    /// the client; `stage` becomes `discarding`.
+    /// Refuses a request whose head is complete, but whose body has an unknown length. The library's answer must not
+    /// reach the client; `stage` becomes `discarding`.
     func refuseLength(of connection: MicroConnection) {}
 
     /// A piece of the body has arrived.
@@ -181,7 +181,7 @@ class MicroDaemon {
     /// `run` has work to do.
     func becomesDue() {}
 
-    /// A waiting connection can continue.
+    /// Called when a waiting connection can continue.
     func proceed(_ connection: MicroConnection) {}
 
     /// Called after the verdict `release`.

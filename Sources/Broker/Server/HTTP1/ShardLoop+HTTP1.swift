@@ -27,9 +27,9 @@ extension ShardLoop {
         }
     }
 
-    /// The library takes a read that is shorter than its buffer for all data, and never sees an end of stream that came
-    /// with the last bytes. This repeats the end of stream until the library has closed the connection. No more data
-    /// can arrive after the end. Handles a limited number of connections per call, round robin.
+    /// Repeats ends of stream until the library has closed the connections: it takes a read that is shorter than its
+    /// buffer for all data, and never sees an end of stream that came with the last bytes. No more data can arrive
+    /// after the end. Handles a limited number of connections per call, round robin.
     func reportEnds() {
         let batch = Array(ended.prefix(ShardLoop.endsAtATime))
         ended.removeFirst(batch.count)
@@ -68,7 +68,7 @@ extension ShardLoop {
         }
     }
 
-    /// The client uses the wrong port: sends it an error in its own protocol.
+    /// Refuses a client that uses the wrong port, with an error in its own protocol.
     private func refuse(_ id: ConnectionID, _ fd: Int32, _ answer: [UInt8]) {
         guard connections.remove(id) != nil else { return }
         context.connections.remove()
@@ -137,10 +137,10 @@ extension ShardLoop {
         }
     }
 
-    /// The library closes a connection's socket right after this. If the client sent more, the kernel would reset the
-    /// connection and discard what the client has not read. So the socket lingers under another descriptor.
+    /// Forgets a connection just before the library closes its socket. If the client sent more, the kernel would reset
+    /// the connection and discard what the client has not read. So the socket lingers under another descriptor.
     func closes(_ micro: MicroConnection) {
-        // A closed descriptor stays watched as long as its socket has another one.
+        // A closed descriptor stays watched as long as its socket has another descriptor.
         unwatch(micro.fd)
         var byte: UInt8 = 0
         let rest = withUnsafeMutableBytes(of: &byte) { Socket.peek(micro.fd, into: $0) }
@@ -154,7 +154,7 @@ extension ShardLoop {
         shard.lost(micro.id, reason: "closed", now: now)
     }
 
-    /// The response of a connection is a stream, which the library does not handle.
+    /// Takes over a connection whose response is a stream, which the library does not handle.
     func takeOver(_ micro: MicroConnection) {
         let id = micro.id
         guard let connection = connections[id], connection.pointee.micro === micro else { return }

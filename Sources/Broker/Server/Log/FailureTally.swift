@@ -12,7 +12,8 @@ struct FailureTally {
     private static let subjects = 64
     private static let subjectKeys = ["user", "topic"]
     private var unsent = 0
-    /// Count, latest number and latest fields by subject. Failures without a subject have the empty one.
+    /// Count, latest number and latest fields by subject. Failures without a subject are counted under the empty
+    /// string.
     private var ofSubject: [String: (count: Int, number: Int, fields: [LogField])] = [:]
     /// The sum of the `messages` fields.
     private var messages = 0
@@ -26,8 +27,8 @@ struct FailureTally {
     /// When the next line is due.
     var deadline: UInt64? { unsent == 0 ? nil : (lastReport ?? 0) + FailureTally.interval }
 
-    /// A line for several failures has the fields of the latest one of the most frequent user or topic, and the sum of
-    /// all `messages`.
+    /// Counts a failure. A line for several failures has the fields of the latest one of the most frequent user or
+    /// topic, and the sum of all `messages`.
     mutating func count(_ cause: String) { count([("cause", cause)]) }
 
     mutating func count(_ fields: [LogField]) {

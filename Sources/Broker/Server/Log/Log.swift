@@ -25,7 +25,7 @@ public final class Log: Sendable {
         }
     }
 
-    /// Records below this level are discarded. It may be changed at any time.
+    /// Records below this level are discarded. The level may be changed at any time.
     public var level: LogRecord.Level {
         get { LogRecord.Level(rawValue: lowest.load(ordering: .relaxed)) ?? .info }
         set { lowest.store(newValue.rawValue, ordering: .relaxed) }
@@ -56,7 +56,7 @@ public final class Log: Sendable {
         write(record.level, record.message, record.fields)
     }
 
-    /// Waits at most `timeout` nanoseconds until all lines are written; returns false if they are not. Later lines are
+    /// Waits at most `timeout` nanoseconds until all lines are written; returns false if some are not. Later lines are
     /// lost.
     @discardableResult
     public func close(timeout: UInt64 = 1_000_000_000) -> Bool {

@@ -11,7 +11,8 @@ public enum LogFormat: String, Sendable, CaseIterable {
     /// The same as an object: `{"time":"…","level":"info","message":"listening","protocol":"rsocket",…}`
     case json
 
-    /// The line for a record, with its line feed. It contains no other control characters, whatever the fields hold.
+    /// The line for a record, with its line feed. The line contains no other control characters, whatever the fields
+    /// hold.
     /// - Parameter wall: nanoseconds since 1970.
     func line(
         wall: Int64, level: LogRecord.Level, message: String, fields: [LogField]

@@ -24,7 +24,7 @@ final class LogWriter: Sendable {
         thread.detach()
     }
 
-    /// Never blocks on the descriptor.
+    /// Queues a line. Never blocks on the descriptor.
     func append(_ line: String) {
         state.append(line)
     }

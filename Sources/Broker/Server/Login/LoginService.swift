@@ -244,8 +244,8 @@ private struct Desk: ~Copyable {
 }
 
 extension Slowed {
-    /// For the log. The name of an existing user is no secret, but any other name may be a password typed into the
-    /// wrong field.
+    /// The log fields of logins that are slowed down. The name of an existing user is no secret, but any other name may
+    /// be a password typed into the wrong field.
     fileprivate var fields: [LogField] {
         [("address", address)] + (user.map { [("user", $0)] } ?? []) + [("reason", "too many failures")]
     }

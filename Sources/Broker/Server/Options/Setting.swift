@@ -6,7 +6,7 @@ import Configuration
 import Core
 
 struct Setting: Sendable {
-    /// The heading under which it is listed.
+    /// The heading under which the setting is listed.
     enum Group: String, CaseIterable, Sendable {
         case listeners = "Listeners"
         case tls = "TLS"

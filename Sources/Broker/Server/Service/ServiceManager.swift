@@ -58,15 +58,15 @@ struct ServiceManager: ~Copyable {
         }
     }
 
-    /// The broker serves, after its start or a reload.
+    /// Reports that the broker serves, after its start or a reload.
     mutating func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
 
-    /// The broker reloads its configuration; `ready` follows.
+    /// Reports that the broker reloads its configuration; `ready` follows.
     mutating func reloading(now: UInt64 = Clock.monotonic()) {
         send("RELOADING=1\nMONOTONIC_USEC=\(now / 1000)\nSTATUS=Reloading the configuration")
     }
 
-    /// The broker is stopping, which may take `time` nanoseconds.
+    /// Reports that the broker is stopping, which may take `time` nanoseconds.
     mutating func stopping(_ status: String, within time: UInt64) {
         send("STOPPING=1\nEXTEND_TIMEOUT_USEC=\(time / 1000)\nSTATUS=\(status)")
     }

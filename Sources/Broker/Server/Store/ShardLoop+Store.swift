@@ -31,6 +31,7 @@ extension ShardLoop {
                 isUrgent = true
             case .purge(let id): writes.append(.purge(TopicID(id.value)))
             case .read(let request): store.read(request, for: index)
+            case .search(let search): store.find(search, for: index)
             }
         }
         guard !writes.isEmpty else { return }

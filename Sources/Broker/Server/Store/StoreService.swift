@@ -47,7 +47,8 @@ final class StoreService: Sendable {
         writer = try StoreWriter(store, interval: interval) { shard, outcomes, _ in
             inboxes[shard].push(.stored(outcomes))
         }
-        readers = try StoreReaders(store)
+        // The shards bound the number of reads; a subscription has at most one search.
+        readers = try StoreReaders(store, limit: .max)
         self.inboxes = inboxes
         self.memory = memory
         self.log = log
@@ -73,8 +74,28 @@ final class StoreService: Sendable {
         ) { [inboxes, memory, log] result in
             inboxes[shard].push(.history(request, StoreService.answer(to: request, result, memory, log)))
         }
-        // There is room for all reads that the shards may have in flight.
         precondition(isQueued)
+    }
+
+    /// Searches by time; the result goes to the shard's inbox.
+    func find(_ search: TimeSearch, for shard: Int) {
+        let isQueued = readers.perform { [inboxes, memory] store in
+            inboxes[shard].push(.found(StoreService.first(search, store, memory), search))
+        }
+        precondition(isQueued)
+    }
+
+    private static func first(_ search: TimeSearch, _ store: Store, _ memory: MemoryBudget) -> SequenceNumber? {
+        let id = TopicID(search.id.value)
+        guard case .sequence(let first) = store.first(id, atOrAfter: search.time) else { return nil }
+        // Earlier messages of the same batch may be older.
+        guard case .found(let batches) = store.read(id, from: first, upTo: first + 1, bytes: 1),
+            let batch = batches.first
+        else { return SequenceNumber(first) }
+        let messages = withExtendedLifetime(batch) {
+            StoredMessages(first: SequenceNumber(batch.first), [(batch.count, batch.body.bytes)], budget: memory)
+        }
+        return messages?.first(atOrAfter: search.time) ?? SequenceNumber(first)
     }
 
     private static func answer(

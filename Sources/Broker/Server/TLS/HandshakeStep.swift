@@ -38,9 +38,9 @@ extension TLSServer {
         }
     }
 
-    /// The first byte of a TLS connection is the type of a handshake record (RFC 8446, 5.1), with which none of the
-    /// protocols here begins. A client that does not speak TLS is sent an error in its own protocol.
-    /// - Returns: nil if it is TLS.
+    /// Checks the first byte. That of a TLS connection is the type of a handshake record (RFC 8446, 5.1), with which
+    /// none of the protocols here begins. A client that does not speak TLS is sent an error in its own protocol.
+    /// - Returns: nil if the client speaks TLS.
     private static func look(_ fd: Int32, _ wireProtocol: WireProtocol) -> HandshakeStep? {
         var first: UInt8 = 0
         switch withUnsafeMutableBytes(of: &first, { Socket.peek(fd, into: $0) }) {

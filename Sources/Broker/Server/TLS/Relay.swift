@@ -3,7 +3,7 @@
 //
 //     client ═outer, TLS═ Relay ─inner, cleartext─ library
 //
-// It buffers at most one record in each direction; everything else stays with the sender.
+// A relay buffers at most one record in each direction; everything else stays with the sender.
 
 import EventLoop
 import Glibc
@@ -100,7 +100,8 @@ final class Relay {
         return innerEnded && !tls.isHeld ? .over : .goesOn
     }
 
-    /// From the client to the library. Returns true if there may be more, nil if the client has disconnected.
+    /// Carries bytes from the client to the library. Returns true if there may be more, nil if the client has
+    /// disconnected.
     private func carryIn(_ record: UnsafeMutableRawBufferPointer) -> Bool? {
         if !incoming.isEmpty {
             let taken = incoming.withUnsafeBytes { put($0) }
@@ -125,7 +126,7 @@ final class Relay {
         }
     }
 
-    /// The client speaks RSocket. It is sent an error, and the connection ends as if the library had closed it.
+    /// Sends an error to a client that speaks RSocket. The connection then ends as if the library had closed it.
     private func refuse() -> Bool? {
         innerEnded = true
         let answer = CleartextAnswer.httpPort.withUnsafeBytes { tls.write(record: $0) }
@@ -142,7 +143,8 @@ final class Relay {
         }
     }
 
-    /// From the library to the client. Returns true if there may be more, nil if the client has disconnected.
+    /// Carries bytes from the library to the client. Returns true if there may be more, nil if the client has
+    /// disconnected.
     private func carryOut(_ record: UnsafeMutableRawBufferPointer, now: UInt64) -> Bool? {
         if tls.isHeld {
             switch tls.flush() {

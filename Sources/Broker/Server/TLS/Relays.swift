@@ -12,7 +12,7 @@ struct Relays {
 
     /// Adds a relay between a client and the library, which has the other end of `inner`.
     /// - Parameter outer: the client's socket, which `poller` watches. The relay owns it and `inner` from now on.
-    /// - Returns: its number.
+    /// - Returns: the relay's number.
     @discardableResult mutating func add(
         _ tls: TLSStream, outer: Int32, inner: Int32, now: UInt64, _ poller: borrowing Poller
     ) -> UInt32 {
@@ -60,8 +60,8 @@ struct Relays {
         relays.removeAll()
     }
 
-    /// The client's socket is always watched, at least for disconnection. The poller reports the library's end of
-    /// stream repeatedly, so the library's socket is watched only while it is needed.
+    /// Updates what the poller watches. The client's socket is always watched, at least for disconnection. The poller
+    /// reports the library's end of stream repeatedly, so the library's socket is watched only while it is needed.
     private mutating func watch(_ relay: Relay, _ number: UInt32, _ poller: borrowing Poller) {
         do throws(SystemError) {
             try poller.modify(relay.outer, token: Token.relay(number).rawValue, interest: relay.outerInterest)

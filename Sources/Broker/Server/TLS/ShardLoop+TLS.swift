@@ -123,7 +123,7 @@ extension ShardLoop {
     /// Whether there are so many relays that connections are not kept for another request, to make room for new ones.
     var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
-    /// A connection with a relay starts a stream: the loop takes back the client's socket and closes the library's.
+    /// Starts the stream of a connection with a relay: takes back the client's socket and closes the library's.
     func takeOver(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, relay number: UInt32) {
         guard let relay = relays.remove(number) else { return lose(id, error: ECONNRESET) }
         let rest = relay.rest(scratch: buffer)

@@ -32,7 +32,7 @@ final class ClientCall: NumberedStream {
     var credit = Allowance(0)
     /// Messages of a channel that have been accepted.
     var accepted: UInt64 = 0
-    /// For a subscription: its topic's epoch; 0 until the broker has sent it.
+    /// For a subscription: the topic's epoch; 0 until the broker has sent it.
     var epoch: UInt64 = 0
     /// Messages that a subscription lost since the last one.
     var dropped: UInt64 = 0

@@ -133,7 +133,7 @@ extension GRPCConnection {
         }
     }
 
-    /// Credit, acknowledgements, or both.
+    /// The event for a response with credit, acknowledgements, or both.
     private func progress(_ response: PublishResponse, _ call: ClientCall) -> ClientEvent? {
         var event: ClientEvent?
         if response.acceptedCount > call.accepted {
@@ -168,13 +168,13 @@ extension GRPCConnection {
         case .reset(let stream, _, let code):
             guard let call = sink.calls[StreamID(stream)] else { return nil }
             discard(call)
-            // The broker has not processed the call (RFC 9113, 8.7); it can be made on the next connection.
+            // The broker has not processed the call (RFC 9113, 8.7); the call can be made on the next connection.
             if case .closing(let why) = state, code == .refusedStream {
                 return failed(call, ClientError(.unavailable, why))
             }
             return failed(call, ClientError(reset: code))
         case .closing(let why):
-            // Without a reason, it is the notice that precedes a shutdown.
+            // Without a reason, this is the notice that precedes a shutdown.
             let text = why.isEmpty ? "The broker is shutting down; connect again later." : why
             if case .open = state { state = .closing(text) }
             return .closing(text)
@@ -199,7 +199,7 @@ extension GRPCConnection {
         throw refuse("A gRPC call was answered with HTTP status \(head.status).")
     }
 
-    /// The broker has ended a call.
+    /// Handles the end of a call by the broker.
     private func end(_ call: ClientCall, _ trailers: HTTPFieldsView?) -> ClientEvent? {
         let outcome = trailers.flatMap { CallOutcome($0) }
         // If the broker does not reset an ended call by itself, this reports that we have ended it too.

@@ -85,7 +85,7 @@ public final class GRPCConnection: ClientConnection {
 
     // MARK: Requests
 
-    /// The broker's lists, which are topics in RSocket, have separate calls.
+    /// Subscribes to a topic. The broker's lists, which are topics in RSocket, have separate calls.
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
         precondition((1...CreditWindow.unbounded).contains(n))
         if let list = BrokerList(rawValue: topic), n == CreditWindow.unbounded, options == SubscribeOptions() {
@@ -113,7 +113,7 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    /// Acknowledgements need no credit in gRPC, and are conflated automatically.
+    /// Opens a publishing stream. Acknowledgements need no credit in gRPC, and are conflated automatically.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
         isOnly: Bool, acknowledged: Bool
@@ -138,7 +138,7 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    /// Uses Health's Check: the broker limits PING frames, and a call takes the same path as messages.
+    /// Sends a ping. Uses Health's Check: the broker limits PING frames, and a call takes the same path as messages.
     public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) throws(ClientError) {
         precondition(data.count <= 1024)
         let call = try begin(.healthCheck, .ping(Array(data)))
@@ -167,7 +167,8 @@ public final class GRPCConnection: ClientConnection {
         return call
     }
 
-    /// When the stream ids are used up, the connection ends with its open streams; the next connection replaces it.
+    /// The error when the stream ids are used up: the connection ends with its open streams, and the next one replaces
+    /// it.
     private func noMoreStreams() -> ClientError {
         let why = "The connection accepts no more streams; connect again."
         guard session.isExhausted else { return ClientError(.rejected, why) }
@@ -302,7 +303,7 @@ public final class GRPCConnection: ClientConnection {
         return error
     }
 
-    /// Reports the broker's mistake to it, then ends the connection.
+    /// Reports a mistake to the broker, then ends the connection.
     func refuse(_ what: String) -> ClientError {
         session.goAway(.protocolError, what)
         return die(
@@ -323,6 +324,7 @@ extension SubscribeOptions {
         case .from(let sequence, let epoch):
             open.start = .from(sequence, epoch: epoch)
             if !meta { open.gapFails = true }
+        case .since(let time): open.start = .since(time)
         }
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer

@@ -25,8 +25,8 @@ public final class RSocketConnection: ClientConnection {
         try requester.request(Route(topic), data: payload, answers: .acknowledgements, properties: properties)
     }
 
-    /// Acknowledgements need credit from us. Only one is outstanding at a time, so that they are conflated instead of
-    /// being sent for each message.
+    /// Opens a publishing stream. Acknowledgements need credit from us. Only one is outstanding at a time, so that they
+    /// are conflated instead of being sent for each message.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
         isOnly: Bool, acknowledged: Bool
@@ -63,7 +63,7 @@ public final class RSocketConnection: ClientConnection {
     public func complete(_ id: StreamID) { requester.complete(id) }
     public func cancel(_ id: StreamID) { requester.cancel(id) }
 
-    /// Uses KEEPALIVE, which the broker answers ahead of all data.
+    /// Sends a ping. Uses KEEPALIVE, which the broker answers ahead of all data.
     public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) { requester.ping(data, now: now) }
 
     // MARK: Events
@@ -101,6 +101,7 @@ extension SubscribeOptions {
         case .from(let sequence, let epoch):
             options.append(("from", String(sequence)))
             if let epoch { options.append(("epoch", String(epoch))) }
+        case .since(let time): options.append(("since", time.description))
         }
         if let buffer { options.append(("buffer", String(buffer))) }
         if let overflow { options.append(("overflow", overflow.name)) }

@@ -5,7 +5,7 @@ import ForebayWire
 import RSocket
 
 extension RSocketRequester {
-    /// The other side will send nothing more.
+    /// Reports that the other side will send nothing more.
     mutating func receiveEnd() -> ClientError {
         if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
         if !hasHeard {
@@ -110,7 +110,7 @@ extension RSocketRequester {
         case 0x102:
             state = .closing(message)
             return .closing(message)
-        // It is the wrong port, or another protocol version.
+        // This is the wrong port, or another protocol version.
         case 2: throw die(ClientError(.protocolViolation, "The server answered: \(message)"))
         case 1, 3, 4: throw die(ClientError(.setupRejected, message))
         default: throw die(ClientError(.connectionError, message))
@@ -148,7 +148,7 @@ extension RSocketRequester {
         _ stream: RSocketStream, _ payload: Inbound.Payload, metadata: UnsafeRawBufferPointer?,
         data: UnsafeRawBufferPointer
     ) -> ClientEvent? {
-        // Neither N nor C is illegal, but some peers send it for an empty item, so it counts as one.
+        // Neither N nor C is illegal, but some peers send it for an empty item, so the frame counts as an item.
         let isMessage = payload.next || !payload.complete
         if isMessage, !stream.receiveMessage() {
             return fail(stream, .overdelivered, "The broker sent more messages than were requested.")
@@ -209,7 +209,7 @@ extension RSocketRequester {
         return .failed(stream.id, ClientError(code, text))
     }
 
-    /// The responder's half is complete.
+    /// Notes that the responder's half is complete.
     mutating func end(_ stream: RSocketStream) {
         stream.endReceiving()
         removeIfEnded(stream)
@@ -235,7 +235,7 @@ extension RSocketRequester {
         return error
     }
 
-    /// Reports the broker's mistake to it, then ends the connection.
+    /// Reports a mistake to the broker, then ends the connection.
     private mutating func refuse(_ text: String) -> ClientError {
         FrameWriter.error(stream: 0, code: .connectionError, message: text, into: &output)
         return die(ClientError(.protocolViolation, text))

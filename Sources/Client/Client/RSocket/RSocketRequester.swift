@@ -77,10 +77,10 @@ struct RSocketRequester: ~Copyable {
         }
     }
 
-    /// Bytes have arrived in `input`.
+    /// Notes that bytes have arrived in `input`.
     mutating func heard(now: UInt64) { lastHeard = now }
 
-    /// The driver stops or resumes reading. While it does not read, the broker's silence is not counted.
+    /// Notes that the driver stops or resumes reading. While it does not read, the broker's silence is not counted.
     mutating func setReading(_ reading: Bool, now: UInt64) {
         if reading, !isReading { lastHeard = now }
         isReading = reading
@@ -95,8 +95,8 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Requests
 
-    /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, by `.completed` only, or by
-    /// `.failed`.
+    /// Sends REQUEST_RESPONSE, which is answered by one `.message` (or `.acknowledged`) and `.completed`, by
+    /// `.completed` only, or by `.failed`.
     mutating func request(
         _ route: Route, data: UnsafeRawBufferPointer, answers: RSocketStream.Answers = .messages,
         properties: MessageProperties = MessageProperties()
@@ -108,8 +108,8 @@ struct RSocketRequester: ~Copyable {
         return id
     }
 
-    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for an
-    /// opening, which is requested in addition.
+    /// Sends REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for
+    /// an opening, which is requested in addition.
     mutating func requestStream(_ route: Route, n: UInt32, opens: Bool = false) throws(ClientError) -> StreamID {
         precondition((1...CreditWindow.unbounded).contains(n))
         let n = opens ? min(n + 1, CreditWindow.unbounded) : n
@@ -122,8 +122,8 @@ struct RSocketRequester: ~Copyable {
         return id
     }
 
-    /// REQUEST_CHANNEL: `data` is item 0; further items wait for `.granted`. `n` is credit for what the other side
-    /// sends back. `complete`: item 0 is the only one.
+    /// Sends REQUEST_CHANNEL: `data` is item 0; further items wait for `.granted`. `n` is credit for what the other
+    /// side sends back. `complete`: item 0 is the only one.
     mutating func requestChannel(
         _ route: Route, n: UInt32, data: UnsafeRawBufferPointer, complete: Bool,
         answers: RSocketStream.Answers = .messages, properties: MessageProperties = MessageProperties()
@@ -161,7 +161,7 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Credit, items, ends
 
-    /// REQUEST_N: `n` more messages, 1 to 2³¹−1. It has no effect on a stream that has ended.
+    /// Sends REQUEST_N for `n` more messages, 1 to 2³¹−1. It has no effect on a stream that has ended.
     mutating func requestN(_ id: StreamID, _ n: UInt32) {
         precondition((1...CreditWindow.unbounded).contains(n))
         guard let stream = streams[id], stream.receives, stream.kind != .response else { return }
@@ -179,8 +179,8 @@ struct RSocketRequester: ~Copyable {
         streams[id].map { $0.credit.shown } ?? 0
     }
 
-    /// Sends a PAYLOAD on a channel, using one credit from the broker. Returns false, without sending it, if there is
-    /// none.
+    /// Sends a PAYLOAD on a channel, using one credit from the broker. Returns false, without sending the item, if
+    /// there is no credit.
     mutating func send(
         _ id: StreamID, data: UnsafeRawBufferPointer, properties: MessageProperties = MessageProperties()
     ) -> Bool {
@@ -193,10 +193,11 @@ struct RSocketRequester: ~Copyable {
         return true
     }
 
-    /// COMPLETE of our half of a channel. The broker's half continues until it completes too.
+    /// Completes our half of a channel. The broker's half continues until it completes too.
     mutating func complete(_ id: StreamID) {
         guard let stream = streams[id], stream.sends else { return }
-        // Without credit the broker could not send the last sequence; its completion acknowledges everything anyway.
+        // Without credit the broker could not send the last sequence; the broker's completion acknowledges everything
+        // anyway.
         if stream.answers == .allAcknowledgements { requestN(id, Self.closingCredit) }
         FrameWriter.payload(
             stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
@@ -205,7 +206,7 @@ struct RSocketRequester: ~Copyable {
         removeIfEnded(stream)
     }
 
-    /// CANCEL: no further event of this stream follows.
+    /// Sends CANCEL: no further event of this stream follows.
     mutating func cancel(_ id: StreamID) {
         guard let stream = streams[id] else { return }
         FrameWriter.cancel(stream: id.value, into: &output)

@@ -21,7 +21,7 @@ final class RSocketStream: NumberedStream {
         case messages
         /// Sequences of published messages, as many as were requested.
         case acknowledgements
-        /// Sequences of published messages; each one that arrives is answered with a request for another.
+        /// Sequences of published messages; each sequence that arrives is answered with a request for another.
         case allAcknowledgements
     }
 
@@ -60,7 +60,7 @@ final class RSocketStream: NumberedStream {
 
     func ask(_ n: UInt32) { demand.add(UInt64(n)) }
 
-    /// Called when a message has arrived. Returns false if it was not requested.
+    /// Uses credit for a message that has arrived. Returns false if the message was not requested.
     func receiveMessage() -> Bool { demand.take() }
 
     func grant(_ n: UInt32) {

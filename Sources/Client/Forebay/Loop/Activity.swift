@@ -1,5 +1,5 @@
-// Activity: something that a client is doing (a subscription, a publish, a channel), as the client's thread sees it. It
-// may span several connections.
+// Activity: something that a client is doing (a subscription, a publish, a channel), as the client's thread sees it. An
+// activity may span several connections.
 //
 //     any thread:          start, notify ──► inbox
 //     the client's thread: attend, connected, receive, completed, failed, lost, close
@@ -10,13 +10,13 @@ import Synchronization
 
 class Activity: @unchecked Sendable {
     let core: ClientCore
-    /// Its number among the client's activities, in order of creation.
+    /// The activity's number among those of the client, in order of creation.
     final var number: UInt64 = 0
     /// The stream on the current connection. Used only on the client's thread.
     final var stream: StreamID?
-    /// Whether it is marked to be called at the end of the turn. Used only on the client's thread.
+    /// Whether the activity is marked to be called at the end of the turn. Used only on the client's thread.
     final var isDirty = false
-    /// Whether it has ended and nothing more is done for it. Used only on the client's thread.
+    /// Whether the activity has ended and nothing more is done for it. Used only on the client's thread.
     final var isOver = false
     private let isNoticed = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)

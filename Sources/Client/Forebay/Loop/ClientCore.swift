@@ -30,9 +30,9 @@ final class ClientCore: @unchecked Sendable {
     let state = CurrentValueSubject<ConnectionState, Never>(.connecting)
     /// Nil once the first connection is established; otherwise the reason why there never was one.
     let first = OneShot<ForebayError?>()
-    /// The thread no longer reads the inbox.
+    /// Whether the thread no longer reads the inbox.
     let hasEnded = Atomic<Bool>(false)
-    /// The thread has ended.
+    /// Set once the thread has ended.
     let ended = OneShot<Void>()
 
     private let lock = Lock()
@@ -95,7 +95,7 @@ final class ClientCore: @unchecked Sendable {
     /// The number of activities.
     var activityCount: Int { lock.with { activities } }
 
-    /// Called when an activity has ended.
+    /// Stops counting an activity that has ended.
     func release(_ activity: Activity) {
         lock.with {
             activities -= 1
@@ -103,7 +103,7 @@ final class ClientCore: @unchecked Sendable {
         }
     }
 
-    /// No activity is admitted from now on.
+    /// Refuses all activities from now on.
     func close(_ error: ForebayError) {
         lock.with { closed = closed ?? error }
     }

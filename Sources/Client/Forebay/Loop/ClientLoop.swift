@@ -1,9 +1,9 @@
-// ClientLoop: a client's thread. It owns the connection, or waits for the next one, and owns all activities.
+// ClientLoop: a client's thread. The thread owns the connection, or waits for the next one, and owns all activities.
 //
 //     dialing ──► checking ──broker answers──► connected ──lost──► pausing ──► dialing …
 //        └───────────┴────────── fails ──────────────────────────────▲
 //
-// Names are resolved and sockets connected on a separate thread, so that this one blocks only in its poller. A turn
+// Names are resolved and sockets connected on a separate thread, so that this thread blocks only in its poller. A turn
 // handles notices from other threads, then the broker's input, then what follows from both; it writes the output, and
 // waits.
 
@@ -92,7 +92,7 @@ final class ClientLoop {
     /// Whether new streams can be opened on the connection.
     var takesStreams: Bool { closing == nil }
 
-    /// Marks the activity, which is then called at the end of the turn.
+    /// Marks the activity, so that it is called at the end of the turn.
     func mark(_ activity: Activity) {
         guard !activity.isDirty else { return }
         activity.isDirty = true
@@ -118,7 +118,7 @@ final class ClientLoop {
         if recent === activity { recent = nil }
     }
 
-    /// The activity has ended. Anything that the broker still sends for it is ignored.
+    /// Removes an activity that has ended. Anything that the broker still sends for it is ignored.
     func finish(_ activity: Activity) {
         guard !activity.isOver else { return }
         activity.isOver = true
@@ -172,7 +172,7 @@ final class ClientLoop {
         }
     }
 
-    /// The socket is connected: waits for the broker's response.
+    /// Adopts a connected socket, and waits for the broker's response.
     private func check(_ dialed: DialedLink) {
         guard case .dialing = phase, let link = dialed.take() else { return }
         let now = Clock.monotonic()
@@ -206,8 +206,8 @@ final class ClientLoop {
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
     }
 
-    /// Every client is allowed to make this call: `rejected` means that the client was refused, and any other failure
-    /// proves that the broker responds.
+    /// Handles an error in answer to a call that every client is allowed to make: `rejected` means that the client was
+    /// refused, and any other failure proves that the broker responds.
     private func answered(with error: ClientError) {
         switch error.word {
         case .draining: answered()
@@ -218,7 +218,7 @@ final class ClientLoop {
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
 
-    /// The connection was lost, or could not be established.
+    /// Handles a connection that was lost, or that could not be established.
     private func lose(_ error: ClientError) {
         if case .ended = phase { return }
         if let socket = link?.socket { try? poller.remove(socket) }
@@ -237,7 +237,7 @@ final class ClientLoop {
         core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
     }
 
-    /// The client ends.
+    /// Ends the client.
     private func end(_ error: ForebayError) {
         if case .ended = phase { return }
         core.close(error)
@@ -303,7 +303,7 @@ final class ClientLoop {
             guard let activity = activity(id) else { return }
             unbind(activity)
             guard error.code == .unavailable, error.word != .unavailable else { return activity.failed(error, self) }
-            // The other streams continue until the broker has finished them; then a new connection is needed.
+            // The other streams continue until the broker has finished them; after that, a new connection is needed.
             closing = closing ?? error.message
             activity.turnedAway(self)
         case .pong: answered()

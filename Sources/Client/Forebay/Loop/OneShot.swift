@@ -7,7 +7,7 @@ final class OneShot<Value: Sendable>: @unchecked Sendable {
     private var value: Value?
     private var waiters: [UnsafeContinuation<Value, Never>] = []
 
-    /// The first value counts.
+    /// Sets the value; only the first one counts.
     func resolve(_ value: Value) {
         let waiters = lock.with { () -> [UnsafeContinuation<Value, Never>] in
             guard self.value == nil else { return [] }
@@ -18,7 +18,7 @@ final class OneShot<Value: Sendable>: @unchecked Sendable {
         for waiter in waiters { waiter.resume(returning: value) }
     }
 
-    /// Nil until the value is set.
+    /// The value; nil until it is set.
     var current: Value? { lock.with { value } }
 
     /// Waits without a time limit. Cancelling the task has no effect here: cancel whatever resolves the value.

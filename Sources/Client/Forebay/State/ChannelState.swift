@@ -20,7 +20,7 @@ struct ChannelState {
 
     private let repeats: Bool
     private var waiting = Fifo()
-    /// Sent and not acknowledged; empty unless they are to be repeated.
+    /// Messages sent and not acknowledged; empty unless these are to be repeated.
     private var inFlight = Fifo()
     /// The numbers of messages sent and accepted on the current connection.
     private var sent: UInt64 = 0
@@ -70,24 +70,24 @@ struct ChannelState {
     /// The message to send next.
     var next: Outgoing? { waiting.first }
 
-    /// The next message was sent.
+    /// Notes that the next message was sent.
     mutating func didSend() {
         guard let item = waiting.popFirst() else { return }
         sent += 1
         if repeats { inFlight.append(item) }
     }
 
-    /// The broker reports how many messages of the current channel it has accepted in total.
+    /// Takes the broker's report of how many messages of the current channel it has accepted in total.
     mutating func acknowledge(_ count: UInt64) {
         guard count > accepted, count <= sent else { return }
         if repeats { for _ in accepted..<count { _ = inFlight.popFirst() } }
         accepted = count
     }
 
-    /// The broker has accepted everything that was sent.
+    /// Notes that the broker has accepted everything that was sent.
     mutating func acknowledgeAll() { acknowledge(sent) }
 
-    /// The connection was lost.
+    /// Notes that the connection was lost. Returns what that means for unacknowledged messages.
     mutating func lost() -> Loss {
         let isKnown = repeats || isAcknowledged
         before += accepted
@@ -103,7 +103,7 @@ struct Outgoing: Sendable, Equatable {
     var payload: [UInt8]
     var properties = MessageProperties()
 
-    /// The bytes that it holds.
+    /// The bytes that the message holds.
     var size: Int { payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
 
     /// Like the array's `withUnsafeBytes`, with a typed error.

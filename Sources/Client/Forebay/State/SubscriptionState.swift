@@ -1,4 +1,4 @@
-// SubscriptionState: a subscription's position in the topic and its demand, over any number of connections. No I/O: it
+// SubscriptionState: a subscription's position in the topic and its demand, over any number of connections. No I/O:
 // computes what to request from the broker, given what has arrived.
 //
 //     request ──► wanted ──► opening() or credit() ──► on the wire ──► receive() ──► delivered
@@ -13,11 +13,12 @@ struct SubscriptionState {
     /// What to do with a message that has arrived.
     enum Verdict: Equatable {
         case deliver(Gap?)
-        /// It was delivered before.
+        /// The message was already delivered.
         case skip
     }
 
-    /// The largest credit that is counted. The opening uses one more; more than that is unbounded to the broker.
+    /// The largest credit that is counted. The opening uses one more, and the broker treats anything above that as
+    /// unbounded.
     static let largestCredit = CreditWindow.unbounded - 2
 
     private let options: SubscribeOptions
@@ -33,7 +34,7 @@ struct SubscriptionState {
         position = TopicPosition(options.start)
     }
 
-    /// The subscriber requests more.
+    /// Adds what the subscriber requests.
     mutating func request(_ demand: Subscribers.Demand) { wanted += demand }
 
     /// The options and the initial n of a request to subscribe; nil while there is no demand.
@@ -62,10 +63,10 @@ struct SubscriptionState {
         return n
     }
 
-    /// The subscription has begun.
+    /// Notes that the subscription has begun.
     mutating func opened(_ opening: OpeningPosition) { position.opened(opening) }
 
-    /// A message has arrived.
+    /// Decides what to do with a message that has arrived.
     mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
         if onWire != CreditWindow.unbounded, onWire > 0 { onWire -= 1 }
         let arrival = position.receive(epoch: epoch, sequence: sequence, dropped: dropped)
@@ -74,7 +75,7 @@ struct SubscriptionState {
         return .deliver(Gap(arrival))
     }
 
-    /// The connection was lost, and with it the credit requested on it.
+    /// Notes that the connection was lost, and with it the credit requested there.
     mutating func lost() {
         guard isOpen else { return }
         isOpen = false
@@ -84,7 +85,7 @@ struct SubscriptionState {
 }
 
 extension Gap {
-    /// Nil if nothing is missing.
+    /// The gap that an arrival reports; nil if nothing is missing.
     fileprivate init?(_ arrival: TopicPosition.Arrival) {
         switch arrival {
         case .next, .again: return nil

@@ -25,7 +25,7 @@ struct BenchControl: ~Copyable {
         try connection.flush(&poller)
     }
 
-    /// Its socket is ready: reads once and handles responses.
+    /// Reads once and handles responses; called when the socket is ready.
     mutating func serve(_ poller: inout Poller) throws {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {

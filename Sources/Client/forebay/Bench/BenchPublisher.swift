@@ -151,7 +151,7 @@ final class BenchPublisher {
         }
     }
 
-    /// Its socket is ready: reads once and handles credit and acknowledgements.
+    /// Reads once and handles credit and acknowledgements; called when the socket is ready.
     func serve(_ publications: inout BenchPublications, _ poller: inout Poller) throws {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {

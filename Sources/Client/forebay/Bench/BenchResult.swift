@@ -13,7 +13,7 @@ struct BenchResult {
     /// Why subscriptions ended, if the overflow policy ended them.
     let failures: [ClientError]
     let began: BenchMoment
-    /// When everything published had been acknowledged.
+    /// The moment when everything published had been acknowledged.
     let publishing: BenchMoment
     let isInterrupted: Bool
     /// Whether the run waited for all deliveries.

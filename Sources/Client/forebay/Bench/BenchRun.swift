@@ -115,8 +115,8 @@ struct BenchRun: ~Copyable {
 
     // MARK: Phases
 
-    /// Publishes marks of a round until every subscriber has seen one. Returns false if it was interrupted (for the
-    /// second time, if it had been interrupted before), or if nothing more arrives after a run.
+    /// Publishes marks of a round until every subscriber has seen one. Returns false if the run was interrupted (for
+    /// the second time, if it had been interrupted already), or if nothing more arrives after it.
     private mutating func mark(_ round: UInt64) throws -> Bool {
         let interruptionsBefore = interruptions
         var progress = (reads: deliveries.reads, time: Clock.monotonic())

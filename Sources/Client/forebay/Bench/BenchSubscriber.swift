@@ -1,4 +1,5 @@
-// BenchSubscriber: one subscription of `bench`, on its own connection. It grants credit and checks what arrives.
+// BenchSubscriber: one subscription of `bench`, on its own connection. A subscriber grants credit and checks what
+// arrives.
 
 import Client
 import EventLoop
@@ -28,7 +29,7 @@ final class BenchSubscriber {
         try connection.flush(&poller)
     }
 
-    /// Its socket is ready: reads once, handles what arrived, requests more.
+    /// Reads once, handles what arrived, and requests more; called when the socket is ready.
     func serve(
         quantum: Int, _ schedule: BenchSchedule?, _ deliveries: inout BenchDeliveries, _ poller: inout Poller
     ) throws {

@@ -24,7 +24,7 @@ struct Top: ~Copyable {
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
-    /// Whether a list was refused. A broker that is shutting down does that, and then closes the connection.
+    /// Whether a list was refused. A broker that is shutting down refuses lists, and then closes the connection.
     private var isRefused = false
     private var picture = Picture()
     /// The bytes received so far of an arrow or function key, which begin with ESC.
@@ -47,7 +47,7 @@ struct Top: ~Copyable {
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(session.address)")
         if let visibility = try session.askVisibility() {
-            // Otherwise the screen would look like a broker without clients.
+            // Without this error, the screen would look like a broker without clients.
             if !visibility.covers(.topics), !visibility.covers(.subscriptions) {
                 throw ClientError(.rejected, visibility.refusal(.subscriptions))
             }
@@ -288,7 +288,7 @@ struct Top: ~Copyable {
         if let count = rows[key] { state.scroll(by: count, rooms) }
     }
 
-    /// A different order may bring up rows that were not kept.
+    /// Reads the lists again soon, because a different order may bring up rows that were not kept.
     private mutating func lookAgain() {
         state.sort()
         nextLook = 0

@@ -16,7 +16,7 @@ struct TopTopic: Equatable {
     /// Publishes that the broker refused for lack of resources, and their number per second.
     var lost: UInt64 = 0
     var rateLost: Double = 0
-    /// The memory accounted to its messages.
+    /// The memory accounted to the topic's messages.
     var bytes: UInt64 = 0
     /// Messages per second since the previous picture.
     var rateIn: Double = 0
@@ -61,14 +61,14 @@ struct TopSubscription: Equatable {
     var dropped: UInt64 = 0
     var behind: UInt64 = 0
     var waitsFor = ""
-    /// How long ago its client last requested messages, how many it has requested in total and how many were delivered;
+    /// How long ago the client last requested messages, how many it has requested in total and how many were delivered;
     /// and both rates per second since the previous picture, if the subscription was in that picture.
     var asked = UInt64.max
     var requested: UInt64?
     var came: UInt64 = 0
     var rates: (asked: Double, came: Double)?
 
-    /// In milliseconds: a subscription with messages waiting for this long is slow, and not just about to get them.
+    /// In milliseconds: a subscription with messages waiting for this long is slow, not just about to get them.
     static let slow: UInt64 = 750
 
     init() {}

@@ -37,14 +37,14 @@ final class Authorization: ShardPart {
         return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for permission.")
     }
 
-    /// A single publish. Peers usually publish to the same topics again, so allowed topics are remembered.
+    /// Checks a single publish. Peers usually publish to the same topics again, so allowed topics are remembered.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
         guard !connection.login.allowedTargets.contains(target) else { return }
         try expect(.publish, target.name, of: connection.principal ?? .nobody, at: connection.peer)
         connection.login.allowedTargets.insert(target)
     }
 
-    /// A subscription. The broker's own topics reveal data about all clients and need the `control` permission.
+    /// Checks a subscription. The broker's own topics reveal data about all clients and need the `control` permission.
     func expectSubscribe(
         to topic: String, _ options: SubscribeOptions, of principal: Principal, at peer: String
     ) throws(Refusal) {
@@ -52,7 +52,7 @@ final class Authorization: ShardPart {
         if options.overflow == .block { try expect(.block, topic, of: principal, at: peer) }
     }
 
-    /// A control call.
+    /// Checks a control call.
     func expectCall(_ call: ControlRequest, of principal: Principal, at peer: String) throws(Refusal) {
         if case .topic(let name, .info) = call.subject {
             if call.isForPublishing {
@@ -61,7 +61,7 @@ final class Authorization: ShardPart {
             }
             if principal.permissions.show(name) { return }
             counters.denied += 1
-            // A refusal that named only `control` would make users ask for it, and it allows much more.
+            // A refusal that named only `control` would make users ask for that permission, which allows much more.
             throw Refusal(
                 .forbidden,
                 "\(principal.title) may not publish to, subscribe to or control '\(name)'; "

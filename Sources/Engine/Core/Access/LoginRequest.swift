@@ -35,7 +35,7 @@ public enum LoginResult: Sendable {
     case accepted, refused
     /// Not verified, because too many logins failed.
     case slowed
-    /// The peer sent no credentials, and it needs some.
+    /// The peer needs credentials but sent none.
     case missing
     /// The peer is authenticated, but it may not do what it requests.
     case denied

@@ -3,19 +3,19 @@
 
 /// What a user can be allowed to do with a topic.
 public enum Permission: Int, Sendable, CaseIterable {
-    /// Send messages to it: fire-and-forget, acknowledged or on a channel.
+    /// Send messages to the topic: fire-and-forget, acknowledged or on a channel.
     case publish
-    /// Receive its messages.
+    /// Receive the topic's messages.
     case subscribe
-    /// End and delete it, and see its subscribers. The broker's own topics and lists need this permission, too.
+    /// End and delete the topic, and see its subscribers. The broker's own topics and lists need this permission, too.
     case control
-    /// Subscribe to it with `overflow=block`, which holds its publishers back. Needs `subscribe` as well.
+    /// Subscribe to the topic with `overflow=block`, which holds its publishers back. Needs `subscribe` as well.
     case block
 }
 
 /// The topics of one permission.
 public struct TopicSet: Sendable, Equatable {
-    /// Whether it includes every topic, even the broker's own.
+    /// Whether the set includes every topic, even the broker's own.
     private let isEverything: Bool
     private let patterns: [TopicPattern]
 

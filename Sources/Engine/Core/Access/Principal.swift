@@ -4,7 +4,7 @@
 public final class Principal: Sendable {
     /// How the peer authenticated. It is compared with the configuration after a reload, and never exposed.
     public enum Proof: Sendable, Equatable {
-        /// It did not authenticate.
+        /// The peer did not authenticate.
         case none
         /// With the password that has this hash.
         case password(String)
@@ -21,7 +21,7 @@ public final class Principal: Sendable {
     public let user: String?
     public let permissions: Permissions
     public let proof: Proof
-    /// When its credentials expire, in nanoseconds since 1970; nil if they do not.
+    /// When the peer's credentials expire, in nanoseconds since 1970; nil if they do not.
     public let expires: Int64?
 
     public init(user: String?, permissions: Permissions, proof: Proof, expires: Int64? = nil) {

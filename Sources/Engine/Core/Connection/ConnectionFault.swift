@@ -1,4 +1,4 @@
-// ConnectionFault: why the engine ends a connection. Each protocol has its own code for it.
+// ConnectionFault: why the engine ends a connection. Each protocol has its own code for each reason.
 
 import ForebayWire
 

@@ -1,4 +1,4 @@
-// Refusal: why a request or a stream fails. Each protocol has its own code for it.
+// Refusal: why a request or a stream fails. Each protocol has its own code for each reason.
 
 import ForebayWire
 
@@ -9,7 +9,7 @@ public struct Refusal: Error, Sendable {
     var sentence: String
     /// Seconds after which to try again, if known.
     var retryAfter: Int?
-    /// Whether the connection ends, and the stream with it.
+    /// Whether the whole connection ends, not only the stream.
     var endsConnection = false
     /// The limit that was reached, for the statistics.
     var limit: LimitReached?

@@ -1,6 +1,7 @@
-// UnreadMemory: the last resort against clients that do not read. Each of them keeps the memory of what it was handed
-// last, even after the topic has released it: one message, or a region of up to 256 KiB shared by all connections stuck
-// in it. If each is stuck in a different region, these add up. When they take a quarter of `memory` and little is left:
+// UnreadMemory: the last resort against clients that do not read. Each such client keeps the memory of what it was
+// handed last, even after the topic has released it: one message, or a region of up to 256 KiB shared by all
+// connections stuck in it. If each client is stuck in a different region, the regions add up. When these take a quarter
+// of `memory` and little is left:
 //
 //     1. a sweep counts the connections that reference each region   (share = bytes / number of connections)
 //     2. a second later, or when publishes are refused, regions are chosen, largest shares first, until those that
@@ -16,7 +17,7 @@ struct UnreadMemory {
         let capacity: Int
         var holders = 0
         var isChosen = false
-        /// The share of each connection that references it, in bytes.
+        /// The share of each connection that references the region, in bytes.
         var share: Int { capacity / Swift.max(1, holders) + 1 }
     }
 
@@ -87,7 +88,7 @@ final class UnreadRelief: ShardPart {
     /// The relief in progress; nil if unread data does not take too much memory.
     private var unread: UnreadMemory?
 
-    /// Called after each tick.
+    /// Begins or continues the relief, if unread data takes too much memory. Called after each tick.
     func relieveUnread(now: Instant) {
         guard let unread else {
             guard isUnreadTooMuch else { return }
@@ -137,7 +138,7 @@ final class UnreadRelief: ShardPart {
         for (mark, region) in unreadRegions(of: connection) { unread?.count(mark, capacity: region.capacity) }
     }
 
-    /// Releases the connection's reference to chosen regions, by copying or by closing it.
+    /// Releases the connection's references to chosen regions, by copying its data or closing the connection.
     func freeUnread(of connection: Connection, now: Instant) {
         guard let unread else { return }
         var share = 0
@@ -157,7 +158,7 @@ final class UnreadRelief: ShardPart {
             return connections.charge(connection)
         }
         self.unread?.cutOff += 1
-        // A session with a gap cannot be resumed, so it is closed too.
+        // A session with a gap cannot be resumed, so the session is closed too.
         connectionEnds.close(connection, reason: "it held memory that other clients needed", now: now)
     }
 }

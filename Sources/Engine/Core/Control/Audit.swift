@@ -53,7 +53,7 @@ final class AuditLog: ShardPart {
         return fields
     }
 
-    /// The subscription held publishers back, and the messages that waited for it are dropped.
+    /// Logs that a subscription ended because it held publishers back, and that its waiting messages are dropped.
     func warn(ofBlocking subscriber: Subscriber) {
         effects.log.append(
             LogRecord(
@@ -61,7 +61,7 @@ final class AuditLog: ShardPart {
                 isFrequent: true))
     }
 
-    /// Waiting messages of a topic were dropped to free memory.
+    /// Logs that waiting messages of a topic were dropped to free memory.
     func warn(ofShedding messages: Int, of topic: String) {
         effects.log.append(
             LogRecord(

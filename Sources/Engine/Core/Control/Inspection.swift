@@ -15,7 +15,7 @@ package struct Inspection {
         package var head: UInt64
         /// The sequence of the next message.
         package var end: UInt64
-        /// For a topic kept in a store: messages before this one are committed.
+        /// For a topic kept in a store: messages before this sequence are committed.
         package var committed: UInt64?
         /// The oldest message in memory or in the store.
         package var kept: UInt64
@@ -221,8 +221,10 @@ package final class Inspector: ShardPart {
             isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
     }
 
-    /// The payload of a message in this shard's topic and its charge in bytes; nil if it is not there.
-    package func message(_ sequence: UInt64, of epoch: UInt64) -> (payload: [UInt8], charge: Int)? {
+    /// A message in this shard's topic, with its charge in bytes and its timestamp; nil if it is not there.
+    package func message(
+        _ sequence: UInt64, of epoch: UInt64
+    ) -> (payload: [UInt8], charge: Int, timestamp: Int64)? {
         guard let log = topics[epoch: epoch]?.log, log.head.value <= sequence, sequence < log.end.value else {
             return nil
         }
@@ -230,7 +232,7 @@ package final class Inspector: ShardPart {
         let entry = piece.chunk.entry(SequenceNumber(sequence) - piece.first)
         var payload: [UInt8] = []
         piece.chunk.forEachPayloadPart(entry) { payload.append(contentsOf: $0) }
-        return (payload, Log.charge(payload: Int(entry.payload), metadata: Int(entry.metadata)))
+        return (payload, Log.charge(payload: Int(entry.payload), metadata: Int(entry.metadata)), entry.timestamp)
     }
 
     /// A description of everything left; empty when all clients have gone and their topics have been removed.

@@ -32,8 +32,8 @@ final class ListStream: BoundStream {
     var shard = 0
     var after = 0
     var isFetching = false
-    /// Whether the list was canceled while its page was queued or in flight. It counts against the connection's limit
-    /// until the page arrives.
+    /// Whether the list was canceled while its page was queued or in flight. The list counts against the connection's
+    /// limit until the page arrives.
     var isOver = false
     /// Whether the list is in its connection's `waiters`.
     var isWaiting = false
@@ -154,7 +154,8 @@ final class ListRequests: ShardPart {
         listStream.connection.waiters.add(listStream)
     }
 
-    /// The list has ended. It must leave `waiters`, or its page would stay until the peer reads, which may be never.
+    /// Discards a list that has ended. If it stayed in `waiters`, its page would stay until the peer reads, perhaps
+    /// forever.
     func discard(_ listStream: ListStream) {
         if listStream.isFetching {
             listStream.isOver = true
@@ -177,7 +178,7 @@ final class ListRequests: ShardPart {
         }
     }
 
-    /// The page in flight has arrived.
+    /// Takes the rows of the page in flight, which has arrived.
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
         guard let listStream = pages.takeUnderWay() else { return }
         if listStream.isOver {

@@ -87,7 +87,7 @@ extension Inspector {
         if !connection.isClosed, connection.input.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
-        // Their views may have been removed already.
+        // The waiters' views may have been removed already.
         connection.waiters.forEachOutputWaiter { tally.add($0.view.log.allPieces) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }

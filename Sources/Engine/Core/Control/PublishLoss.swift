@@ -116,13 +116,13 @@ final class PublishLosses: ShardPart {
         super.init(context)
     }
 
-    /// A fire-and-forget publish to a topic that this shard owns was dropped.
+    /// Counts a dropped fire-and-forget publish to a topic that this shard owns.
     func dropped(_ loss: PublishLoss, of topic: Topic) {
         counters.publishesDropped[loss] &+= 1
         note(loss, of: topic, TopicLosses(dropped: 1))
     }
 
-    /// A fire-and-forget publish to a topic on any shard, or to one that does not exist, was dropped.
+    /// Counts a dropped fire-and-forget publish to a topic on any shard, or to one that does not exist.
     func dropped(_ loss: PublishLoss, of target: PublishTarget) {
         guard let place = target.place, let topic = topics[place] else { return dropped(loss, of: target.name) }
         dropped(loss, of: topic)
@@ -134,14 +134,14 @@ final class PublishLosses: ShardPart {
         note(loss, of: topic, TopicLosses(dropped: UInt64(count)))
     }
 
-    /// A publish to a topic that this shard owns was refused.
+    /// Counts a refused publish to a topic that this shard owns.
     func refusedPublish(_ refusal: Refusal, of topic: Topic) {
         let loss = PublishLoss(refusal)
         countRefusal(loss)
         note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// A publish to a topic on any shard, or to one that does not exist, was refused.
+    /// Counts a refused publish to a topic on any shard, or to one that does not exist.
     func refusedPublish(_ refusal: Refusal, of topic: String) { refusedPublish(PublishLoss(refusal), of: topic) }
 
     func refusedPublish(_ loss: PublishLoss, of topic: String) {
@@ -149,12 +149,12 @@ final class PublishLosses: ShardPart {
         note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// Counted by this topic, even if its name now refers to another one.
+    /// Counts a loss for this topic, even if its name now refers to a different one.
     private func note(_ loss: PublishLoss, of topic: Topic, _ losses: TopicLosses) {
         topic.losses.add(noteShortage(loss, of: topic.name, losses))
     }
 
-    /// Counted by the topic that currently has this name, on its owner.
+    /// Counts a loss for the topic that currently has this name, on its owner.
     private func note(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) {
         let losses = noteShortage(loss, of: topic, losses)
         guard let topic else { return }
@@ -173,8 +173,8 @@ final class PublishLosses: ShardPart {
         return losses
     }
 
-    /// A message was refused before it was complete. Only publishes are that large; the message's topic is unknown
-    /// here.
+    /// Counts a message that was refused before it was complete. Only publishes are that large. The message's topic is
+    /// unknown here.
     func refusedUnfinished(_ loss: PublishLoss) {
         countRefusal(loss)
         note(loss, of: nil, TopicLosses())

@@ -22,7 +22,7 @@ public struct Rank: Comparable, Sendable {
 /// row stays cheap and rows ranked after the last one are skipped.
 public struct FirstRows<Row> {
     private let most: Int
-    /// Only rows before this one are wanted: the last row kept, once there are enough.
+    /// Only rows before this rank are wanted: that of the last row kept, once there are enough.
     public private(set) var last: Rank?
     private var rows: [Row] = []
     /// Ranks with the indices of their rows, so that rows need not move.

@@ -113,7 +113,8 @@ struct Statistics {
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
 
-    /// A shard may report twice before the next object: the topic in the first report is still needed.
+    /// Replaces a shard's counters. A shard may report twice before the next object: the topic in the first report is
+    /// still needed.
     mutating func take(_ counters: ShardCounters, from shard: Int) {
         let topic = latest[shard].lostTopic
         latest[shard] = counters
@@ -207,10 +208,10 @@ final class BrokerStatistics: ShardPart {
         return counters
     }
 
-    /// The counters of another shard have arrived.
+    /// Takes the counters of another shard.
     func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
 
-    /// Called once a second.
+    /// Reports or publishes this shard's counters. Called once a second.
     func report(now: Instant) {
         timers.nextStatistics = now.monotonic + Limits.second
         rateLimiter.sweep()

@@ -25,23 +25,24 @@ public struct SubscriptionStatistics: Sendable {
     public var stream: UInt32
     public var policy: Overflow
     public var buffer: Int
-    /// All credit it ever requested, and the outstanding part; nil if unbounded.
+    /// All credit ever requested, and the outstanding part; nil if unbounded.
     public var requested: UInt64?
     public var outstanding: UInt64?
     public var delivered: UInt64
     public var waiting: Int
     public var dropped: UInt64
-    /// Messages that were already gone when it began.
+    /// Messages that were already gone when the subscription began.
     public var missed: UInt64
-    /// The sequence of the next message it can receive.
+    /// The sequence of the next message that the subscription can receive.
     public var next: UInt64
-    /// The number of messages by which it is behind its topic, and the age of the oldest one that it can still receive.
+    /// The number of messages by which the subscription is behind its topic, and the age of the oldest message that it
+    /// can still receive.
     public var lag: Int
     public var age: UInt64
-    /// How long messages have been waiting for it without interruption.
+    /// How long messages have been waiting for the subscription without interruption.
     public var behind: UInt64
     public var waitsFor: WaitsFor
-    /// Time since its client last requested messages.
+    /// Time since the client last requested messages.
     public var asked: UInt64
     public var meta: Bool
 
@@ -81,9 +82,9 @@ public struct SubscriptionStatistics: Sendable {
 public struct TopicStatistics: Sendable {
     public var name: String
     public var epoch: UInt64
-    /// Nanoseconds since it was created.
+    /// Nanoseconds since the topic was created.
     public var age: UInt64
-    /// "live", "completed" or "failed", and why it failed.
+    /// "live", "completed" or "failed", and why the topic failed.
     public var state: String
     public var error: String?
     public var first: UInt64
@@ -311,7 +312,7 @@ extension SubscriptionStatistics {
 }
 
 extension Subscriber {
-    /// The number of messages by which a subscription is behind its topic, and the age of the oldest of them.
+    /// The number of messages by which a subscription is behind its topic, and the age of the oldest of these messages.
     func lag(now: Instant) -> (messages: Int, age: UInt64) {
         guard hasJoined else { return (0, 0) }
         let first = cursor.cursor

@@ -23,6 +23,8 @@ final class Log {
     private(set) var end: SequenceNumber
     /// The total charge of all messages before `end` since the topic began, in bytes.
     private(set) var charged: UInt64
+    /// The timestamp of the last message appended here. Later ones are not lower, even if the clock is set back.
+    private var latest = Int64.min
     private var pieces: [LogPiece] = []
     private var nextCapacity = Chunk.smallest
     private var largestCapacity = Chunk.largest
@@ -43,7 +45,9 @@ final class Log {
     }
 
     /// The log of a topic whose messages before `end`, with a total charge of `charged` bytes, are in a store.
-    init(end: SequenceNumber, charged: UInt64) {
+    /// - Parameter latest: when the broker accepted the last of them, in ns since 1970.
+    init(end: SequenceNumber, charged: UInt64, latest: Int64) {
+        self.latest = latest
         head = end
         self.end = end
         self.charged = charged
@@ -86,6 +90,7 @@ final class Log {
     // Used by the owner
 
     /// Appends a message and returns its sequence.
+    /// - Parameter timestamp: the time of day; the message gets that of the message before it if that is later.
     func append(
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, timestamp: Int64,
         budget: MemoryBudget
@@ -95,7 +100,7 @@ final class Log {
         let last = place(for: carried + framed, carrying: carried > 0, budget: budget)
         if carried > 0 { isCarrying = true }
         pieces[last].chunk.append(
-            metadata: metadata, payload: payload, framed: framed, timestamp: timestamp, chargedBefore: charged)
+            metadata: metadata, payload: payload, framed: framed, timestamp: stamp(timestamp), chargedBefore: charged)
         pieces[last].visible += 1
         charged &+= UInt64(Log.charge(payload: payload.count, metadata: carried))
         let sequence = end
@@ -106,6 +111,7 @@ final class Log {
     /// Appends the messages of a run. Their frames are stored as received.
     func append(_ run: FramedRun, timestamp: Int64, budget: MemoryBudget) {
         var rest = run.bytes
+        let timestamp = stamp(timestamp)
         while !rest.isEmpty {
             let last = place(for: PayloadFraming.length(of: rest), carrying: false, budget: budget)
             let taken = pieces[last].chunk.append(
@@ -115,6 +121,13 @@ final class Log {
             end = end.advanced(by: taken.count)
             rest = rest.slice(taken.bytes..<rest.count)
         }
+    }
+
+    /// The timestamp of messages appended at this time of day.
+    @inline(__always)
+    private func stamp(_ clock: Int64) -> Int64 {
+        latest = Swift.max(latest, clock)
+        return latest
     }
 
     /// The index of the last piece, after making sure that it has room for a message of `needed` bytes.
@@ -256,6 +269,28 @@ final class Log {
     func timestamp(_ sequence: SequenceNumber) -> Int64 {
         let piece = pieces[index(of: sequence)]
         return piece.chunk.entry(sequence - piece.first).timestamp
+    }
+
+    /// The first message whose timestamp is at or after `time`, in ns since 1970; `end` if all are earlier. Nil if no
+    /// message in memory is earlier: messages that are no longer in memory may then be at or after it, too.
+    func first(atOrAfter time: Int64) -> SequenceNumber? {
+        // The number of pieces that begin with an earlier message.
+        var low = 0
+        var high = pieces.count
+        while low < high {
+            let middle = (low + high) / 2
+            if pieces[middle].chunk.entry(0).timestamp < time { low = middle + 1 } else { high = middle }
+        }
+        guard low > 0 else { return nil }
+        let piece = pieces[low - 1]
+        var first = 1
+        var last = piece.visible
+        while first < last {
+            let middle = (first + last) / 2
+            if piece.chunk.entry(middle).timestamp < time { first = middle + 1 } else { last = middle }
+        }
+        let found = piece.first.advanced(by: first)
+        return found > head ? found : nil
     }
 
     /// The piece that contains `sequence`, which must be in this log.

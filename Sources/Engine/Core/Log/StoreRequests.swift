@@ -104,6 +104,8 @@ public enum StoreRequest: Sendable {
     case purge(StoreID)
     /// Read messages. `Shard.answer` takes the result.
     case read(HistoryRequest)
+    /// Search for a message by time. `Shard.found` takes the result.
+    case search(TimeSearch)
 }
 
 /// Progress of the store with the requests of one shard. Topics are identified by epoch. `attempt` is that of the

@@ -5,7 +5,7 @@ struct Prepaid {
     static let unknownSize = 1024
 
     private(set) var count = 0
-    /// Bytes that these messages were assumed to have.
+    /// Bytes that the prepaid messages were assumed to have.
     private(set) var bytes = 0
     /// The smoothed size of recent messages, assumed for the next ones.
     private(set) var typical = Prepaid.unknownSize
@@ -19,7 +19,7 @@ struct Prepaid {
     /// Adds a first message of unknown size.
     mutating func addFirst() { add(1, bytes: Prepaid.unknownSize) }
 
-    /// `count` messages of `bytes` bytes have arrived.
+    /// Takes `count` messages of `bytes` bytes, which have arrived, from the prepaid ones.
     /// - Returns: the amount paid for them.
     mutating func use(_ count: Int, bytes: Int) -> (count: Int, bytes: Int) {
         let used = Swift.min(count, self.count)
@@ -32,7 +32,7 @@ struct Prepaid {
         return (used, usedBytes)
     }
 
-    /// The remaining messages will not arrive.
+    /// Takes all remaining messages, which will not arrive.
     /// - Returns: the amount paid for them.
     mutating func takeAll() -> (count: Int, bytes: Int) {
         defer { (count, bytes) = (0, 0) }

@@ -1,5 +1,5 @@
 // Quotas: counts across all shards of a broker: connections, subscriptions and topics, in total, by user and by
-// address. They change when something is opened or ends, never for a message.
+// address. The counts change when something is opened or ends, never for a message.
 
 import Synchronization
 
@@ -59,7 +59,7 @@ public final class Quotas: Sendable {
 
     public init() {}
 
-    /// The account of a user. It stays the same as long as it is referenced or has state.
+    /// The account of a user. The account stays the same as long as it is referenced or has state.
     func account(of user: String?, now: UInt64) -> Account {
         guard let user else { return anonymous }
         return book.lock.with { book.account(of: user, now: now) }
@@ -99,7 +99,7 @@ public final class Quotas: Sendable {
         let lock = Lock()
         var addresses: [String: Int] = [:]
         var accounts: [String: Account] = [:]
-        /// The order in which accounts are checked for removal; each user in the table is in it once.
+        /// The order in which accounts are checked for removal; each user in the table is in this queue once.
         private var users = TurnQueue<String>()
         /// Accounts still to be checked in this pass over the table, and those found idle in it.
         private var left = 0

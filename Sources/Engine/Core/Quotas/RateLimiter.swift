@@ -8,13 +8,13 @@ import Replay
 
 /// Carries out what the rate limiter decides for publishers that waited.
 protocol RateLimitedPublishers {
-    /// A publish, or the opening of a channel, has received its tokens.
+    /// Continues a publish, or the opening of a channel, that has received its tokens.
     func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant)
     /// Whether the peer must first read earlier answers. If so, the publisher asks again afterwards.
     func hasUnread(_ publisher: Publisher) -> Bool
-    /// The channel may be sent `count` of the credit that it was granted.
+    /// Sends a channel `count` of the credit that it was granted.
     func grant(_ count: Int, to publisher: Publisher)
-    /// A publish that waited is refused.
+    /// Refuses a publish that waited.
     func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant)
 }
 
@@ -127,13 +127,13 @@ final class RateLimiter {
         return rateLimit.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
     }
 
-    /// Messages of a channel have arrived.
+    /// Charges messages of a channel that have arrived.
     func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
         guard rates.isLimited || publisher.prepaid.count > 0, let rateLimit = publisher.rateLimit else { return }
         rateLimit.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
     }
 
-    /// A publisher is gone: it stops waiting, and its unused prepayment is refunded.
+    /// Ends the wait of a publisher that is gone, and refunds its unused prepayment.
     func end(_ publisher: Publisher) {
         guard let rateLimit = publisher.rateLimit else { return }
         if publisher.prepaid.count > 0 { rateLimit.refund(publisher, rates) }

@@ -8,7 +8,7 @@
 
 import Synchronization
 
-/// A rate, and for how long it can be accumulated.
+/// A rate, and for how long its tokens can be accumulated.
 public struct TokenRate: Equatable, Sendable {
     /// Tokens that accrue per second; at least 1.
     public let perSecond: UInt64
@@ -28,7 +28,7 @@ public struct TokenRate: Equatable, Sendable {
         return rest > 0 && time < .max ? time + 1 : time
     }
 
-    /// The same, rounded down.
+    /// The nanoseconds in which this many tokens accrue, rounded down.
     func wholeTime(of tokens: Int) -> UInt64 {
         TokenRate.scale(UInt64(Swift.max(0, tokens)), by: Limits.second, over: perSecond).whole
     }
@@ -91,7 +91,7 @@ public struct TokenBucket: Equatable, Sendable {
         fullAt -= Swift.min(fullAt, rate.wholeTime(of: count))
     }
 
-    /// The time from which `count` tokens can be taken, if none are taken before.
+    /// The time from which `count` tokens can be taken, if no others are taken in the meantime.
     public func ready(_ count: Int, _ rate: TokenRate) -> UInt64 {
         let saved = rate.burst - Swift.min(rate.time(of: count), rate.burst)
         return fullAt - Swift.min(fullAt, saved)

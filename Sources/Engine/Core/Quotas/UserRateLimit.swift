@@ -69,7 +69,7 @@ final class UserRateLimit {
     private(set) var isTouched = false
     private var messages = Purse()
     private var bytes = Purse()
-    /// When it last logged that it holds its user back, on the monotonic clock.
+    /// When it was last logged that the user is held back, on the monotonic clock.
     private var logged: UInt64?
     private static let logInterval: UInt64 = 60_000_000_000
 
@@ -164,11 +164,11 @@ final class UserRateLimit {
 
 /// The meters of one shard, by user.
 struct UserRateLimits {
-    /// Users checked for each one added: more than one, so that the table never holds many idle ones.
+    /// Users checked for each user added: more than one, so that the table never holds many idle users.
     private static let swept = 2
 
     private var byUser: [String?: UserRateLimit] = [:]
-    /// The order in which users are checked for removal; each user in the table is in it once.
+    /// The order in which users are checked for removal; each user in the table is in this queue once.
     private var users = TurnQueue<String?>()
     /// Meters with publishers that wait for tokens, served in turn.
     private var waiting = TurnQueue<UserRateLimit>()

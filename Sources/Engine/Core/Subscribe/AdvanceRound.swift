@@ -5,8 +5,8 @@
 //     index    0   1   2   3   4   5   6
 //              due due due  ▲  done done        `place` = 3, `due` = 3; after 0 it continues at the last index
 //
-// Members that join during a round begin at the end and need no visit. When a member leaves, the last one moves to its
-// index; if that would skip its visit, it is kept in `later`.
+// Members that join during a round begin at the end and need no visit. When a member leaves, the last member moves to
+// its index; if that would skip the last member's visit, it is kept in `later`.
 
 import Replay
 
@@ -48,15 +48,15 @@ struct AdvanceRound {
         return place
     }
 
-    /// A member was added at index `count`: the new member must not take the visit of another.
+    /// Notes that a member was added at index `count`: the new member must not take the visit of another.
     mutating func added(to count: Int) {
         guard due > 0 else { return }
         place = from(count)
         if due > place { due += 1 }
     }
 
-    /// The member at index `hole` of `count` has left, and the last one has moved there. Returns whether that one would
-    /// miss its visit.
+    /// Notes that the member at index `hole` of `count` has left and that the last one has moved there. Returns whether
+    /// the moved member would miss its visit.
     mutating func removed(_ hole: Int, of count: Int) -> Bool {
         guard due > 0 else { return false }
         let isLastDue = isDue(count - 1, of: count)
@@ -73,6 +73,6 @@ struct AdvanceRound {
         return (steps < 0 ? steps + count : steps) < due
     }
 
-    /// All visited members have reached the end.
+    /// Records that all members have reached the end, if no visits are left.
     mutating func pause() { if !isUnderWay { completed = target } }
 }

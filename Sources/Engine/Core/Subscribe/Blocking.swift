@@ -55,7 +55,7 @@ final class Blocking: ShardPart {
         delivery.deliver(subscriber, now: now)
     }
 
-    /// The waiting messages of a `block` subscription have changed.
+    /// Notes that the waiting messages of a `block` subscription have changed.
     func noteWaiting(_ subscriber: Subscriber) {
         let now = moment.monotonic
         noteFullness(of: subscriber, now: now)

@@ -49,7 +49,7 @@ final class Delivery: ShardPart {
         subscriber.view.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
     }
 
-    /// The waiting messages of a `block` subscription have changed.
+    /// Notes that the waiting messages of a `block` subscription have changed.
     func noteWaiting(_ subscriber: Subscriber) { blocking.noteWaiting(subscriber) }
 
     /// Adds the subscription's losses since the last call to the counters.

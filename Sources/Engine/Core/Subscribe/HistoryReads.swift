@@ -1,6 +1,6 @@
 // HistoryReads: the subscriptions of a view that wait for messages from the store, and the reads requested for them.
-// Each waits for one piece at a time; several that need the same piece share it. Only a few reads are in flight at a
-// time, so that pieces are used before they are evicted.
+// Each subscription waits for one piece at a time; those that need the same piece share a read. Only a few reads are in
+// flight at a time, so that pieces are used before they are evicted.
 //
 //     lacks history ─▶ waiting ─▶ in flight, with others ─▶ delivered to, and perhaps lacks history again
 
@@ -10,7 +10,11 @@ struct HistoryReads {
     private var waiting = TurnQueue<Subscriber>()
     private var underWay: [(request: HistoryRequest, subscribers: [Subscriber])] = []
 
-    /// A subscription's next message is in the store.
+    var isWaiting: Bool { !waiting.isEmpty }
+    /// Whether the view waits until fewer reads are in flight.
+    var isQueued = false
+
+    /// Adds a subscription whose next message is in the store.
     mutating func append(_ subscriber: Subscriber) {
         guard !subscriber.awaitsHistory else { return }
         subscriber.awaitsHistory = true
@@ -50,7 +54,8 @@ struct HistoryReads {
         return subscriber
     }
 
-    /// The store has answered. Returns the subscriptions that waited for it; nil if there was no such request.
+    /// Removes a request that the store has answered. Returns the subscriptions that waited for the answer; nil if
+    /// there was no such request.
     mutating func answered(_ request: HistoryRequest) -> [Subscriber]? {
         guard let place = underWay.firstIndex(where: { $0.request.first == request.first }) else { return nil }
         let subscribers = underWay.remove(at: place).subscribers
@@ -75,8 +80,10 @@ final class HistoryReading: ShardPart {
 
     /// Subscriptions that receive history as soon as it arrives, before others have their turn.
     private static let atOnce = 64
+    /// Maximum number of reads in flight.
+    private static let most = 64
 
-    /// A subscription's next message is in the store. It is delivered once it has been read.
+    /// Queues a subscription whose next message is in the store. The message is delivered once it has been read.
     func askForHistory(_ subscriber: Subscriber) {
         subscriber.lacksHistory = false
         subscriber.view.reads.append(subscriber)
@@ -86,6 +93,10 @@ final class HistoryReading: ShardPart {
     private func askForHistory(_ view: TopicView) {
         // While memory is short, this shard reads one piece at a time; other subscriptions wait for a tick.
         while views.readsUnderWay == 0 || memory.used <= memory.limit {
+            guard views.readsUnderWay < HistoryReading.most else {
+                if view.reads.isWaiting { views.addWaitingForReads(view) }
+                return
+            }
             guard let request = view.reads.next(view, ready: { work.makeLater(for: $0) }) else { return }
             views.readsUnderWay += 1
             effects.store.append(.read(request))
@@ -96,9 +107,15 @@ final class HistoryReading: ShardPart {
         }
     }
 
-    /// The store's answer to a read request in `Effects.store`. It is ignored if the topic no longer has subscribers.
+    /// Handles the store's answer to a read request in `Effects.store`. The answer is ignored if the topic no longer
+    /// has subscribers.
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
+        defer {
+            while views.readsUnderWay < HistoryReading.most, let view = views.nextWaitingForReads() {
+                askForHistory(view)
+            }
+        }
         guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }
         switch answer {
         case .found(let messages):

@@ -4,16 +4,19 @@ import ForebayWire
 import Replay
 
 struct SubscribeOptions: Sendable {
-    static let names = ["replay", "from", "epoch", "buffer", "overflow", "gap", "meta", "demand", "opening"]
+    static let names = ["replay", "from", "epoch", "since", "buffer", "overflow", "gap", "meta", "demand", "opening"]
+    private static let exclusive = [("replay", "from"), ("replay", "since"), ("from", "since")]
     static let defaultBuffer: UInt64 = 1024
     static let largestBuffer: UInt64 = (1 << 31) - 1
 
     var start: Start = .next
     /// The epoch of `from`; nil means the topic's current one.
     var epoch: UInt64?
+    /// If set, the subscription begins at this time instead of at `start`.
+    var since: StartTime?
     var buffer = Int(defaultBuffer)
     var overflow: Overflow = .dropOldest
-    /// Whether the subscription is refused if it starts with a gap.
+    /// Whether the subscription is refused if a gap precedes its first message.
     var gapFails = false
     var meta = false
     var demand: Credit.Mode = .outstanding
@@ -44,15 +47,19 @@ struct SubscribeOptions: Sendable {
     }
 
     private mutating func takeStart(_ route: Route) throws(Refusal) {
+        for (one, other) in SubscribeOptions.exclusive where route[one] != nil && route[other] != nil {
+            throw .invalid("\(one) and \(other) exclude each other; give only one of them.")
+        }
         epoch = try route.number("epoch", 1...UInt64.max)
         if let sequence = try route.number("from", 1...UInt64.max) {
-            guard route["replay"] == nil else {
-                throw .invalid("replay and from exclude each other; give only one of them.")
-            }
             start = .from(SequenceNumber(sequence))
             return
         }
         guard epoch == nil else { throw .invalid("epoch requires from; give both.") }
+        if let text = route["since"] {
+            do throws(StartTime.Fault) { since = try StartTime(text) } catch { throw .invalid(error.description) }
+            return
+        }
         guard let replay = route["replay"] else { return }
         if replay == "all" {
             start = .all

@@ -8,44 +8,45 @@ final class Subscriber: BoundStream, Timed {
     let id: UInt64
     let options: SubscribeOptions
     let view: TopicView
-    /// The number of messages requested and not yet received. The cursor does not know of this number.
+    /// The number of messages requested and not yet received. The cursor does not know this number.
     private(set) var credit: Credit
     /// Whether the view exists and the subscriber is one of its members.
     private(set) var hasJoined = false
-    /// The position, once it has joined. In separately allocated memory and used in place: a stored field would be
-    /// checked for exclusive access, and copied, for each member that is read.
+    /// The position, once the subscriber has joined. In separately allocated memory and used in place: a stored field
+    /// would be checked for exclusive access, and copied, for each member that is read.
     var cursor: Subscription {
         unsafeAddress { UnsafePointer(cursorPlace) }
         unsafeMutableAddress { cursorPlace }
     }
     private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
-    /// Its index in `view.members`, or in `view.waiting` before it has joined.
+    /// The subscriber's index in `view.members`, or in `view.waiting` before it has joined.
     var member = 0
-    /// Its index among the `block` subscriptions of its view; -1 under other policies.
+    /// The subscriber's index among the `block` subscriptions of its view; -1 under other policies.
     var blocker = -1
     var isBlocker: Bool { blocker >= 0 }
-    /// Whether no message waits for it and its cursor is not ahead of its view's round.
+    /// Whether no message waits for the subscriber and its cursor is not ahead of its view's round.
     var isInStep = false
-    /// Its position in the queue for output space; nil if it does not wait for any.
+    /// The subscriber's position in the queue for output space; nil if it does not wait for any.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isWaitingForOutput: Bool { outputTurn != nil }
-    /// Whether its next message will be encoded when a turn has time for that.
+    /// Whether the next message will be encoded when a turn has time for that.
     var awaitsForm = false
-    /// Whether its next message is in the store and has to be requested (`lacksHistory`), or the request is queued or
+    /// Whether the next message is in the store and has to be requested (`lacksHistory`), or the request is queued or
     /// in flight (`awaitsHistory`).
     var lacksHistory = false
     var awaitsHistory = false
-    /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it has begun.
+    /// The id under which the subscription accepts credit over plain HTTP; nil over other protocols, or before it
+    /// begins.
     var streamID: SubscriptionID?
-    /// How many of its losses the shard's counters include.
+    /// How many of the subscription's losses the shard's counters include.
     var countedDropped: UInt64 = 0
-    /// Why it ended, for the event.
+    /// Why the subscription ended, for the event.
     var end = "cancelled by the client"
-    /// Since when messages have been waiting for it without interruption, on the monotonic clock; nil if none are.
+    /// Since when messages have been waiting without interruption, on the monotonic clock; nil if none are.
     var behindSince: UInt64?
-    /// When its client last requested messages, on the monotonic clock.
+    /// When the client last requested messages, on the monotonic clock.
     var askedAt: UInt64
-    /// Under `block`: since when its buffer has been full; nil if it is not.
+    /// Under `block`: since when the buffer has been full; nil if it is not.
     var fullness: Fullness?
     var timerPlace = -1
 
@@ -61,7 +62,7 @@ final class Subscriber: BoundStream, Timed {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// Whether it requested a position of another epoch. Up to the last stored message, the positions of an epoch that
+    /// Whether the client requested a position of another epoch. Up to the last stored message, the positions of an epoch that
     /// a stored topic had before are those of the current one.
     var isOfOtherEpoch: Bool {
         guard let epoch = options.epoch, epoch != view.epoch else { return false }
@@ -69,26 +70,27 @@ final class Subscriber: BoundStream, Timed {
         return sequence > former.end
     }
 
-    /// Whether it requested a position that its topic never had (in another epoch, or after the next message) and has
-    /// received no message yet that reports this.
+    /// Whether the client requested a position that the topic never had (in another epoch, or after the next message)
+    /// and has received no message yet that reports this.
     var hasUnreportedGap: Bool {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 
-    /// Whether no requested message precedes the one with which it begins.
+    /// Whether no requested message precedes the one with which the subscription begins.
     var beginsWithoutLoss: Bool { known { !isOfOtherEpoch && $0.droppedSinceDelivery == 0 } ?? false }
 
-    /// The client requests `n` more messages.
-    /// - Returns: false if n is 0, which is INVALID; nothing changes then.
+    /// Adds the `n` messages that the client requests.
+    /// - Returns: false if n is 0, which is INVALID and changes nothing.
     func request(_ n: UInt32) -> Bool { credit.add(n) }
 
-    /// Where it begins; it must have joined.
+    /// Where the subscription begins; the subscriber must have joined.
     var opening: OpeningPosition { OpeningPosition(epoch: view.epoch, next: cursor.cursor.value) }
 
-    /// The opening was sent as a separate message, which used one credit.
+    /// Charges one credit for the opening, which was sent as a separate message.
     func payForOpening() { credit.spend(1) }
 
-    /// The first `count` messages of `range`, a result of `deliverable`, were handed over to the connection.
+    /// Records that the first `count` messages of `range`, a result of `deliverable`, were handed over to the
+    /// connection.
     @inline(__always)
     func handOver(_ count: Int, of range: SequenceRange) {
         cursor.handOver(count, of: range)
@@ -117,10 +119,10 @@ final class Subscriber: BoundStream, Timed {
         }
     }
 
-    /// Whether it has joined and not left.
+    /// Whether the subscriber has joined and not left.
     var isMember: Bool { hasJoined && member < view.members.count && view.members[member] === self }
 
-    /// Sets its initial position, once.
+    /// Sets the initial position, once.
     func join(at cursor: consuming Subscription) {
         precondition(!hasJoined)
         cursorPlace.initialize(to: cursor)

@@ -53,6 +53,9 @@ final class Subscribing: ShardPart {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
         }
+        var options = options
+        // Now, because the view may attach later.
+        options.since = options.since.map { .at($0.resolved(now: now.wall)) }
         let rateLimit = users.rateLimit(connection, stream)
         try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
@@ -88,13 +91,21 @@ final class Subscribing: ShardPart {
 
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
     func join(_ subscriber: Subscriber, now: Instant) {
+        if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
+        guard let since = subscriber.options.since else {
+            return join(subscriber, at: subscriber.options.start, now: now)
+        }
+        if let first = first(atOrAfter: since.resolved(now: now.wall), for: subscriber) {
+            join(subscriber, atOrAfter: first, now: now)
+        }
+    }
+
+    func join(_ subscriber: Subscriber, at start: Start, now: Instant) {
         let view = subscriber.view
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
-        let start = isOtherEpoch ? Subscribing.newStart(of: subscriber) : options.start
         let window = window(of: view)
-        let cursor = Subscription(
-            start: start, window: window, buffer: options.buffer, overflow: options.overflow)
+        let cursor = Subscription(start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
             ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch)))
             return
@@ -138,7 +149,7 @@ final class Subscribing: ShardPart {
     }
 
     /// The messages available for replay to a new member.
-    private func window(of view: TopicView) -> SequenceRange {
+    func window(of view: TopicView) -> SequenceRange {
         if view.sharesLog, let topic = topics[epoch: view.epoch] {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
         }
@@ -194,7 +205,7 @@ final class Subscribing: ShardPart {
 
     // Views
 
-    /// The shard's view of a topic. If there is none, it is requested from the owner.
+    /// The shard's view of a topic. If there is none, the topic's log is requested from the owner.
     private func view(
         of name: String, on connection: Connection, for account: Account?, now: Instant
     ) throws(Refusal) -> TopicView {
@@ -221,7 +232,7 @@ final class Subscribing: ShardPart {
         return view
     }
 
-    /// The owner has sent the topic's log.
+    /// Attaches views to the topic's log, which the owner has sent.
     func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
         guard let view = views[name], !view.isAttached else {
             send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))

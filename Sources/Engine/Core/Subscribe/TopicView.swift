@@ -4,7 +4,7 @@
 //
 // What the owner must know of all subscriptions (the oldest message that one waits for, and how far `block`
 // subscriptions let publishers append) is updated with each change of a single one. Only delivery of new messages
-// visits all members, and it does so in slices.
+// visits all subscriptions, and it does so in slices.
 
 import Replay
 
@@ -14,7 +14,7 @@ final class TopicView {
     /// Unknown until the owner has answered.
     var epoch: UInt64 = 0
     let log: Log
-    /// Whether the log is the owner's. The owner then appends and evicts.
+    /// Whether the log is the owner's, which appends and evicts.
     let sharesLog: Bool
     /// Where the messages are that the log does not hold; nil for a topic in memory.
     var store: StoreReference?
@@ -24,9 +24,9 @@ final class TopicView {
     var state = TopicState.live
     var retained = SequenceNumber(1)
     private(set) var members: [Subscriber] = []
-    /// What the members need together.
+    /// What all members together need.
     private let needs = ViewNeeds()
-    /// Subscribers that wait for the view to be attached.
+    /// Subscribers that wait for the view to be attached, or for the store to find their first message.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
     /// Bytes that the topic's log may hold, and the generation of settings from which that was computed.
@@ -49,11 +49,11 @@ final class TopicView {
     var isDirty = false
     /// Whether the view is queued to continue its round.
     var isInLine = false
-    /// Whether its counts have changed since the last tick.
+    /// Whether the view's counts have changed since the last tick.
     var isTouched = false
     /// The messages encoded for HTTP subscribers.
     var entries = EntryCaches()
-    /// Its index among the views with messages in other forms; -1 if it has none.
+    /// The view's index among those with messages in other forms; -1 if it has none.
     var formsPlace = -1
 
     /// All views of the shard.
@@ -80,7 +80,8 @@ final class TopicView {
 
     // Joining and leaving
 
-    /// The owner has sent the topic's log. Returns the subscribers that waited for it, in order of arrival.
+    /// Attaches the view to the topic's log, which the owner has sent. Returns the subscribers that waited for the log,
+    /// in order of arrival.
     func attach(_ snapshot: TopicSnapshot) -> [Subscriber] {
         log.begin(snapshot)
         round = AdvanceRound(end: log.end)
@@ -95,7 +96,7 @@ final class TopicView {
         waiting.append(subscriber)
     }
 
-    /// The owner refused the topic. Returns the subscribers that waited for it.
+    /// The subscribers that waited for the topic, which the owner has refused.
     func refused() -> [Subscriber] { waiting }
 
     func add(_ subscriber: Subscriber) {
@@ -115,17 +116,19 @@ final class TopicView {
         markDirty()
     }
 
-    func remove(_ subscriber: Subscriber) {
-        guard subscriber.hasJoined else {
-            // It may have been refused just before it joined.
-            guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
-            let last = waiting.removeLast()
-            if last !== subscriber {
-                waiting[subscriber.member] = last
-                last.member = subscriber.member
-            }
-            return
+    /// A subscriber does not wait any longer.
+    func removeWaiting(_ subscriber: Subscriber) {
+        // It may have been refused just before it joined.
+        guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
+        let last = waiting.removeLast()
+        if last !== subscriber {
+            waiting[subscriber.member] = last
+            last.member = subscriber.member
         }
+    }
+
+    func remove(_ subscriber: Subscriber) {
+        guard subscriber.hasJoined else { return removeWaiting(subscriber) }
         let last = members.removeLast()
         if last !== subscriber {
             members[subscriber.member] = last
@@ -157,7 +160,7 @@ final class TopicView {
         removeRuns()
     }
 
-    /// Messages in other forms have been made for this view.
+    /// Notes that messages in other forms have been made for this view.
     @inline(__always)
     func noteRuns() {
         guard formsPlace < 0 else { return }
@@ -184,8 +187,8 @@ final class TopicView {
     /// Members that receive new messages before other work has its turn.
     static let slice = 2048
 
-    /// The owner has appended, ended the topic, or evicted its head. Messages are delivered while credit and room
-    /// allow.
+    /// Adopts a change of the log: the owner has appended, ended the topic, or evicted its head. Messages are delivered
+    /// while credit and room allow.
     func advance(_ advance: LogAdvance, now: Instant) {
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
@@ -206,7 +209,7 @@ final class TopicView {
         goOn(most: views.slice, now: now)
     }
 
-    /// Advances up to `most` members to the end. If members are left, the shard continues later.
+    /// Advances up to `most` members to the end. If any remain, the shard continues later.
     func goOn(most: Int, now: Instant) {
         var visited = 0
         while visited < most, let subscriber = nextInRound() {
@@ -229,7 +232,7 @@ final class TopicView {
         return round.next(of: members.count).map { members[$0] }
     }
 
-    /// Messages before `sequence` have been evicted for lack of space.
+    /// Handles the eviction of messages before `sequence` for lack of space.
     func lose(before sequence: SequenceNumber, now: Instant) {
         finishRound(before: sequence, now: now)
         lost = Swift.max(lost, sequence)
@@ -243,7 +246,8 @@ final class TopicView {
         markDirty()
     }
 
-    /// Messages before `sequence` will be evicted, but some members may not know of them yet: they advance first.
+    /// Lets members advance before messages before `sequence` are evicted, because some members may not know of these
+    /// yet.
     private func finishRound(before sequence: SequenceNumber, now: Instant) {
         if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
     }

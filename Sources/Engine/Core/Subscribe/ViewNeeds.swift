@@ -1,4 +1,4 @@
-// ViewNeeds: what the subscriptions of a view need together: the oldest message that one waits for, and how far `block`
+// ViewNeeds: what all subscriptions of a view together need: the oldest message that one waits for, and how far `block`
 // subscriptions let publishers append. Each change of a subscription updates it in O(log n).
 
 import Replay
@@ -17,7 +17,7 @@ final class ViewNeeds {
     /// The last progress reported to the owner.
     private var reported: ViewProgress?
 
-    /// A subscription has joined as the last member.
+    /// Adds a subscription, which has joined as the last member.
     func add(_ subscriber: Subscriber) {
         assert(subscriber.member == oldest.count)
         let cursor = (
@@ -52,7 +52,7 @@ final class ViewNeeds {
     /// Indices of the members for which a message before `sequence` waits.
     func members(below sequence: UInt64) -> [Int] { oldest.places(below: sequence) }
 
-    /// A new member needs messages from `needed` on. Returns whether the owner has to be notified.
+    /// Keeps messages from `needed` on for a new member. Returns whether the owner has to be notified.
     func hold(_ needed: SequenceNumber) -> Bool {
         guard needed < reported?.needed ?? .init(.max) else { return false }
         reported?.needed = needed
@@ -81,7 +81,7 @@ final class ViewNeeds {
         return buffers.set(subscriber.blocker, keys.buffer) || isFloor || isHorizon
     }
 
-    /// What the owner must know.
+    /// The progress that the owner must know of.
     /// - Parameter seen: the end that all members have reached.
     func progress(
         seen: SequenceNumber, members: Int, dropped: DropCounts, delivered: UInt64
@@ -97,7 +97,7 @@ final class ViewNeeds {
 
     private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }
 
-    /// Records a report to the owner. Returns false if the owner already knows it.
+    /// Records a report to the owner. Returns false if the owner already knows the progress.
     func record(_ progress: ViewProgress) -> Bool {
         guard progress != reported else { return false }
         reported = progress

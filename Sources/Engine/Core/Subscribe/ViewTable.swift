@@ -25,10 +25,11 @@ final class ViewTable: ShardPart {
     private var dirty: [TopicView] = []
     /// Members of a view that receive a message before others have their turn. A simulation uses few.
     var slice = TopicView.slice
-    /// History reads in flight.
+    /// History reads in flight, and the views that wait until there are fewer.
     var readsUnderWay = 0
+    private var waitingForReads = TurnQueue<TopicView>()
 
-    /// The number of views by name and by epoch. A view in both counts twice.
+    /// The number of views by name and by epoch. A view in both tables counts twice.
     var count: Int { byName.count + byEpoch.count }
     var namedCount: Int { byName.count }
     /// Views that can be joined.
@@ -52,7 +53,7 @@ final class ViewTable: ShardPart {
         byEpoch[view.epoch] = view
     }
 
-    /// Later subscriptions to this name use a new view.
+    /// Removes the view's name, so that later subscriptions to the name use a new view.
     func removeName(of view: TopicView) {
         if byName[view.name] === view { byName[view.name] = nil }
     }
@@ -65,7 +66,20 @@ final class ViewTable: ShardPart {
         return true
     }
 
-    /// The shard is being deallocated.
+    /// Makes a view wait until fewer history reads are in flight.
+    func addWaitingForReads(_ view: TopicView) {
+        guard !view.reads.isQueued else { return }
+        view.reads.isQueued = true
+        waitingForReads.append(view)
+    }
+
+    func nextWaitingForReads() -> TopicView? {
+        let view = waitingForReads.popFirst()
+        view?.reads.isQueued = false
+        return view
+    }
+
+    /// Removes all views; called when the shard is deallocated.
     func removeAll() {
         for view in byEpoch.values { view.release() }
         byName = PartitionedDictionary()
@@ -77,7 +91,7 @@ final class ViewTable: ShardPart {
 
     var hasDirty: Bool { !dirty.isEmpty }
 
-    /// What the owner must know of this view may have changed.
+    /// Notes that what the owner must know of this view may have changed.
     func markDirty(_ view: TopicView) {
         guard !view.isDirty, view.isAttached else { return }
         view.isDirty = true

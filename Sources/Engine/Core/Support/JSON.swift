@@ -29,7 +29,7 @@ public struct JSONObject {
         put(value ? "true" : "false")
     }
 
-    /// A value that is already JSON.
+    /// Adds a value that is already JSON.
     public mutating func add(_ key: String, json: String) {
         name(key)
         put(json)

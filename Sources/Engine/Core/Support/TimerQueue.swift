@@ -3,7 +3,7 @@
 
 /// An element of a `TimerQueue`. It can be in one queue at a time.
 protocol Timed: AnyObject {
-    /// Its index in the queue; -1 if it is in none. Managed by the queue.
+    /// The element's index in the queue; -1 if it is in none. Managed by the queue.
     var timerPlace: Int { get set }
 }
 

@@ -120,7 +120,11 @@ final class TopicOwnership: ShardPart {
 
     /// The topics that the store has from an earlier run.
     func restore(_ earlier: [StoredTopic]) {
-        for topic in earlier { topics.restore(topic, by: self).keep() }
+        for each in earlier {
+            let topic = topics.restore(each, by: self)
+            if each.mayHaveLost { topic.keep() }
+            timers.schedule(topic, now: moment.monotonic)
+        }
     }
 
     func stored(_ reports: [StoreReport], now: Instant) {

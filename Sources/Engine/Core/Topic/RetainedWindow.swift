@@ -104,6 +104,12 @@ struct RetainedWindow {
         return discard(before: old)
     }
 
+    /// The time before which messages of earlier runs are too old, in ns since 1970; nil if there are none.
+    func oldest(now: Instant) -> Int64? {
+        guard let stored, retention.age > 0, !stored.isSearching else { return nil }
+        return Swift.max(forgotten, oldest) < stored.earlierEnd ? now.wall &- Int64(clamping: retention.age) : nil
+    }
+
     /// When messages may have become too old, on the monotonic clock; nil if never.
     func ageDeadline(now: UInt64) -> UInt64? {
         guard retention.age > 0, Swift.max(forgotten, oldest) < log.end else { return nil }

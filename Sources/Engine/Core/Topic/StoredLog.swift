@@ -19,6 +19,10 @@ struct StoredLog {
     private var isConfirmed = false
     /// The oldest message that the store must keep.
     private(set) var kept = SequenceNumber.first
+    /// The end of the messages of earlier runs. Their age is not known.
+    private(set) var earlierEnd = SequenceNumber.first
+    /// Whether the store searches for messages that have become too old.
+    var isSearching = false
     /// Messages that have left memory, and the total charge before each. They show how many bytes the store keeps.
     private var marks: [(sequence: SequenceNumber, chargedBefore: UInt64)] = []
 
@@ -40,6 +44,7 @@ struct StoredLog {
         isKept = true
         isConfirmed = true
         kept = stored.messages.lower
+        earlierEnd = stored.messages.upper
         marks = [(kept, stored.charged.lowerBound)]
         guard stored.mayHaveLost else { return }
         former = former.suffix(StoredTopicRow.mostFormer - 1)

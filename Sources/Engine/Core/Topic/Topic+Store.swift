@@ -50,7 +50,23 @@ extension Topic {
             isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
     }
 
+    /// Searches for messages of earlier runs that have become too old.
+    func searchOld(now: Instant) {
+        guard let id = window.stored?.id, let time = window.oldest(now: now) else { return }
+        window.stored?.isSearching = true
+        ownership.effects.store.append(.search(TimeSearch(id: id, topic: epoch, time: time, subscriber: nil)))
+    }
+
     // From the store
+
+    /// The first message of the store that is not too old; nil if it has none.
+    func foundOld(before first: SequenceNumber?, now: Instant) {
+        guard let stored = window.stored else { return }
+        window.stored?.isSearching = false
+        let end = Swift.min(first ?? stored.earlierEnd, stored.earlierEnd)
+        guard window.discard(before: Swift.min(end, committed)) else { return }
+        markDirty()
+    }
 
     /// The store has written the messages before `end`.
     func commit(_ attempt: UInt32, upTo end: SequenceNumber, now: Instant) {

@@ -44,7 +44,10 @@ final class Topic: Timed {
         self.epoch = epoch
         self.place = place
         self.ownership = ownership
-        log = earlier.map { Log(end: $0.messages.upper, charged: $0.charged.upperBound) } ?? Log()
+        log =
+            earlier.map {
+                Log(end: $0.messages.upper, charged: $0.charged.upperBound, latest: $0.lastTimestamp)
+            } ?? Log()
         activity = Activity(madeAt: now)
         usage = TopicUsage(madeAt: now)
         let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
@@ -181,6 +184,7 @@ final class Topic: Timed {
     func tick(most: Int, now: Instant) -> Int {
         let visited = publishers.tick(most: most, now: now)
         if window.removeOld(now: now.monotonic) { releaseForgotten(now: now) }
+        searchOld(now: now)
         if awaitsStoreTick {
             updateUnwritten()
             markDirty()

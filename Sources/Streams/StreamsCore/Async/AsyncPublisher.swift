@@ -80,7 +80,7 @@ public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
     public func makeAsyncIterator() -> Iterator { Iterator(handle: AsyncHandle(publisher)) }
 }
 
-/// Held only by iterators. The subscription is cancelled when the last of them is released.
+/// Held only by iterators. The subscription is cancelled when the last iterator is released.
 private final class AsyncHandle<Output, Failure: Error>: Sendable {
     let subscriber: AsyncSubscriber<Output, Failure>
 
@@ -158,7 +158,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
         }
     }
 
-    /// Called with the lock held; releases it.
+    /// Takes the first value that has arrived. Called with the lock held, which it releases.
     private func takeArrivedAndUnlock() -> Input? {
         guard let value = arrived.popFirst() else {
             lock.unlock()
@@ -272,7 +272,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubs
 
     func cancel() { end(.finished)?.cancel() }
 
-    /// The first waiter receives the completion; the others receive `finished`.
+    /// Ends the sequence: the first waiter receives the completion, the others receive `finished`.
     /// - Returns: the subscription, unless the stream had already ended.
     @discardableResult private func end(_ completion: Subscribers.Completion<Failure>) -> (any Subscription)? {
         lock.lock()

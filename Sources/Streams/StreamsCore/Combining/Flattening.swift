@@ -29,7 +29,7 @@ struct Flattening<Output, Failure: Error> {
         if !isUnlimited { outlet.request(.max(1), of: source) }
     }
 
-    /// Called when an upstream has finished.
+    /// Notes that an upstream has finished.
     /// - Returns: true if that makes room for another upstream.
     mutating func finish(_ source: Upstream) -> Bool {
         source.hasEnded = true
@@ -37,7 +37,7 @@ struct Flattening<Output, Failure: Error> {
         return source.held == 0
     }
 
-    /// Called when the subscriber has requested more.
+    /// Sends waiting values after the subscriber has requested more.
     /// - Returns: the number of upstreams removed; there is room for the same number of new ones.
     mutating func request(_ outlet: Outlet<Output, Failure>) -> Int {
         var removed = 0

@@ -48,7 +48,7 @@ private struct ZipMachine<Output, Failure: Error>: StreamMachine {
         for side in sides { outlet.request(demand, of: side) }
     }
 
-    /// No upstream has more waiting values than the subscriber has requested.
+    /// Delivers complete combinations. No upstream has more waiting values than the subscriber has requested.
     private func deliver(_ outlet: Outlet<Output, Failure>) {
         guard let next, outlet.demand > .none, sides.allSatisfy({ $0.held > 0 }) else { return }
         for side in sides { side.held -= 1 }

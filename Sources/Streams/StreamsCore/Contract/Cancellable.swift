@@ -18,7 +18,7 @@ extension Cancellable {
     }
 }
 
-/// Cancels when it is released. It can be used from any thread.
+/// Cancels an activity when this object is released. It can be used from any thread.
 public final class AnyCancellable: Cancellable, Hashable, @unchecked Sendable {
     private let lock = Lock()
     private var action: (() -> Void)?

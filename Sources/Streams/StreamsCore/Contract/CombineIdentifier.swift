@@ -7,10 +7,10 @@ public struct CombineIdentifier: Hashable, CustomStringConvertible, Sendable {
     private static let next = Atomic<UInt64>(0)
     private let number: UInt64
 
-    /// An identifier that was never used before.
+    /// Creates an identifier that has never been used.
     public init() { number = CombineIdentifier.next.wrappingAdd(1, ordering: .relaxed).oldValue }
 
-    /// The identifier of an object, unique during the object's lifetime.
+    /// Creates the identifier of an object, unique during the object's lifetime.
     public init(_ object: AnyObject) { number = UInt64(UInt(bitPattern: ObjectIdentifier(object))) }
 
     public var description: String { "0x\(String(number, radix: 16))" }

@@ -6,7 +6,8 @@ public protocol Subject<Output, Failure>: AnyObject, Publisher {
     func send(_ value: Output)
     /// Ends the stream. Anything sent afterwards is ignored.
     func send(completion: Subscribers.Completion<Failure>)
-    /// Connects the subject to an upstream. It requests values from the upstream once its subscribers want any.
+    /// Connects the subject to an upstream. The subject requests values from the upstream once its subscribers want
+    /// any.
     func send(subscription: any Subscription)
 }
 

@@ -4,9 +4,9 @@
 ///
 /// A publisher calls these methods one at a time, never concurrently.
 public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible, Sendable {
-    /// The type of the values that it receives.
+    /// The type of the values that the subscriber receives.
     associatedtype Input
-    /// The type of failure that it can receive; `Never` if it accepts none.
+    /// The type of failure that the subscriber can receive; `Never` if it accepts none.
     associatedtype Failure: Error
 
     /// The publisher has accepted the subscriber, which can now request values.

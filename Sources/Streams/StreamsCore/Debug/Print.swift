@@ -88,8 +88,8 @@ extension Publishers {
 /// Writes lines to a stream or to standard output, one at a time for all threads. No lock is held while the stream
 /// writes, because writing may itself cause further lines.
 private final class LineOutput: @unchecked Sendable {
-    /// The number of lines that may wait while another is being written. Lines beyond it are dropped, counted and
-    /// reported.
+    /// The number of lines that may wait while another is being written. Lines beyond this number are dropped, counted
+    /// and reported.
     private static let limit = 1024
 
     private let lock = Lock()

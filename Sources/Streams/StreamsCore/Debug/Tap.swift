@@ -64,7 +64,7 @@ final class Tap<Downstream: Subscriber>: Subscriber, Subscription, CustomStringC
         upstream?.cancel()
     }
 
-    /// Clears both. The caller releases them outside of the lock.
+    /// Clears upstream and downstream. The caller releases them outside of the lock.
     private func end() -> (upstream: (any Subscription)?, downstream: Downstream?) {
         lock.with { (upstream.take(), downstream.take()) }
     }

@@ -36,7 +36,7 @@ final class Ring<Element> {
     var isEmpty: Bool { count == 0 }
     var isFull: Bool { count == limit }
 
-    /// The ring must not be full.
+    /// Adds an element at the end. The ring must not be full.
     func append(_ element: Element) {
         precondition(count < limit)
         if count == size { grow() }

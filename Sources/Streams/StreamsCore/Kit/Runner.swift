@@ -235,7 +235,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         }
     }
 
-    /// Called when the stream has ended and no other thread is, or will be, handling events.
+    /// Releases the machine. Called when the stream has ended and no other thread is, or will be, handling events.
     private final func end() {
         machine?.stop(self)
         let downstream = downstream.take()

@@ -1,10 +1,10 @@
 // Behaviors shared by many operators: those that produce at most one value for each value, and those that reduce a
-// stream to one value. Each is defined by a function of a state and a value; if it throws, the stream fails.
+// stream to one value. Each is defined by a function of a state and a value; if the function throws, the stream fails.
 
 /// The result for one value.
 enum Step<Output> {
     case send(Output)
-    /// No value; another one is requested in its place.
+    /// No value; another value is requested in its place.
     case skip
     case finish
     /// The last value.

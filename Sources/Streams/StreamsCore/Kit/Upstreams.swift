@@ -9,7 +9,7 @@ class Upstream: @unchecked Sendable {
     private var subscription: (any Subscription)?
     /// Demand that has not been sent yet.
     private var wanted = Subscribers.Demand.none
-    /// Whether it is delivering a value. Demand requested in the meantime is returned from that call.
+    /// Whether the upstream is delivering a value. Demand requested in the meantime is returned from that call.
     private var isReceiving = false
     private var isOver = false
 
@@ -17,11 +17,11 @@ class Upstream: @unchecked Sendable {
 
     /// The machine's index of this upstream.
     final var index = 0
-    /// The number of its values that wait in the machine.
+    /// The number of the upstream's values that wait in the machine.
     final var held = 0
-    /// Demand requested from it and not yet delivered.
+    /// Demand requested from the upstream and not yet delivered.
     final var asked = Subscribers.Demand.none
-    /// Whether the machine has received its completion.
+    /// Whether the machine has received the upstream's completion.
     final var hasEnded = false
 
     /// Makes the first waiting value the latest, in a subclass that queues values.
@@ -47,7 +47,7 @@ class Upstream: @unchecked Sendable {
         subscription.request(demand)
     }
 
-    /// Ends it, whether or not it has begun.
+    /// Ends the upstream, whether or not it has begun.
     final func cancel() { close()?.cancel() }
 
     // Called for what it receives.
@@ -81,7 +81,7 @@ class Upstream: @unchecked Sendable {
 
     fileprivate final func isOpen() -> Bool { lock.with { !isOver } }
 
-    /// Called when it has ended or is no longer wanted. The caller releases the subscription.
+    /// Closes the upstream, which has ended or is no longer wanted. The caller releases the subscription.
     @discardableResult fileprivate final func close() -> (any Subscription)? {
         lock.with {
             isOver = true
@@ -97,7 +97,7 @@ extension Outlet {
     }
 }
 
-/// A signal for a machine with several upstreams of the same type; it names the upstream.
+/// A signal for a machine with several upstreams of the same type; the signal names the upstream.
 enum UpstreamSignal<Input, Failure: Error> {
     case value(Input, from: Upstream)
     case completion(Subscribers.Completion<Failure>, from: Upstream)
@@ -134,7 +134,7 @@ final class SignalingUpstream<Input, InputFailure: Error, Signal, Output, Failur
     var description: String { "\(inlet)" }
 }
 
-/// A signal for a machine whose upstreams have different types: it only says that a value can be taken.
+/// A signal for a machine whose upstreams have different types: the signal only says that a value can be taken.
 enum ArrivalSignal<Failure: Error> {
     case arrival(from: Upstream)
     case completion(Subscribers.Completion<Failure>, from: Upstream)
@@ -191,7 +191,7 @@ struct Sides<Output, Failure: Error> {
         return upstream
     }
 
-    /// Subscribes to all of them, after the current call.
+    /// Subscribes to all upstreams, after the current call.
     func start() {
         inlet.afterwards { [inlet, subscribe] in
             for side in subscribe where !inlet.isOver { side() }

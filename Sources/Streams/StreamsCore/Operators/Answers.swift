@@ -1,5 +1,5 @@
-// min, max, contains, allSatisfy: one answer about a whole stream. They request unlimited values, and cancel upstream
-// as soon as the answer is known.
+// min, max, contains, allSatisfy: one answer about a whole stream. These operators request unlimited values, and cancel
+// upstream as soon as the answer is known.
 
 extension Publisher where Output: Comparable & SendableMetatype {
     /// Publishes the least value when upstream finishes; nothing if there was no value.

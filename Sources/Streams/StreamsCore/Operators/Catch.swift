@@ -1,4 +1,4 @@
-// catch: replaces a failed publisher with another. retry: subscribes to it again.
+// catch: replaces a failed publisher with another. retry: subscribes to a failed publisher again.
 
 extension Publisher {
     /// When this publisher fails, continues with the publisher that `handler` returns for the failure.

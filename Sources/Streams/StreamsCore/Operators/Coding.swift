@@ -1,4 +1,4 @@
-// encode and decode: convert values to and from a format, with any encoder or decoder that has one method for it.
+// encode and decode: convert values to and from a format, with any encoder or decoder that has one method for that.
 
 /// Encodes complete values, as `JSONEncoder` does.
 public protocol TopLevelEncoder: Sendable {

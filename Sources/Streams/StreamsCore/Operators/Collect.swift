@@ -7,7 +7,7 @@ extension Publisher {
         Publishers.CollectByCount(upstream: self, count: count)
     }
 
-    /// Publishes `output` if upstream finishes without a value. It waits for demand.
+    /// Publishes `output` if upstream finishes without a value. `output` waits for demand.
     public func replaceEmpty(with output: Output) -> Publishers.ReplaceEmpty<Self> {
         Publishers.ReplaceEmpty(upstream: self, output: output)
     }

@@ -13,7 +13,8 @@ extension Publisher {
         append(Publishers.Sequence(sequence: elements))
     }
 
-    /// Publishes the values of `publisher` after this one has finished. It is not subscribed to before that.
+    /// Publishes the values of `publisher` after this publisher has finished. `publisher` is not subscribed to until
+    /// then.
     public func append<P: Publisher>(
         _ publisher: P
     ) -> Publishers.Concatenate<Self, P> where P.Output == Output, P.Failure == Failure {
@@ -32,8 +33,8 @@ extension Publisher {
         prepend(Publishers.Sequence(sequence: elements))
     }
 
-    /// Publishes the values of `publisher`, then those of this one, which is not subscribed to until `publisher` has
-    /// finished.
+    /// Publishes the values of `publisher`, then those of this publisher, which is not subscribed to until `publisher`
+    /// has finished.
     public func prepend<P: Publisher>(
         _ publisher: P
     ) -> Publishers.Concatenate<P, Self> where P.Output == Output, P.Failure == Failure {

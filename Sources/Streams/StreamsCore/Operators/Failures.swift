@@ -2,7 +2,7 @@
 // like map, they use upstream's subscription.
 
 extension Publisher {
-    /// Converts upstream's failure to another one.
+    /// Converts upstream's failure into a different failure.
     public func mapError<NewFailure: Error>(
         _ transform: @escaping @Sendable (Failure) -> NewFailure
     ) -> Publishers.MapError<Self, NewFailure> {
@@ -20,7 +20,7 @@ extension Publisher {
         Publishers.AssertNoFailure(upstream: self, prefix: prefix, file: file, line: line)
     }
 
-    /// Publishes `output` instead of a failure, then finishes. It waits for demand.
+    /// Publishes `output` instead of a failure, then finishes. `output` waits for demand.
     public func replaceError(with output: Output) -> Publishers.ReplaceError<Self> {
         Publishers.ReplaceError(upstream: self, output: output)
     }

@@ -1,5 +1,5 @@
-// filter: only the values that satisfy a condition. Unless the condition can throw, it needs no subscription of its
-// own.
+// filter: only the values that satisfy a condition. Unless the condition can throw, the operator needs no subscription
+// of its own.
 
 extension Publisher {
     /// Publishes the values for which `isIncluded` returns true.
@@ -87,7 +87,7 @@ extension Publishers.TryFilter {
     }
 }
 
-/// Passes on the results of `transform` that are not nil. It has no state, so, like map, it uses upstream's
+/// Passes on the results of `transform` that are not nil. A sieve has no state, so, like map, it uses upstream's
 /// subscription.
 struct Sieve<Input, Downstream: Subscriber>: Subscriber, TurnPassing, CustomStringConvertible {
     let downstream: Downstream

@@ -1,5 +1,5 @@
-// first and last: one value of the stream. They request unlimited values; `first` cancels upstream when it has the
-// value.
+// first and last: one value of the stream. These operators request unlimited values; `first` cancels upstream when it
+// has the value.
 
 extension Publisher {
     /// Publishes the first value, then finishes.

@@ -1,5 +1,5 @@
-// map: transforms each value. It has no state and needs no synchronization; the subscriber receives upstream's
-// subscription.
+// map: transforms each value. The operator has no state and needs no synchronization; the subscriber receives
+// upstream's subscription.
 
 extension Publisher {
     /// Publishes the result of `transform` for each value.

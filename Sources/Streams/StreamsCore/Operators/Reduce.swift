@@ -1,4 +1,5 @@
-// reduce and similar operators: one value for a whole stream, when it finishes. They request unlimited values.
+// reduce and similar operators: one value for a whole stream, when it finishes. These operators request unlimited
+// values.
 
 extension Publisher {
     /// Combines all values with `next`, starting with `initial`, and publishes the result when upstream finishes.
@@ -18,8 +19,8 @@ extension Publisher {
     /// Publishes the number of values when upstream finishes.
     public func count() -> Publishers.Count<Self> { Publishers.Count(upstream: self) }
 
-    /// Publishes all values as one array when upstream finishes. All of them are kept in memory, so use it for short
-    /// streams or after `prefix`.
+    /// Publishes all values as one array when upstream finishes. All values are kept in memory, so use this operator
+    /// for short streams or after `prefix`.
     public func collect() -> Publishers.Collect<Self> { Publishers.Collect(upstream: self) }
 
     /// Publishes only the completion.

@@ -6,7 +6,7 @@ extension Publisher {
         removeDuplicates { $0 == $1 }
     }
 
-    /// Publishes the values that `predicate` does not consider equal to the one published before.
+    /// Publishes the values that `predicate` does not consider equal to the last one published.
     public func removeDuplicates(
         by predicate: @escaping @Sendable (Output, Output) -> Bool
     ) -> Publishers.RemoveDuplicates<Self> {

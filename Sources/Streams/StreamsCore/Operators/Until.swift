@@ -7,7 +7,7 @@ extension Publisher {
     }
 
     /// Drops values until `publisher` publishes one. If `publisher` ends without a value, so does the stream. For each
-    /// dropped value, another one is requested.
+    /// dropped value, another is requested.
     public func drop<P: Publisher>(
         untilOutputFrom publisher: P
     ) -> Publishers.DropUntilOutput<Self, P> where Failure == P.Failure {

@@ -103,7 +103,7 @@ private struct CollectByTimeBehavior<Input, Failure: Error, Time: Strideable>: T
 
     mutating func wake(_ stage: inout Stage<[Input], Failure, Time>) { flush(&stage) }
 
-    /// Called when the group is complete. It may hold more than the limit, because upstream may have been asked for
+    /// Ends the group, which is complete. It may hold more than the limit, because upstream may have been asked for
     /// more values than fit into one group.
     private mutating func flush(_ stage: inout Stage<[Input], Failure, Time>) {
         intervalEnd = stage.now.advanced(by: interval)

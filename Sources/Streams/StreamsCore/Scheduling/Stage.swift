@@ -79,7 +79,7 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
         put(.value(value))
     }
 
-    /// Sends the completion, to be delivered on the scheduler after everything sent before.
+    /// Sends the completion, to be delivered on the scheduler after everything already sent.
     mutating func send(completion: Subscribers.Completion<Failure>) { end(.completion(completion)) }
     mutating func send(failure: @escaping () -> Failure) { end(.failure(failure)) }
 

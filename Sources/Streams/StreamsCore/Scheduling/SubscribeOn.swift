@@ -5,7 +5,7 @@ extension Publisher where Output: Sendable {
     /// thread.
     ///
     /// Demand takes effect only when the scheduler has run the request. A subject that stores nothing loses values that
-    /// are sent before that.
+    /// are sent earlier.
     public func subscribe<S: Scheduler>(
         on scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.SubscribeOn<Self, S> {

@@ -1,9 +1,9 @@
 // throttle: at most one value in each interval.
 
 extension Publisher where Output: Sendable {
-    /// Delivers at most one value per `interval` on `scheduler`. Of the values that arrive during an interval, it
-    /// delivers the last if `latest` is true, otherwise the first, and drops the others. Values without demand are
-    /// dropped. The completion is delivered after a waiting value.
+    /// Delivers at most one value per `interval` on `scheduler`. Of the values that arrive during an interval, the
+    /// operator delivers the last if `latest` is true, otherwise the first, and drops the others. Values without demand
+    /// are dropped. The completion is delivered after a waiting value.
     public func throttle<S: Scheduler>(
         for interval: S.SchedulerTimeType.Stride, scheduler: S, latest: Bool
     ) -> Publishers.Throttle<Self, S> {

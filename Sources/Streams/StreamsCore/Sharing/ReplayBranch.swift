@@ -25,7 +25,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
 
     // Called with the lock held.
 
-    /// A value has arrived that the lane did not let pass.
+    /// Handles a value that the lane did not let pass.
     /// - Returns: true if the caller must deliver it now.
     final func resolve(_ value: Output) -> Bool {
         let passes = buffer.resolve(value, &state.pointee.lane, lost: &lost)
@@ -83,14 +83,14 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
 
     func takeLost() -> Queue<Output> { preconditionFailure("A subclass must override this.") }
 
-    /// Called with the lock held: removes all values, for the caller to release without it.
+    /// Removes all values, for the caller to release without the lock. Called with the lock held.
     final func takeValues() -> [Queue<Output>] {
         var held = buffer.takeAll()
         held.append(moveLost())
         return held
     }
 
-    /// Called with the lock held: removes the lost values, for the caller to release without it.
+    /// Removes the lost values, for the caller to release without the lock. Called with the lock held.
     final func moveLost() -> Queue<Output> {
         var taken = Queue<Output>()
         swap(&taken, &lost)
@@ -98,11 +98,11 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
         return taken
     }
 
-    /// Called by the thread that is delivering.
+    /// Drops the batch. Called by the thread that is delivering.
     final func dropBatch() { batch.removeAll() }
 }
 
-/// Holds a subscriber, so that it can be released at once and is not copied for each value.
+/// Holds a subscriber, so that the subscriber can be released at once and is not copied for each value.
 private final class SubscriberBox<Downstream: Subscriber> {
     let downstream: Downstream
     init(_ downstream: Downstream) { self.downstream = downstream }
@@ -216,9 +216,9 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         let isMine = !state.pointee.isAtWork
         state.pointee.isAtWork = true
         shared.lock.unlock()
-        // Otherwise the thread that is delivering clears it when the subscriber returns.
+        // Otherwise the thread that is delivering clears the branch when the subscriber returns.
         if isMine { clear() }
-        // It may have been the slowest subscriber.
+        // This may have been the slowest subscriber.
         replayer.pull()
     }
 

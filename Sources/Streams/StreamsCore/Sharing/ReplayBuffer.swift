@@ -14,7 +14,7 @@ import Replay
 struct ReplayLane {
     /// The number of further values that may pass without any other check.
     fileprivate var passing = 0
-    /// Values that have passed but are not accounted for by the cursor yet. They are reported to it together.
+    /// Values that have passed but are not accounted for by the cursor yet. These values are reported to it together.
     fileprivate var passed = 0
     /// Credit that the cursor does not account for yet.
     fileprivate var granted = 0
@@ -23,8 +23,8 @@ struct ReplayLane {
     /// Whether nothing waits, so that demand concerns only values still to arrive.
     fileprivate var isClear = false
 
-    /// The subscriber has requested more.
-    /// - Returns: false if the buffer must handle it with `request`.
+    /// Grants what the subscriber has requested.
+    /// - Returns: false if the buffer must handle the request with `request`.
     @inline(__always) mutating func grant(_ demand: Subscribers.Demand) -> Bool {
         guard isClear else { return false }
         if known == .max { return true }
@@ -35,8 +35,8 @@ struct ReplayLane {
         return true
     }
 
-    /// A value has arrived.
-    /// - Returns: true if the caller must deliver it now. If false, the buffer must handle it with `resolve`.
+    /// Lets a value that has arrived pass, if possible.
+    /// - Returns: true if the caller must deliver it now. If false, the buffer must handle the value with `resolve`.
     @inline(__always) mutating func pass() -> Bool {
         guard passing > 0 else { return false }
         passing -= 1
@@ -61,7 +61,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     private var wasRefused = false
 
     /// - Parameters:
-    ///   - window: the values that it starts with.
+    ///   - window: the values that the buffer starts with.
     ///   - next: the number of the first value to arrive.
     ///   - capacity: how many values may wait, at least one.
     init(window: Queue<Value>, next: SequenceNumber, capacity: Int, policy: Overflow) {
@@ -75,7 +75,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         while waiting.count > cursor.waiting { _ = waiting.popFirst() }
     }
 
-    /// A value has arrived that the lane did not let pass.
+    /// Handles a value that the lane did not let pass.
     /// - Returns: true if the caller must deliver it now.
     mutating func resolve(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
         notify(&lane)
@@ -102,14 +102,14 @@ struct ReplayBuffer<Value>: ~Copyable {
     /// Keeps a value that passed but cannot be delivered just now: it is ready.
     mutating func keep(_ value: Value) { ready.append(value) }
 
-    /// The subscriber has requested more: as many waiting values become ready.
+    /// Makes as many waiting values ready as the subscriber has requested.
     mutating func request(_ demand: Subscribers.Demand, _ lane: inout ReplayLane) {
         notify(&lane)
         further += demand
         grant(&lane)
     }
 
-    /// The stream has ended. Only the first end counts.
+    /// Ends the stream. Only the first end counts.
     mutating func end(_ lane: inout ReplayLane) {
         notify(&lane)
         hasEnded = true
@@ -134,7 +134,7 @@ struct ReplayBuffer<Value>: ~Copyable {
     /// Turns demand into credit, and credit into ready values.
     private mutating func grant(_ lane: inout ReplayLane) {
         if let figure = further.max {
-            // One more would make the credit unbounded.
+            // One unit more would make the credit unbounded.
             let room = Int(Credit.unbounded) - 1 - Int(clamping: credit.outstanding)
             let count = credit.isUnbounded ? 0 : min(figure, room)
             if count > 0 { _ = credit.add(UInt32(count)) }

@@ -2,20 +2,20 @@
 // generic code costs many times as much, and a library's generic code is not specialized in other modules.
 //
 // Each value is distributed to all branches under one shared lock, so that all see the same order. If a subscriber can
-// receive it immediately and no other thread is delivering to it, the current thread starts delivering, without the
-// lock. After delivering to all of these subscribers, it takes the lock again to check what has become ready in the
-// meantime. So each value takes the lock twice, however many subscribers there are.
+// receive the value immediately and no other thread is delivering to that subscriber, the current thread starts
+// delivering, without the lock. After delivering to all of these subscribers, the thread takes the lock again to check
+// what has become ready in the meantime. So each value takes the lock twice, however many subscribers there are.
 
 import Replay
 import Synchronization
 
-/// The lock of a replayer. It lives as long as any branch.
+/// The lock of a replayer. The lock lives as long as any branch.
 final class ReplayLock: Sendable {
     let lock = Lock()
 }
 
-/// The state that is checked for each value. It is outside of the object because every access to an object's field is
-/// checked for exclusivity at run time, which took a third of the time per value.
+/// The state that is checked for each value. This state is outside of the object because every access to an object's
+/// field is checked for exclusivity at run time, which took a third of the time per value.
 struct ReplayState: ~Copyable {
     // Protected by the lock.
     var lane = ReplayLane()
@@ -29,7 +29,7 @@ struct ReplayState: ~Copyable {
     /// Ended or cancelled; set under the lock, read from any thread.
     let over = Atomic<Bool>(false)
 
-    /// A value has arrived. Called with the lock held.
+    /// Begins to deliver a value that has arrived, if possible. Called with the lock held.
     /// - Returns: true if the caller must deliver it now; the caller is then the delivering thread. If false, nothing
     ///   has changed.
     @inline(__always) mutating func beginsWork() -> Bool {
@@ -38,7 +38,7 @@ struct ReplayState: ~Copyable {
         return true
     }
 
-    /// The delivering thread has delivered a value. Called with the lock held.
+    /// Ends the delivery of a value. Called by the delivering thread, with the lock held.
     /// - Parameter returned: the demand that the subscriber returned.
     /// - Returns: true if there is nothing more to do, in which case no thread is delivering.
     @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
@@ -55,7 +55,7 @@ struct ReplayState: ~Copyable {
 /// One subscriber of a replayer.
 class ReplayPlace: @unchecked Sendable {
     final let state = UnsafeMutablePointer<ReplayState>.allocate(capacity: 1)
-    /// Used only by the thread that is delivering: the demand that the subscriber returned. It is separate from the
+    /// Used only by the thread that is delivering: the demand that the subscriber returned. This is separate from the
     /// state because it is written without the lock.
     final let returned = UnsafeMutablePointer<Subscribers.Demand>.allocate(capacity: 1)
     final var isOver: Bool { state.pointee.over.load(ordering: .relaxed) }
@@ -71,7 +71,7 @@ class ReplayPlace: @unchecked Sendable {
         state.deallocate()
     }
 
-    /// The subscriber has requested more. Called with the lock held.
+    /// Grants what the subscriber has requested. Called with the lock held.
     func grant(_ demand: Subscribers.Demand) { preconditionFailure("A subclass must override this.") }
     /// Takes what must be delivered next: ready values, or the completion, which ends the branch. Called with the lock
     /// held.
@@ -117,7 +117,8 @@ class ReplayHub: @unchecked Sendable {
 
     deinit { upstream?.cancel() }
 
-    /// This thread has delivered to these places; it continues while there is more to deliver. The caller retains them.
+    /// Ends the deliveries of this thread to these places, after delivering whatever has become ready. The caller
+    /// retains the places.
     final func release(_ released: [ReplaySeat]) {
         var rest: [ReplaySeat] = []
         shared.lock.lock()

@@ -1,5 +1,5 @@
-// Replayer: retains the last values of a stream for any number of subscribers, each with its own buffer. It is the
-// in-process counterpart of a topic, and the basis of `shareReplay` and `BufferSubject`.
+// Replayer: retains the last values of a stream for any number of subscribers, each with its own buffer. A replayer is
+// the in-process counterpart of a topic, and the basis of `shareReplay` and `BufferSubject`.
 
 import Replay
 
@@ -47,14 +47,14 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         withExtendedLifetime(gone) {}
     }
 
-    /// Called with the lock held; releases it.
+    /// Distributes a value. Called with the lock held, which it releases.
     private func distribute(_ value: Output) {
         next = next.advanced(by: 1)
         // Retained during distribution, even if they are cancelled in the meantime.
         let held = places
         var mine = seats
         var losers: [ReplayPlace] = []
-        // Usually all can receive it immediately.
+        // Usually all subscribers can receive the value immediately.
         if let first = mine.firstIndex(where: { !$0.state.pointee.beginsWork() }) {
             mine.removeSubrange(first...)
             for index in first..<seats.count { resolve(value, at: seats[index], &mine, &losers) }

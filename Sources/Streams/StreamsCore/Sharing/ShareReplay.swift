@@ -50,7 +50,7 @@ extension Publishers {
 /// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.ShareReplay: @unchecked Sendable where Upstream.Output: Sendable {}
 
-/// Feeds a replayer. It holds a weak reference, because without other owners nobody receives the values.
+/// Feeds a replayer. The feeder holds a weak reference, because without other owners nobody receives the values.
 private final class Feeder<Output, Failure: Error>: Subscriber, CustomStringConvertible {
     private weak let replayer: Replayer<Output, Failure>?
 

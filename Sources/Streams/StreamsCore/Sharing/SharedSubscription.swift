@@ -11,7 +11,7 @@ final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription
     private let name: String?
 
     /// - Parameters:
-    ///   - name: its description; by default, that of the upstream subscription.
+    ///   - name: the description; by default, that of the upstream subscription.
     ///   - onCancel: called at most once, before upstream is cancelled.
     init(name: String? = nil, downstream: Downstream, onCancel: (() -> Void)? = nil) {
         self.name = name

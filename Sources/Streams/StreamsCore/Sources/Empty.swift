@@ -1,8 +1,8 @@
 // Empty and Fail: publishers without values.
 
-/// Publishes no values. It finishes immediately, or never.
+/// Publishes no values, and finishes immediately or never.
 public struct Empty<Output, Failure: Error>: Publisher, Equatable {
-    /// Whether it finishes immediately. If false, it never does anything.
+    /// Whether the publisher finishes immediately. If false, it never does anything.
     public let completeImmediately: Bool
 
     /// Finishes immediately, or never does anything if `completeImmediately` is false.

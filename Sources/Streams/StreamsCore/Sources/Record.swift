@@ -51,7 +51,7 @@ public struct Record<Output, Failure: Error>: Publisher {
             output.append(input)
         }
 
-        /// Records the completion. None must have been recorded before.
+        /// Records the completion. No completion must have been recorded yet.
         public mutating func receive(completion: Subscribers.Completion<Failure>) {
             precondition(!hasEnded, "A second completion cannot be recorded.")
             self.completion = completion
@@ -70,7 +70,7 @@ extension Record.Recording: Encodable where Output: Encodable, Failure: Encodabl
         try container.encode(completion, forKey: .completion)
     }
 
-    /// The same as `encode(to:)`.
+    /// Does the same as `encode(to:)`.
     public func encode(into encoder: any Encoder) throws { try encode(to: encoder) }
 
 }

@@ -1,14 +1,15 @@
 // CurrentValueSubject: a mutable value that publishes its changes.
 
 /// A subject that keeps its latest value. Each subscriber receives that value on its first demand, and then every later
-/// value for which it has demand. Of the values for which it had none, it receives the latest.
+/// value for which it has demand. Of the values for which it had no demand, it receives the latest.
 public final class CurrentValueSubject<Output, Failure: Error>: Subject {
     private let core: SubjectCore<Output, Failure>
 
     /// Starts with a value, which each subscriber receives first unless it is replaced.
     public init(_ value: Output) { core = SubjectCore(current: value) }
 
-    /// The latest value. Setting it sends it. After the completion, the new value is stored but not sent.
+    /// The latest value. Setting this property sends the new value. After the completion, the new value is stored but
+    /// not sent.
     public final var value: Output {
         get { core.latest! }
         set { core.send(newValue, keepsAfterEnd: true) }

@@ -1,10 +1,12 @@
 // MergeInput: merges any number of publishers, which can be added at any time.
 
-/// Merges publishers that cannot fail, which can be added at any time. It never completes, even if they do.
+/// Merges publishers that cannot fail, which can be added at any time. A `MergeInput` never completes, even if the
+/// merged publishers do.
 ///
 /// A subscriber receives the values that arrive while it is subscribed and for which it has demand. Unlimited demand is
 /// requested from the merged publishers as soon as any subscriber has requested a value. Cancelling or releasing a
-/// `MergeInput` cancels all merged publishers and its subscribers receive nothing more. They do not keep it alive.
+/// `MergeInput` cancels all merged publishers and its subscribers receive nothing more. Neither keeps the `MergeInput`
+/// alive.
 public final class MergeInput<I>: Publisher, Cancellable {
     public typealias Output = I
     public typealias Failure = Never

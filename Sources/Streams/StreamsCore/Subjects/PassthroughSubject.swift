@@ -27,7 +27,7 @@ extension PassthroughSubject: FedSubject {
 
 /// A subscriber of a subject that stores nothing.
 struct Passthrough<Output, Failure: Error>: StreamMachine {
-    /// Keeps the subject alive as long as it has a subscriber; nil if it should not be kept alive.
+    /// Keeps the subject alive as long as it has a subscriber; nil if the subject should not be kept alive.
     let subject: AnyObject?
     let core: SubjectCore<Output, Failure>
     private var hasAsked = false

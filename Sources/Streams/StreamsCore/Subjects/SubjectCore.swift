@@ -93,7 +93,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     }
 }
 
-/// The upstreams of a subject. They are cancelled when the subject is released.
+/// The upstreams of a subject. All upstreams are cancelled when the subject is released.
 final class SubjectUpstreams: @unchecked Sendable {
     private let lock = Lock()
     private var upstreams: [any Subscription] = []
@@ -112,7 +112,7 @@ final class SubjectUpstreams: @unchecked Sendable {
         if isWanted { subscription.request(.unlimited) }
     }
 
-    /// A subscriber has requested something.
+    /// Requests values from all upstreams, because a subscriber has requested something.
     func want() {
         let upstreams = lock.with { () -> [any Subscription] in
             guard !isWanted else { return [] }

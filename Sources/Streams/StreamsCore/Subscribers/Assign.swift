@@ -1,8 +1,8 @@
 // Assign: a subscriber that writes to a property.
 
 extension Subscribers {
-    /// Requests unlimited values and writes each to a property of an object, which it retains until the stream ends. It
-    /// accepts one subscription; any others are cancelled.
+    /// Requests unlimited values and writes each to a property of an object, which is retained until the stream ends.
+    /// Accepts one subscription; any others are cancelled.
     public final class Assign<Root: Sendable, Input>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {

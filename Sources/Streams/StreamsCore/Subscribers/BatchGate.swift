@@ -1,7 +1,7 @@
 // BatchGate: takes a batch of values, closes for a time, and opens again.
 
 extension Subscribers {
-    /// Requests `size` values. When it has received them, it closes; when it is reopened, it requests `size` more. It
+    /// Requests `size` values. The gate closes when it has received them; when reopened, it requests `size` more. It
     /// never requests more than one batch.
     public final class BatchGate<Input, Failure: Error>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable

@@ -6,8 +6,8 @@ public protocol Resumable: Sendable {
     func resume(_ demand: Subscribers.Demand)
 }
 
-/// Passes values to a closure and requests only as many as its user asks for. It accepts one subscription; any others
-/// are cancelled.
+/// Passes values to a closure and requests only as many as its user asks for. The sink accepts one subscription; any
+/// others are cancelled.
 public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, Resumable, CustomStringConvertible,
     @unchecked Sendable
 {
@@ -17,7 +17,7 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     private var early: Subscribers.Demand?
 
     /// - Parameters:
-    ///   - demand: what it requests when it is subscribed.
+    ///   - demand: what the sink requests when it is subscribed.
     ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
     public init(
@@ -32,7 +32,7 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     }
 
     /// - Parameters:
-    ///   - demand: the number of values that it requests when it is subscribed, at least 0.
+    ///   - demand: the number of values that the sink requests when it is subscribed, at least 0.
     ///   - receiveCompletion: called with the completion.
     ///   - receiveValue: called with every value.
     public convenience init(

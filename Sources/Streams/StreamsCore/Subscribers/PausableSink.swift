@@ -2,14 +2,14 @@
 
 /// Pauses on its own, and continues when it is resumed.
 public protocol Pausable: Sendable {
-    /// Whether it is waiting to be resumed.
+    /// Whether the sink is waiting to be resumed.
     var paused: Bool { get }
-    /// Continues if it is paused.
+    /// Continues if the sink is paused.
     func resume()
 }
 
 extension Subscribers {
-    /// Requests one value at a time and passes it to a closure that decides whether to continue.
+    /// Requests one value at a time and passes the value to a closure that decides whether to continue.
     public final class PausableSink<Input, Failure: Error>: Subscriber, Pausable, Cancellable, CustomStringConvertible,
         @unchecked Sendable
     {

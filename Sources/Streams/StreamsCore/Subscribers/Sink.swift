@@ -1,7 +1,7 @@
 // Sink: a subscriber that requests unlimited values.
 
 extension Subscribers {
-    /// Requests unlimited values and passes all events to two closures. It accepts one subscription; any others are
+    /// Requests unlimited values and passes all events to two closures. A sink accepts one subscription; any others are
     /// cancelled.
     public final class Sink<Input, Failure: Error>: Subscriber, Cancellable, CustomStringConvertible,
         @unchecked Sendable
@@ -26,9 +26,9 @@ extension Subscribers {
             completion = receiveCompletion
         }
 
-        /// The closure for values. It does nothing once the stream has ended.
+        /// The closure for values, which does nothing once the stream has ended.
         public var receiveValue: (Input) -> Void { lock.with { value } }
-        /// The closure for the completion. It does nothing once the stream has ended.
+        /// The closure for the completion, which does nothing once the stream has ended.
         public var receiveCompletion: (Subscribers.Completion<Failure>) -> Void { lock.with { completion } }
 
         public func receive(subscription: any Subscription) {

@@ -25,19 +25,19 @@ int fb_poll_change(int poller, int operation, int fd, uint32_t interest, uint64_
 // Returns at most 256 events.
 int fb_poll_wait(int poller, fb_event *events, int capacity, int timeout_ms);
 
-// A non-blocking eventfd.
+// Returns a non-blocking eventfd.
 int fb_wakeup_create(void);
 int fb_wakeup_signal(int fd);
 int fb_wakeup_clear(int fd);
 
 // Blocks the signals in the calling thread (and those it starts later) and returns a non-blocking signalfd for them.
 int fb_signals_create(const int *signals, int count);
-// The next signal's number; -EAGAIN when there is none.
+// Returns the next signal's number; -EAGAIN if there is none.
 int fb_signals_next(int fd);
-// The process's environment variables, each as NAME=VALUE, followed by a null pointer.
+// Returns the process's environment variables, each as NAME=VALUE, followed by a null pointer.
 char *const *fb_environment(void);
 
-// Writes to a closed pipe fail with EPIPE instead of ending the process.
+// Makes writes to a closed pipe fail with EPIPE instead of ending the process.
 int fb_ignore_broken_pipe(void);
 
 // Sockets are non-blocking and close-on-exec.
@@ -69,7 +69,7 @@ int fb_random(void *bytes, size_t count);
 int fb_name_thread(const char *name);
 // Returns freed memory to the kernel.
 void fb_return_memory(void);
-// The number of CPUs that this process may run on.
+// Returns the number of CPUs that this process may run on.
 int fb_cpu_count(void);
 
 #endif

@@ -1,5 +1,5 @@
-// Bench: takes single measurements. Contains what all kinds of cases have in common: a separate broker for each
-// measurement, and the meter.
+// Bench: takes single measurements. This file contains what all kinds of cases have in common: a separate broker for
+// each measurement, and the meter.
 
 import CBench
 import EventLoop

@@ -4,7 +4,7 @@ struct Case {
     var name: String
     /// A description for the table.
     var title: String
-    /// The contenders; the first is the one that the others are compared with.
+    /// The contenders; the others are compared with the first.
     var contenders: [Contender]
     var kind: Kind
     /// The metric whose ratios are reported.

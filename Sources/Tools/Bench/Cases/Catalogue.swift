@@ -1,7 +1,7 @@
 // Catalogue: all cases.
 
 enum Catalogue {
-    /// The most connections in any case.
+    /// The largest number of connections that a single case uses.
     static let connections = 20_000
 
     static let cases: [Case] =

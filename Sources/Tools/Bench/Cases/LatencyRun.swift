@@ -29,7 +29,7 @@ extension Bench {
             figure[.batch] = deliveries / Double(receivers.reads - before.reads)
             figure[.rate] = deliveries / seconds / Double(latency.subscribers)
             figure[.lost] = try drain(load).map(Double.init)
-            // Messages still in flight at the end count too: they are the late ones.
+            // Messages still in flight at the end count too, because they are the late ones.
             figure.set(receivers.histogram)
             return figure
         }

@@ -26,7 +26,7 @@ extension Bench {
         }
     }
 
-    /// Measures the cost of publishing at full speed, and whether everything arrives.
+    /// Measures the cost of publishing at full speed, and checks whether everything arrives.
     func run(_ load: Load, _ broker: BrokerProcess, lag: Int) throws(BenchError) -> Figure {
         load.pace = .full(lag: self.lag ?? lag)
         try keepGoing(load, for: budget.warmUp)

@@ -1,5 +1,5 @@
 // TopicsRun: one topic published to at full speed, next to many idle topics with a subscription each; and the cost of
-// those while nothing is published at all.
+// the idle topics while nothing is published at all.
 
 import EventLoop
 import Glibc

@@ -72,7 +72,7 @@ final class Load {
         return sum
     }
 
-    /// One turn of the loop. Waits for at most `timeout` nanoseconds; with 0 it does not sleep.
+    /// Runs one turn of the loop. Waits for at most `timeout` nanoseconds; with 0 it does not sleep.
     func turn(timeout: UInt64) throws(BenchError) {
         for event in 0..<(try wait(timeout)) {
             let (token, ready) = poller[event]
@@ -144,7 +144,7 @@ final class Load {
         }
     }
 
-    /// Runs the loop until `done`, for at most `limit` nanoseconds; returns whether it was done.
+    /// Runs the loop until `done`, for at most `limit` nanoseconds; returns whether `done` was reached.
     func run(for limit: UInt64, until done: () -> Bool) throws(BenchError) -> Bool {
         let deadline = Clock.monotonic() + limit
         while !done() {

@@ -11,9 +11,9 @@ final class Receivers {
     /// What to do with received bytes.
     enum Reception {
         case count
-        /// Compare them with what is expected.
+        /// Compare the bytes with what is expected.
         case compare
-        /// The payload begins with the time at which it was due: record how long ago that is.
+        /// The payload begins with the time at which the message was due: record how long ago that is.
         case latency
         /// The payload begins with its number, from 0.
         case order
@@ -25,7 +25,7 @@ final class Receivers {
     var reception = Reception.count
     var histogram = Histogram()
 
-    /// Bytes received by each since the last `reset`.
+    /// Bytes received by each subscriber since the last `reset`.
     let received: UnsafeMutablePointer<Int>
     private(set) var reads = 0
     private(set) var bytes = 0
@@ -36,7 +36,7 @@ final class Receivers {
 
     /// Messages requested at a time; 0 without windows.
     private let window: Int
-    /// Bytes received by each since its last refill.
+    /// Bytes received by each subscriber since its last refill.
     private let unrefilled: UnsafeMutablePointer<Int>
     private let walkers: UnsafeMutablePointer<FrameWalker>
     /// Nil if bytes are proportional to messages.

@@ -1,6 +1,7 @@
 // ResponseReader: counts the messages in the responses of a gRPC call, however the byte stream is split and however
 // many messages a response holds, and sends what an HTTP/2 client must: acknowledgements of SETTINGS, PING and received
-// bytes. It skips from message to message by their lengths without looking inside, unless they are to be compared.
+// bytes. The reader skips from message to message by their lengths without looking inside, unless messages are to be
+// compared.
 //
 //     HTTP/2:  head ──> payload of DATA ──────> head …        other frames: buffered whole, then handled
 //     in DATA: flag ──> length ──> tag ──> value [──> content] ──> tag … ──> flag …
@@ -79,7 +80,7 @@ struct ResponseReader {
         return count
     }
 
-    /// Called when the replies have been sent.
+    /// Removes the replies, which have been sent.
     mutating func clearReplies() { replies.removeAll(keepingCapacity: true) }
 
     // MARK: Frames

@@ -3,7 +3,7 @@
 import EventLoop
 import Glibc
 
-/// Nanoseconds on a CPU, and nanoseconds ready to run while something else had it.
+/// Nanoseconds on a CPU, and nanoseconds ready to run while something else had the CPU.
 struct CPUTime: Equatable {
     var used: UInt64 = 0
     var waited: UInt64 = 0

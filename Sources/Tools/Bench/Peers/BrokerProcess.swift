@@ -37,7 +37,7 @@ final class BrokerProcess {
         }
     }
 
-    /// Nothing of a broker is needed after its measurement, so it is killed.
+    /// Kills the broker: nothing of it is needed after its measurement.
     func stop() {
         kill(id, SIGKILL)
         var status: Int32 = 0

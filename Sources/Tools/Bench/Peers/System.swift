@@ -116,7 +116,7 @@ struct Launch {
             arguments = ["--no-tls", "--workers=1", "--htdocs=.", "--address=127.0.0.1", "\(port)"]
         case .h2o:
             arguments = ["-c", Launch.configurationFile]
-            // If started by root, it would switch to a user that cannot read the directory.
+            // If started by root, the server would switch to a user that cannot read the directory.
             configuration = """
                 listen: { host: 127.0.0.1, port: \(port) }
                 num-threads: 1
@@ -144,7 +144,7 @@ struct Launch {
             ]
         case .mosquitto:
             arguments = ["-c", Launch.configurationFile]
-            // By default it silently drops messages once 1,000 wait for a subscriber.
+            // By default this broker silently drops messages once 1,000 wait for a subscriber.
             configuration = """
                 listener \(port) 127.0.0.1
                 allow_anonymous true

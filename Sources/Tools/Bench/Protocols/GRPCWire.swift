@@ -27,7 +27,7 @@ struct GRPCWire: Wire {
         // END_HEADERS.
         bytes += GRPCWire.frame(type: 1, flags: 4, stream: GRPCWire.stream, GRPCWire.head)
         bytes += GRPCWire.message(GRPCWire.field(1, try open(subscription)))
-        // Waits for nothing: a probe determines when every subscription is in effect.
+        // This waits for nothing: a probe determines when every subscription is in effect.
         return Greeting(bytes)
     }
 

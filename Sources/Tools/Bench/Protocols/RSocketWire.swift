@@ -54,7 +54,7 @@ struct RSocketWire: Wire {
         return Array(out.readable)
     }
 
-    /// Adds a KEEPALIVE, which is answered after the requests and so shows that they were accepted.
+    /// Adds a KEEPALIVE, which is answered after the requests and so shows that these were accepted.
     private static func answered(_ out: borrowing ByteBuffer) -> Greeting {
         var keepalive = ByteBuffer()
         ready.withUnsafeBytes { FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive) }

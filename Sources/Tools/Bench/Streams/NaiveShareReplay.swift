@@ -1,5 +1,5 @@
 // NaiveShareReplay: the baseline for shareReplay: a lock, an array of retained values, an array of subscribers and an
-// array of values for each. It is what tutorials show, with the lock held while subscribers are called, and without
+// array of values for each. This is what tutorials show, with the lock held while subscribers are called, and without
 // overflow policies, re-entrancy, or an end that waits for demand.
 
 import Glibc

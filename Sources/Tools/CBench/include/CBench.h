@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 // Starts argv[0] (an absolute path) with its output appended to `output`, in the directory `directory`, on the CPUs
-// `cpus`. It is killed when the calling thread ends. Returns its process id.
+// `cpus`. The process is killed when the calling thread ends. Returns its process id.
 int cb_spawn(char *const argv[], const int *cpus, int count, const char *directory, const char *output);
 
 // Moves the calling thread to the CPUs.

@@ -26,8 +26,8 @@ extension HTTP2Client {
         guard frame.isEnd else { return }
         call.isOver = true
         end(call, frame)
-        // A client that has the response need not send the rest of its request; a broker that does not want it says so
-        // too.
+        // A client that has the response need not send the rest of its request; a broker that does not want the rest
+        // says so too.
         if chance.isOne(in: 2) { link.reset(frame.stream) }
     }
 
@@ -107,7 +107,7 @@ extension HTTP2Client {
         checkCredit(response.outstandingCredit, ledger, call)
     }
 
-    /// The broker's outstanding credit plus the messages delivered must match what has been requested so far.
+    /// Checks that the broker's outstanding credit plus the messages delivered matches what has been requested so far.
     private func checkCredit(_ outstanding: UInt64, _ ledger: SubscriberLedger, _ call: Call) {
         if outstanding >= UInt64(SubscriberLedger.everything) {
             return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded only at the broker")
@@ -149,7 +149,8 @@ extension HTTP2Client {
 
     // Ends
 
-    /// Requests have to be complete within a time limit, and simulated time may leap.
+    /// Notes an error that a time limit may have caused: requests have to be complete in time, and simulated time may
+    /// leap.
     func noteLimit(_ error: String?, _ ledger: StreamLedger) {
         if isHurried, error?.contains(" within 30 s") == true { ledger.isMistaken = true }
     }

@@ -32,8 +32,8 @@ extension HTTP2Client {
         wire.whenRead { ledger.fed(n) }
     }
 
-    /// Grants credit to a stream that has sent its id. A demand of 0 is never sent: it would fail that
-    /// request and nothing else.
+    /// Grants credit to a stream that has sent its id. A demand of 0 is never sent, because it would fail only that
+    /// request.
     func credit(_ n: Int, _ ledger: SubscriberLedger, _ call: Call) {
         guard n > 0, let id = call.id else { return }
         ledger.asks(n)

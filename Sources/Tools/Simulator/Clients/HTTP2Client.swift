@@ -87,7 +87,7 @@ final class HTTP2Client: VirtualClient {
         return nextStream
     }
 
-    /// Nothing to do: the request names the stream.
+    /// Does nothing: the request names the stream.
     func add(_ ledger: StreamLedger) {}
     func learnt(_ message: Published) { learn(message) }
     func lose() { isOver = true }
@@ -127,6 +127,7 @@ final class HTTP2Client: VirtualClient {
         case .all: open.start = .all
         case .last(let count): open.start = .last(UInt32(count))
         case .from(let sequence, let epoch): open.start = .from(sequence, epoch: epoch)
+        case .since(let time): open.start = .since(time)
         }
         open.buffer = UInt32(request.buffer)
         open.gapFails = request.gapFails
@@ -166,7 +167,7 @@ final class HTTP2Client: VirtualClient {
 
     // Publishing
 
-    /// A fire-and-forget publish has no response; over HTTP every request has one.
+    /// Must not be called: a fire-and-forget publish has no response, but over HTTP every request has one.
     func fireAndForget(_ topic: String, _ number: Int) {
         preconditionFailure("This client has no fire-and-forget publish.")
     }
@@ -196,7 +197,8 @@ final class HTTP2Client: VirtualClient {
         if chance.isOne(in: 3) { unended.append(ledger) } else { link.end(ledger.stream) }
     }
 
-    /// The first message is sent after the opening and uses no credit. Losing a channel is not a failure here.
+    /// Opens a channel. The first message is sent after the opening and uses no credit. Losing a channel is not a
+    /// failure here.
     func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int) {
         ledger.isOpenedAlone = true
         ledger.asksForAll = true

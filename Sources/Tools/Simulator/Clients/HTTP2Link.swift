@@ -1,6 +1,6 @@
-// HTTP2Link: a client's HTTP/2 frames and windows (RFC 9113), over a wire. It shares no code with the broker's end,
+// HTTP2Link: a client's HTTP/2 frames and windows (RFC 9113), over a wire. A link shares no code with the broker's end,
 // because an error common to both would go unnoticed. It sends nothing that the broker's windows do not allow, and
-// opens its own windows early or late, by large or tiny amounts; a broker that sends more than they allow violates a
+// opens its own windows early or late, by large or tiny amounts; a broker that sends more than these allow violates a
 // rule.
 
 import Bytes
@@ -54,13 +54,13 @@ final class HTTP2Link {
     // From the broker
     private var window = 65_535
     private var owed = 0
-    /// The initial stream window that the broker has acknowledged, and the ones sent since then.
+    /// The initial stream window that the broker has acknowledged, and the sizes sent since then.
     private var initialWindow = 65_535
     private var reported: [Int]
     private var isLazy: Bool
-    /// The window size that it uses once it no longer delays.
+    /// The window size that the client uses once it no longer delays.
     private let calmWindow: Int
-    /// Whether its windows are always large enough for a few small messages.
+    /// Whether the client's windows are always large enough for a few small messages.
     let isWide: Bool
 
     init(_ wire: Wire, _ plan: Plan, _ chance: Chance, _ referee: Referee) {
@@ -104,7 +104,7 @@ final class HTTP2Link {
         pump()
     }
 
-    /// The request ends after what was sent.
+    /// Ends a request after what was sent.
     func end(_ id: UInt32) {
         guard let stream = streams[id], !stream.isEnded else { return }
         stream.isEnding = true
@@ -302,7 +302,7 @@ final class HTTP2Link {
         }
     }
 
-    /// From now on its windows are opened as soon as something has arrived.
+    /// Makes the client open its windows as soon as something has arrived, from now on.
     func calm() {
         isLazy = false
         announce(calmWindow)

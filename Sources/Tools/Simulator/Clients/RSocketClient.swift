@@ -26,7 +26,7 @@ final class RSocketClient: VirtualClient {
     private let learn: (Published) -> Void
     /// Whether requests use composite metadata; otherwise the route is plain text.
     private let isComposite: Bool
-    /// The size of the longest frame that it sends, in bytes.
+    /// The size of the longest frame that the client sends, in bytes.
     private let fragment: Int
     private var ledgers: [UInt32: StreamLedger] = [:]
     private var nextStream: UInt32 = 1
@@ -326,7 +326,7 @@ final class RSocketClient: VirtualClient {
         wire.marks.add(acknowledgement: position, at: wire.sent)
     }
 
-    /// Its wire is gone, with everything on it.
+    /// Loses the wire, with everything on it.
     func breakOff() {
         isAway = true
         awaitsResume = false

@@ -1,5 +1,5 @@
-// VirtualClient: what the workload asks of a client, in any protocol. It sends what the workload requests, parses what
-// arrives, and notifies its streams' ledgers.
+// VirtualClient: what the workload asks of a client, in any protocol. A client sends what the workload requests, parses
+// what arrives, and notifies its streams' ledgers.
 
 import Core
 
@@ -8,9 +8,9 @@ protocol VirtualClient: AnyObject {
     var wire: Wire { get }
     /// Whether either side has ended the connection.
     var isOver: Bool { get }
-    /// The session that it can resume on another wire; nil if it cannot.
+    /// The session that the client can resume on another wire; nil if it cannot.
     var session: SessionLedger? { get }
-    /// Whether its wire is gone and it has not resumed on another one.
+    /// Whether the client's wire is gone and it has not resumed on a new one.
     var isAway: Bool { get }
     /// How many messages the broker retains, and how many bytes it hands over to a connection at a time.
     var retain: Int { get }
@@ -19,7 +19,7 @@ protocol VirtualClient: AnyObject {
     func freshStream() -> UInt32
     /// Adds a stream's ledger, before its first frame.
     func add(_ ledger: StreamLedger)
-    /// The client has learned the place of a message from its acknowledgement.
+    /// Notes the place of a message, which the client has learned from an acknowledgement.
     func learnt(_ message: Published)
 
     func subscribe(_ ledger: SubscriberLedger, n: Int)
@@ -38,28 +38,28 @@ protocol VirtualClient: AnyObject {
     func read(_ most: Int)
     /// Loses the connection: no more bytes go either way.
     func lose()
-    /// If it loses its wire from now on, it does not resume.
+    /// From now on, makes the client not resume when it loses its wire.
     func leaves()
 
     // Abilities that depend on the protocol
 
-    /// Whether the protocol's windows may delay what is handed over to it.
+    /// Whether the protocol's windows may delay what is handed over to the client.
     var isPaced: Bool { get }
-    /// Whether anything not yet sent to it on a stream is discarded when it cancels that stream.
+    /// Whether anything not yet sent to the client on a stream is discarded when it cancels that stream.
     var givesUp: Bool { get }
-    /// Bytes that it cannot send because of the broker's windows.
+    /// Bytes that the client cannot send because of the broker's windows.
     var unsent: Int { get }
-    /// Whether it supports fire-and-forget publishes.
+    /// Whether the client supports fire-and-forget publishes.
     var canFire: Bool { get }
     /// Removes options that the protocol does not support for subscriptions.
     func adapt(_ request: inout SubscribeRequest)
-    /// Sends a subscription's last request: it gets what it requested and then ends.
+    /// Sends a subscription's last request: the subscription gets what it requested and then ends.
     func halfClose(_ ledger: SubscriberLedger) -> Bool
     /// Does something unrelated to any request.
     func stir()
-    /// Announces that it is ending the connection.
+    /// Announces that the client is ending the connection.
     func endByGoAway() -> Bool
-    /// From now on it does nothing that delays the broker.
+    /// From now on, does nothing that delays the broker.
     func calm()
 }
 
@@ -80,7 +80,7 @@ extension VirtualClient {
     var session: SessionLedger? { nil }
     var isAway: Bool { false }
     func leaves() {}
-    /// Bytes that may be sent to it before it acknowledges some.
+    /// Bytes that may be sent to the client before it acknowledges some.
     func window(_ connection: Inspection.Connection) -> Int { session?.window(connection) ?? .max }
     /// The connection's place in the broker, regardless of its wire.
     var home: (shard: Int, id: ConnectionID) { session?.home ?? (wire.shard, wire.id) }

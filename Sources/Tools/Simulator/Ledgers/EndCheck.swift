@@ -38,7 +38,7 @@ struct EndCheck {
         if kind == "completed" || kind == "failed" { checkTail() }
     }
 
-    /// Which kind of end it is; it must be one that is allowed.
+    /// Which kind of end this is; it must be one that is allowed.
     private func kind() -> String {
         let request = ledger.request
         let topic = ledger.journal.topic(ledger.epoch)
@@ -69,7 +69,7 @@ struct EndCheck {
         return "refused"
     }
 
-    /// Everything after the last delivery is reported as lost.
+    /// Checks that everything after the last delivery is reported as lost.
     private func checkTail() {
         guard ledger.request.hasMeta, let last = ledger.last, let topic = ledger.journal.topic(last.epoch) else {
             return
@@ -83,14 +83,14 @@ struct EndCheck {
 
     private func checkLosses() {
         guard case .ended(let rest, _)? = ledger.leaving, let cursor = ledger.cursor else { return }
-        // Messages that arrived at the same moment may be among them.
+        // Messages that arrived at the same moment may be among those lost.
         let least = UInt64(cursor.unreportedCount + cursor.waiting.count)
         expect(
             reported >= least && reported <= UInt64(cursor.unreportedCount + rest.count),
             "\(name) was reported \(reported) lost, but \(least) were waiting")
     }
 
-    /// The subscriber received everything that it requested, and could request no more.
+    /// Checks that the subscriber received everything that it requested, and could request no more.
     private func checkSpent() {
         expect(
             ledger.isHalfClosed && !ledger.isUnbounded && ledger.received == ledger.asked,
@@ -114,7 +114,7 @@ struct MessagePosition {
     let epoch: UInt64
     let sequence: UInt64
     let dropped: UInt64
-    /// The publisher's metadata. Nil if it is not included.
+    /// The publisher's metadata. Nil if the metadata is not included.
     let carried: [UInt8]?
 
     init(epoch: UInt64, sequence: UInt64, dropped: UInt64, carried: [UInt8]?) {

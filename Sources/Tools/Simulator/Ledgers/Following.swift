@@ -5,9 +5,9 @@
 import Core
 import Replay
 
-/// Messages handed over between two inspections, known to be one of these rows.
+/// Messages handed over between two inspections, known to form one of these rows.
 struct Lot: CustomStringConvertible {
-    /// Empty if only their number is known.
+    /// Empty if only the number of messages is known.
     private var rows: [[Handed]]
     private let count: Int
     private var taken = 0
@@ -20,7 +20,7 @@ struct Lot: CustomStringConvertible {
     var isEmpty: Bool { taken == count }
     var description: String { rows.map { "\($0.dropFirst(taken))" }.joined(separator: " or ") }
 
-    /// The next message was received. Returns which messages it may have been; nil if it was none of them.
+    /// Takes the next message that was received. Returns which messages it may have been; nil if it was none of these.
     mutating func take(_ sequence: UInt64?, _ dropped: Int?) -> [UInt64]? {
         if rows.isEmpty {
             taken += 1
@@ -85,7 +85,7 @@ extension NaiveCursor {
         next.delivered = Int(now.delivered)
         next.dropped = Int(now.dropped)
         if next.delivered > 0 { next.missed = 0 }
-        // Those lost since the last delivery are the last ones that neither wait nor were delivered.
+        // The messages lost since the last delivery are the last ones that neither wait nor were delivered.
         let unsent = Int(now.droppedSinceDelivery) - next.missed
         let all = Set(next.waiting)
         let counted = policy == "fail" ? next.waiting.last ?? now.viewEnd : now.viewEnd

@@ -11,8 +11,8 @@ final class HeapCheck {
 
     /// Bytes of a shard without clients.
     static let shard = 320 << 10
-    /// How many messages of maximum size it may assemble at once: while receiving, while sending, and when converting
-    /// to another format.
+    /// How many messages of maximum size a shard may assemble at once: while receiving, while sending, and when
+    /// converting to another format.
     static let scratches = 3
     /// Bytes of idle connections, streams and topics. HPACK's tables fill with use, up to 4 KiB each.
     static let connection = 4 << 10

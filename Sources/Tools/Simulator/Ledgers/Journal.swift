@@ -1,5 +1,5 @@
 // Journal: which message is where. Every message has a unique number in its text; the journal knows who published it,
-// and learns its place from the broker's logs, from deliveries and from acknowledgements. All must agree.
+// and learns its place from the broker's logs, from deliveries and from acknowledgements. All these must agree.
 
 import Glibc
 
@@ -9,11 +9,11 @@ struct Published {
 
     var topic: String
     var strength: Strength
-    /// For a channel: which one, and the index of the message in it, from 0.
+    /// For a channel: which channel, and the index of the message in it, from 0.
     var channel: Int
     var index: Int
     var size: Int
-    /// Whether it has metadata, which then contains its number again.
+    /// Whether the message has metadata, which then contains its number again.
     var hasMetadata: Bool
     var isRefused = false
     var place: Place?
@@ -28,18 +28,20 @@ struct Place: Equatable {
 final class TopicLedger {
     let name: String
     let epoch: UInt64
-    /// All its states so far: "live", "completed", "failed". Clients that were not notified of one end may be notified
-    /// of the next.
+    /// All states of the topic so far: "live", "completed", "failed". Clients that were not notified of one end may be
+    /// notified of the next.
     var states: Set<String> = ["live"]
-    /// Whether it is gone from every shard. What arrived at its last moment was not observed.
+    /// Whether the topic is gone from every shard. What arrived at its last moment was not observed.
     var isGone = false
     /// The sequence of the next message.
     var end: UInt64 = 1
-    /// Messages before this are committed; all messages are, if the topic is not stored.
+    /// Messages before this sequence are committed; all messages are, if the topic is not stored.
     var committed: UInt64 = 1
     /// The known messages by sequence.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
+    /// In ns since 1970.
+    var timestamps: [UInt64: Int64] = [:]
     /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a
     /// subscription that joins there in the meantime receives them as new ones.
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
@@ -50,16 +52,24 @@ final class TopicLedger {
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?
-    /// Bytes of its log, and whether a `block` subscription retained some of them.
+    /// Bytes of the topic's log, and whether a `block` subscription retained some of them.
     var bytes = 0
     var isBlocked = false
-    /// Its channels' unused credit, and the part of it with reserved room.
+    /// The unused credit of the topic's channels, and the part of it with reserved room.
     var outstanding = 0
     var reserved = 0
 
     init(name: String, epoch: UInt64) {
         self.name = name
         self.epoch = epoch
+    }
+
+    /// The first message before `end` whose timestamp is at or after `time`; `end` if there is none. It is a range if
+    /// not all messages were observed.
+    func first(atOrAfter time: Int64, before end: UInt64) -> ClosedRange<UInt64> {
+        let earlier = timestamps.filter { $0.key < end && $0.value < time }.keys.max()
+        let first = timestamps.filter { $0.key < end && $0.value >= time }.keys.min() ?? end
+        return Swift.min(earlier.map { $0 + 1 } ?? 1, first)...first
     }
 }
 
@@ -92,7 +102,7 @@ final class Journal {
         return messages.count - 1
     }
 
-    /// A client sends a fire-and-forget or acknowledged message, on a connection that preserves order.
+    /// Notes that a client sends a fire-and-forget or acknowledged message, on a connection that preserves order.
     func sends(_ number: Int, _ client: any VirtualClient) {
         let order = Order(client: ObjectIdentifier(client), topic: messages[number].topic)
         inOrders[number] = (order, orders[order]?.count ?? 0)
@@ -153,7 +163,7 @@ final class Journal {
         return topic
     }
 
-    /// A payload was observed at a place: in a log, or delivered. Returns its number.
+    /// Notes that a payload was observed at a place: in a log, or delivered. Returns its number.
     @discardableResult
     func saw(_ payload: some Collection<UInt8>, at sequence: UInt64, of topic: TopicLedger) -> Int? {
         guard let number = number(in: payload) else {
@@ -194,7 +204,8 @@ final class Journal {
         expectInOrder(number, place)
     }
 
-    /// Publishes that wait for room are appended in the order in which they arrived, and later ones after them.
+    /// Checks that publishes that wait for room are appended in the order in which they arrived, and later ones after
+    /// them.
     private func expectInOrder(_ number: Int, _ place: Place) {
         guard let (order, index) = inOrders[number], let all = orders[order] else { return }
         let isElsewhere = { (other: Int) in self.messages[other].place?.epoch != place.epoch }
@@ -210,7 +221,7 @@ final class Journal {
         }
     }
 
-    /// Messages of a channel must be in the order in which they were sent.
+    /// Checks that messages of a channel are in the order in which they were sent.
     private func order(_ message: Published, _ number: Int, _ place: Place) {
         let all = channels[message.channel]
         if message.index > 0, let before = all[message.index - 1] {
@@ -226,12 +237,12 @@ final class Journal {
         channels[message.channel][message.index] = place
     }
 
-    /// The message is no longer published or parked: if it has no place by now, it will not get one.
+    /// Notes that a message is no longer published or parked: if it has no place by now, it will not get one.
     func withdrawn(_ number: Int) {
         if messages[number].place == nil { messages[number].isRefused = true }
     }
 
-    /// A fire-and-forget publish is appended at once, or never.
+    /// Withdraws fire-and-forget publishes without a place: these are appended at once, or never.
     func withdrawFired() {
         for number in messages.indices where messages[number].strength == .fireAndForget { withdrawn(number) }
     }
@@ -244,7 +255,7 @@ final class Journal {
         messages[number].isRefused = true
     }
 
-    /// The broker acknowledged a message at this sequence.
+    /// Notes that the broker acknowledged a message at this sequence.
     func acknowledged(_ number: Int, at sequence: UInt64) {
         let message = messages[number]
         guard let place = message.place else {

@@ -105,8 +105,8 @@ struct ListCheck {
         ]
     }
 
-    /// The totals delivered to and dropped for all subscriptions, including those that have left, except for their last
-    /// moment.
+    /// Checks the totals delivered to and dropped for all subscriptions, including those that have left, except for
+    /// their last moment.
     private func checkSums(_ row: Row, _ topic: TopicLedger) {
         let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
         let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
@@ -155,7 +155,7 @@ struct ListCheck {
         referee.expect(table.isEmpty, "connections are listed that do not exist: \(table.values)")
     }
 
-    /// The topics that it is listed as publishing to: at least those of its channels.
+    /// Checks the topics that the client's connection is listed as publishing to: at least those of its channels.
     private func checkTargets(_ row: Row, _ client: any VirtualClient) {
         let reported = Set((row["publishes_to"] ?? "").split(separator: ",").map(String.init))
         let topics = Set(channels.filter { $0.isAwaited && $0.client === client }.map(\.topic))

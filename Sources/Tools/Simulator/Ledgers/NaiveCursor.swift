@@ -1,10 +1,10 @@
 // NaiveCursor: what a subscription should receive, according to the contract: a list of the sequences that wait, with
-// the policy applied to one message at a time. It has no ranges or batches.
+// the policy applied to one message at a time. This cursor has no ranges or batches.
 
 struct NaiveCursor: Equatable {
     let policy: String
     let buffer: Int
-    /// Messages from here on arrived after it joined.
+    /// Messages from here on arrived after the subscription joined.
     let joined: UInt64
     var waiting: [UInt64] = []
     /// How many messages may wait.
@@ -15,17 +15,17 @@ struct NaiveCursor: Equatable {
     var dropped = 0
     /// Messages lost since the last delivery, or earlier if a later message is still to come.
     var unsent: [UInt64] = []
-    /// The number of messages missing at its start and not reported yet.
+    /// The number of messages missing at the start and not reported yet.
     var missed: Int
-    /// Whether the policy `fail` has ended it. Nothing more is then accepted.
+    /// Whether the policy `fail` has ended the subscription. Nothing more is then accepted.
     var hasFailed = false
-    /// Whether the policy `fail` may have ended it; the next observation decides.
+    /// Whether the policy `fail` may have ended the subscription; the next observation decides.
     var mayHaveFailed = false
 
     /// - Parameters:
-    ///   - begin: the first message that it should receive.
-    ///   - joined: the next sequence when it joined.
-    ///   - missed: how many requested messages before `begin` it does not receive.
+    ///   - begin: the first message that the subscription should receive.
+    ///   - joined: the next sequence when the subscription joined.
+    ///   - missed: how many requested messages before `begin` are not received.
     init(policy: String, buffer: Int, begin: UInt64, joined: UInt64, missed: Int) {
         self.policy = policy
         self.buffer = policy == "latest" ? 1 : buffer
@@ -37,8 +37,8 @@ struct NaiveCursor: Equatable {
         if waiting.count > self.buffer { limit = self.buffer + waiting.count }
     }
 
-    /// Under `latest`: keeps only the newest waiting message. The others, including those retained when it joined, are
-    /// dropped.
+    /// Under `latest`: keeps only the newest waiting message. All others, including those retained when the
+    /// subscription joined, are dropped.
     mutating func keepNewest(isReported: Bool) {
         while waiting.count > 1 {
             let oldest = waiting.removeFirst()
@@ -117,7 +117,7 @@ struct NaiveCursor: Equatable {
         return 1 + zip(waiting, waiting.dropFirst()).count { $0 + 1 != $1 }
     }
 
-    /// The log has lost messages before `head`. Messages that arrive up to `end` are already there.
+    /// Handles the log's loss of messages before `head`. Messages that arrive up to `end` are already there.
     mutating func evict(before head: UInt64, upTo end: UInt64) {
         let lost = waiting.filter { $0 < head }
         waiting.removeAll { $0 < head }

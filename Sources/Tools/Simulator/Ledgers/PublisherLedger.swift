@@ -43,7 +43,7 @@ final class AcknowledgedLedger: StreamLedger {
 /// A channel.
 final class ChannelLedger: StreamLedger {
     private let journal: Journal
-    /// Its number in the journal.
+    /// The channel's number in the journal.
     let channel: Int
     let topic: String
     let completesTopic: Bool
@@ -52,14 +52,14 @@ final class ChannelLedger: StreamLedger {
     private(set) var credit = 0
     private(set) var wasGranted = false
     var acknowledgementsAsked = 0
-    /// Whether it requested all acknowledgements from the start.
+    /// Whether the client requested all acknowledgements from the start.
     var asksForAll = false
     private(set) var acknowledgements = 0
     private(set) var accepted = 0
     private(set) var last: UInt64 = 0
-    /// Whether it was opened before its first message, and so may have credit before that.
+    /// Whether the channel was opened before its first message, and so may have credit earlier.
     var isOpenedAlone = false
-    /// Whether the broker has accepted its end, which is also the end of its topic.
+    /// Whether the broker has accepted the channel's end, which is also the end of its topic.
     var hasEndedTopic = false
     /// Whether the client's half has ended.
     var isComplete = false
@@ -117,7 +117,7 @@ final class ChannelLedger: StreamLedger {
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
         super.ended(metadata, error)
-        // With credit for it, the last acknowledgement precedes the end: messages after it were not accepted.
+        // If there is credit for it, the last acknowledgement precedes the end: messages after that were not accepted.
         if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
             for number in sent[accepted...] { journal.refused(number, error ?? "its channel was completed") }
         }

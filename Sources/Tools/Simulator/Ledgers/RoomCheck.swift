@@ -47,7 +47,7 @@ struct RoomCheck {
         }
     }
 
-    /// Subscriptions that held publishers up for longer than `block-limit` must have been ended.
+    /// Checks that subscriptions that held publishers up for longer than `block-limit` have been ended.
     func expectGone(_ full: [(ledger: SubscriberLedger, horizon: UInt64)]) {
         let present = Set(examiner.present.map(ObjectIdentifier.init))
         for (ledger, before) in full where present.contains(ObjectIdentifier(ledger)) {
@@ -57,7 +57,7 @@ struct RoomCheck {
         }
     }
 
-    /// Reservations of idle channels must have been released.
+    /// Checks that reservations of idle channels have been released.
     func expectNothingReserved() {
         for topic in topics {
             referee.expect(

@@ -5,7 +5,7 @@ struct Row: CustomStringConvertible {
     private var fields: [String: String] = [:]
     private let text: String
 
-    /// Nil if it is not such an object.
+    /// Parses a row; nil if the bytes are not such an object.
     init?(_ bytes: [UInt8]) {
         text = String(decoding: bytes, as: UTF8.self)
         var rest = bytes[...]
@@ -27,7 +27,7 @@ struct Row: CustomStringConvertible {
         }
     }
 
-    /// Its strings, joined by commas.
+    /// The strings of a list, joined by commas.
     private static func list(_ rest: inout ArraySlice<UInt8>) -> String? {
         rest.removeFirst()
         var texts: [String] = []

@@ -9,12 +9,12 @@ import Core
 /// What a client claims when it resumes.
 struct ResumeClaim {
     let session: SessionLedger
-    /// Whether it has the session's correct token.
+    /// Whether the claim has the session's correct token.
     let isNamed: Bool
     /// The position up to which the client has received everything, and the first position that it can still send.
     let last: UInt64
     let first: UInt64
-    /// Whether the claim is correct; and whether the broker had the session then.
+    /// Whether the claim is correct; and whether the broker had the session when the claim was made.
     let isRight: Bool
     let wasLive: Bool
 }
@@ -32,7 +32,7 @@ struct SentMarks {
         acknowledgements.append((offset, position))
     }
 
-    /// The broker has read this many bytes.
+    /// Notes that the broker has read this many bytes.
     mutating func advance(to offset: Int) {
         let whole = frames.prefix { $0.offset <= offset }
         read = whole.last?.position ?? read
@@ -48,7 +48,7 @@ final class SessionLedger {
         /// SETUP has not been read.
         case beginning
         case live
-        /// It can never, or no longer, be resumed.
+        /// The session can never, or no longer, be resumed.
         case ended
     }
 
@@ -58,7 +58,7 @@ final class SessionLedger {
     private(set) var state = State.beginning
     /// The connection, which stays the same when its socket changes.
     let home: (shard: Int, id: ConnectionID)
-    /// The socket that the broker currently uses for it, and the position when that socket was attached.
+    /// The socket that the broker currently uses for the session, and the position when that socket was attached.
     private var socket: Wire
     private var base: UInt64 = 0
     /// Bytes of SETUP, and the earliest time at which it could have been sent.
@@ -76,7 +76,7 @@ final class SessionLedger {
     private var end: UInt64 = 0
     private var ends: [UInt64] = []
     private var unfed: [(position: UInt64, deliver: () -> Void)] = []
-    /// The position up to which the broker has processed it.
+    /// The position up to which the broker has processed what the client sent.
     private(set) var dealt: UInt64 = 0
 
     // What the client received: each frame once, and the position of the next one, which may be a repetition.
@@ -84,12 +84,12 @@ final class SessionLedger {
     private(set) var received: UInt64 = 0
     private(set) var next: UInt64 = 0
     private var again = 0
-    /// The positions that it has acknowledged; and the position from which the broker keeps what it sent.
+    /// The positions that the client has acknowledged; and the position from which the broker keeps what it sent.
     private var reported: Set<UInt64> = [0]
     /// Bytes sent without being kept.
     private var passed: UInt64 = 0
     private var position: UInt64 = 0
-    /// How often it was resumed.
+    /// How often the session was resumed.
     private(set) var resumptions = 0
 
     init(_ token: [UInt8], _ wire: Wire, _ plan: Plan, _ referee: Referee) {
@@ -102,7 +102,7 @@ final class SessionLedger {
 
     private var name: String { "session \(home.shard)-\(home.id.index)" }
 
-    /// Its state, as text.
+    /// The session's state, as text.
     var standing: String {
         "\(name) is \(state): kept \(seen?.kept.map { "\($0)" } ?? "nothing"), received \(received), "
             + "next \(next), sent \(first)...\(end), processed \(dealt)"
@@ -110,7 +110,7 @@ final class SessionLedger {
 
     // The client sends
 
-    /// SETUP was sent, with this many bytes.
+    /// Notes that SETUP was sent, with this many bytes.
     func begin(_ setup: Int) { self.setup = setup }
 
     /// Adds frames of streams, which are sent at once if there is a wire.
@@ -151,7 +151,7 @@ final class SessionLedger {
         return next
     }
 
-    /// The broker acknowledges everything before `position`. Its acknowledgements may arrive out of order.
+    /// Handles the broker's acknowledgement of everything before `position`. Acknowledgements may arrive out of order.
     func heard(_ position: UInt64) {
         referee.expect(
             position <= dealt, "\(name) was acknowledged up to \(position), but only \(dealt) was processed")
@@ -217,7 +217,7 @@ final class SessionLedger {
             wasLive: state == .live)
     }
 
-    /// RESUME was sent.
+    /// Notes that RESUME was sent.
     func comesBack(_ claim: ResumeClaim) {
         guard claim.isNamed, let index = index(of: claim.last) else { return }
         next = claim.last
@@ -225,7 +225,7 @@ final class SessionLedger {
         reported.insert(claim.last)
     }
 
-    /// RESUME_OK arrived.
+    /// Handles RESUME_OK.
     func resumed(at position: UInt64, by wire: Wire) {
         referee.expect(
             position == dealt, "\(name) was resumed at \(position), but its frames were processed up to \(dealt)")
@@ -233,7 +233,7 @@ final class SessionLedger {
         send(from: 0, at: first, by: wire)
     }
 
-    /// ERROR arrived instead.
+    /// Handles an ERROR that arrived instead of RESUME_OK.
     func refused(_ code: UInt32, _ text: String, _ wire: Wire, _ claim: ResumeClaim) {
         referee.expect(code == 4, "\(name) was refused with code \(code): \(text)")
         referee.expect(
@@ -245,7 +245,7 @@ final class SessionLedger {
             "\(name) was refused with '\(text)'")
     }
 
-    /// A wire that began with RESUME has been assigned to a connection: to this one, or to one that will be refused.
+    /// Checks the assignment of a wire that began with RESUME: to this connection, or to one that will be refused.
     func arrived(_ wire: Wire, _ claim: ResumeClaim) {
         let isTaken = wire.shard == home.shard && wire.id == home.id
         let mayBe = state == .live && mayGoOn(claim)

@@ -8,9 +8,9 @@ class StreamLedger {
     let referee: Referee
     /// The purpose of the stream, as text.
     let title: String
-    /// The text of the error that ended it, or "" for a completion.
+    /// The text of the error that ended the stream, or "" for a completion.
     private(set) var end: String?
-    /// Whether the client has cancelled it.
+    /// Whether the client has cancelled the stream.
     var isCancelled = false
     /// Whether the broker has read the cancellation.
     var isCancelFed = false
@@ -26,9 +26,9 @@ class StreamLedger {
     }
 
     var name: String { "stream \(stream) of connection \(client.wire.name) (\(title))" }
-    /// Whether its end is still expected.
+    /// Whether the stream's end is still expected.
     var isAwaited: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
-    /// Whether it can still be used.
+    /// Whether the stream can still be used.
     var isOpen: Bool { isAwaited }
 
     func item(_ metadata: [UInt8]?, _ data: [UInt8]) {}
@@ -43,8 +43,8 @@ class StreamLedger {
             ErrorWord(beginning: error) != nil, "\(name) has an error text that does not begin with a word: \(error)")
     }
 
-    /// Whether the error says that the connection could not assemble a message or had too much in progress, of which
-    /// the topic knows nothing. Over RSocket the connection ends; over gRPC only the call fails.
+    /// Whether the error says that the connection could not assemble a message or had too much in progress. The topic
+    /// knows nothing of that. Over RSocket the connection ends; over gRPC only the call fails.
     static func isOfFragments(_ error: String) -> Bool {
         [
             "bytes of unfinished messages", "fragments of a message did not arrive in time",
@@ -52,7 +52,7 @@ class StreamLedger {
         ].contains { error.contains($0) }
     }
 
-    /// It was ended by an error that contains one of these texts, or had made a mistake.
+    /// Checks that the stream was ended by an error that contains one of these texts, or had made a mistake.
     func expectError(_ error: String, among texts: [String]) {
         if isMistaken || StreamLedger.isOfFragments(error) { return }
         referee.expect(texts.contains { error.contains($0) }, "\(name) failed without cause: \(error)")

@@ -2,10 +2,11 @@
 // cursor; what the client receives is compared with what the cursor handed over.
 
 import Core
+import ForebayWire
 import Replay
 
 struct SubscribeRequest {
-    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?) }
+    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?), since(StartTime) }
 
     var topic: String
     var policy = "drop-oldest"
@@ -24,6 +25,7 @@ struct SubscribeRequest {
         case .from(let sequence, let epoch):
             route += "&from=\(sequence)"
             if let epoch { route += "&epoch=\(epoch)" }
+        case .since(let time): route += "&since=\(time)"
         }
         if gapFails { route += "&gap=fail" }
         if isCumulative { route += "&demand=cumulative" }
@@ -34,7 +36,7 @@ struct SubscribeRequest {
 final class SubscriberLedger: StreamLedger {
     static let everything = 0x7FFF_FFFF
 
-    /// How it left the engine, and what may still reach the client.
+    /// How the subscription left the engine, and what may still reach the client.
     enum Leaving {
         /// Cancelled by the client: nothing published from `barrier` on, and at most `most` messages.
         case cancelled(barrier: UInt64?, most: Int?)
@@ -54,27 +56,27 @@ final class SubscriberLedger: StreamLedger {
     var isHalfClosed = false
     var isUnboundedFed = false
     var isFed = false
-    /// An acknowledged message of its topic. The subscription was requested later, so it must not begin before that
+    /// An acknowledged message of the topic. The subscription was requested later, so it must not begin before that
     /// message.
     var known: Place?
     private(set) var cursor: NaiveCursor?
     private(set) var epoch: UInt64 = 0
-    /// Requested messages that were gone before it joined.
+    /// Requested messages that were gone before the subscription joined.
     private(set) var missed = 0
     /// Handed over, and not received by the client yet.
     private var owed: [Lot] = []
     private(set) var handed = 0
-    /// When it left: messages that may have been handed over or dropped at that moment without being observed.
+    /// Messages that may have been handed over or dropped without being observed, at the moment the subscription left.
     private(set) var unseen = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// How many bytes its connection had room for at the last inspection.
+    /// How many bytes the connection had room for at the last inspection.
     private var room = 0
     /// What the client has received.
     private(set) var received = 0
     private(set) var last: Place?
     private var restFirst = 0
-    /// Marks it as found by an inspection.
+    /// Marks the subscription as found by an inspection.
     var stamp = 0
 
     init(_ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee) {
@@ -98,7 +100,7 @@ final class SubscriberLedger: StreamLedger {
 
     // The engine's side
 
-    /// The engine has the subscription, in this state.
+    /// Compares the ledger with the engine, which has the subscription in this state.
     /// - Parameter isBatch: whether this is called after several messages from other shards.
     func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
@@ -180,10 +182,10 @@ final class SubscriberLedger: StreamLedger {
                 "\(name) joined at \(now.joined), but \(known.sequence) had been acknowledged before it was requested")
         }
         let waiting = now.waiting.reduce(0) { $0 + $1.count }
-        // Messages after `fail` ended it are not counted.
+        // Messages after `fail` ended the subscription are not counted.
         let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
-        let (wanted, missed) = expectedBegin(now, begin)
+        let (wanted, missed) = expectedBegin(now, begin, topic)
         self.missed = missed
         checkBegin(begin, wanted, now, topic)
         checkGap(begin, now)
@@ -193,20 +195,27 @@ final class SubscriberLedger: StreamLedger {
         self.cursor = cursor
     }
 
-    /// Where it should begin if everything is retained, and how many requested messages it misses.
-    private func expectedBegin(_ now: Inspection.Subscription, _ begin: UInt64) -> (UInt64, Int) {
+    /// Where the subscription should begin if everything is retained, and how many requested messages it misses.
+    private func expectedBegin(
+        _ now: Inspection.Subscription, _ begin: UInt64, _ topic: TopicLedger
+    ) -> (ClosedRange<UInt64>, Int) {
         switch request.start {
-        case .next: return (now.joined, 0)
-        case .all: return (1, 0)
-        case .last(let count): return (now.joined > count ? now.joined - count : 1, 0)
-        case .from(_, let other?) where other != now.epoch: return (1, 0)
+        case .next: return (now.joined...now.joined, 0)
+        case .all: return (1...1, 0)
+        case .last(let count):
+            let first = now.joined > count ? now.joined - count : 1
+            return (first...first, 0)
+        case .from(_, let other?) where other != now.epoch: return (1...1, 0)
         case .from(let sequence, _):
             let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
-            return (sequence > now.joined ? now.joined : sequence, missed)
+            let first = Swift.min(sequence, now.joined)
+            return (first...first, missed)
+        case .since(let time): return (topic.first(atOrAfter: time.resolved(now: 0), before: now.joined), 0)
         }
     }
 
-    /// A subscription that does not accept gaps, or could not have one reported, is refused for a gap at the start.
+    /// Checks that there is no gap at the start if the subscription does not accept gaps, or could not have one
+    /// reported: it would have been refused.
     private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription) {
         guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
         referee.expect(
@@ -214,23 +223,26 @@ final class SubscriberLedger: StreamLedger {
             "\(name) begins at \(begin) of \(now.joined), with a gap after \(sequence), but was not refused: \(now)")
     }
 
-    private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
-        var wanted = wanted
+    private func checkBegin(
+        _ begin: UInt64, _ wanted: ClosedRange<UInt64>, _ now: Inspection.Subscription, _ topic: TopicLedger
+    ) {
+        var lowest = wanted.lowerBound
         var isFrom = false
         if case .from(_, let other) = request.start, other == nil || other == now.epoch { isFrom = true }
-        if request.policy == "latest", !isFrom { wanted = Swift.max(wanted, now.joined - 1) }
+        if request.policy == "latest", !isFrom { lowest = Swift.max(lowest, now.joined - 1) }
         let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
         let gone = Swift.max(topic.lost, topic.forgotten)
+        let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
-            begin >= Swift.min(Swift.max(wanted, retained), now.joined)
-                && begin <= Swift.min(Swift.max(wanted, retained, gone), now.joined),
-            "\(name) begins at \(begin); it requested \(wanted), the topic's next is \(now.joined), it retains "
-                + "\(client.retain) messages and has lost those before \(gone): \(now)")
+            begin >= Swift.min(Swift.max(lowest, retained), now.joined)
+                && begin <= Swift.min(Swift.max(highest, retained, gone), now.joined),
+            "\(name) begins at \(begin); it requested \(lowest) to \(highest), the topic's next is \(now.joined), it "
+                + "retains \(client.retain) messages and has lost those before \(gone): \(now)")
     }
 
     // Leaving
 
-    /// The engine no longer has the subscription.
+    /// Handles the subscription's removal from the engine.
     func left() {
         guard leaving == nil else { return }
         let topic = journal.topic(epoch)
@@ -265,7 +277,7 @@ final class SubscriberLedger: StreamLedger {
         item(figures, data)
     }
 
-    /// A message, and what is reported about it, unless it was requested without metadata.
+    /// Checks a message, and what is reported about it, unless it was requested without metadata.
     func item(_ figures: MessagePosition?, _ data: [UInt8]) {
         received += 1
         referee.expect(
@@ -297,7 +309,7 @@ final class SubscriberLedger: StreamLedger {
             let place = reported?.place ?? due.map({ Place(epoch: epoch, sequence: $0) })
                 ?? journal.messages[number].place
         else {
-            // It was appended and dropped at the same moment, so its place was not observed.
+            // The message was appended and dropped at the same moment, so its place was not observed.
             last = nil
             return
         }

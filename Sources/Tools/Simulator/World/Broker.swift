@@ -79,7 +79,13 @@ final class Broker {
         trace.add(.clock, Int(nanoseconds))
     }
 
-    /// A client connects.
+    /// The time of day is set forwards or back; the monotonic clock is not affected.
+    func setClock(by nanoseconds: Int64) {
+        now.wall += nanoseconds
+        trace.add(.clock, 0, Int(nanoseconds), "set")
+    }
+
+    /// Connects a client.
     func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
@@ -111,7 +117,7 @@ final class Broker {
         for wire in wires.joined() { wire.isMute = false }
     }
 
-    /// The client disappears without closing the connection.
+    /// Makes the client disappear without closing the connection.
     func reset(_ wire: Wire) {
         guard !wire.isClosed else { return }
         trace.add(.lost, wire.shard, Int(wire.id.index))
@@ -126,7 +132,7 @@ final class Broker {
 
     // Turns
 
-    /// One turn of a shard: everything that is ready, or with `isPartial` some of it.
+    /// Runs one turn of a shard: everything that is ready, or with `isPartial` some of it.
     func turn(_ index: Int, isPartial: Bool) {
         trace.add(.turn, index, isPartial ? 1 : 0)
         Turn(broker: self, index: index, isPartial: isPartial).turn()
@@ -226,6 +232,9 @@ final class Broker {
             case .report(let report):
                 trace.add(.store, index, 0, "\(report)")
                 Heap.engine { shard.stored([report], now: now) }
+            case .found(let first, let search):
+                trace.add(.store, index, Int(first?.value ?? 0), "found")
+                Heap.engine { shard.found(first, search, now: now) }
             case .answer(let request, let answer):
                 trace.add(.store, index, Int(request.first.value), "\(answer)")
                 Heap.engine { shard.answer(request, answer, now: now) }
@@ -251,7 +260,7 @@ final class Broker {
         let due = arrivals[index]
         arrivals[index].removeAll()
         for (wire, handover) in due {
-            // The engine may have just closed the socket that this one replaces.
+            // The engine may have just closed the socket that the arriving one replaces.
             carryOut(index)
             let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))

@@ -8,12 +8,12 @@ final class Chance {
 
     init(seed: UInt64) { source = RandomSource(seed: seed) }
 
-    /// 0 ..< `bound`; 0 if that is 0 or 1.
+    /// A number in 0 ..< `bound`; 0 if that is 0 or 1.
     func below(_ bound: Int) -> Int { bound <= 1 ? 0 : Int(source.next() % UInt64(bound)) }
     func isOne(in count: Int) -> Bool { below(count) == 0 }
     func pick<T>(_ values: [T]) -> T { values[below(values.count)] }
     func number() -> UInt64 { source.next() }
 
-    /// Smaller values are more frequent.
+    /// A number from 1 to `most`; smaller values are more frequent.
     func size(upTo most: Int) -> Int { 1 + below(1 + below(most)) }
 }

@@ -93,7 +93,7 @@ final class Examiner {
         epochs[shard] = now
     }
 
-    /// All accounted memory exists and is no more than allowed. Call while no shard is taking its turn.
+    /// Checks that all accounted memory exists and is no more than allowed. Call while no shard is taking its turn.
     func examineMemory() {
         let tally = broker.tally
         referee.expect(
@@ -116,7 +116,7 @@ final class Examiner {
         let before = ledger.end
         referee.expect(topic.end >= before, "'\(topic.name)' went backwards from \(before) to \(topic.end)")
         ledger.states.insert(topic.state)
-        // It may have ended differently at the moment at which it was deleted.
+        // The topic may have ended differently at the moment at which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
         ledger.end = topic.end
         let committed = topic.committed ?? topic.end
@@ -128,12 +128,16 @@ final class Examiner {
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
-            guard let (payload, charge) = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
+            guard let message = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
                 referee.fail("message \(sequence) of '\(topic.name)' is within the range of its log, but missing")
                 return
             }
-            journal.saw(payload, at: sequence, of: ledger)
-            ledger.charges[sequence] = charge
+            journal.saw(message.payload, at: sequence, of: ledger)
+            ledger.charges[sequence] = message.charge
+            referee.expect(
+                message.timestamp >= ledger.timestamps[sequence - 1] ?? .min,
+                "message \(sequence) of '\(topic.name)' has an earlier timestamp than the message before it")
+            ledger.timestamps[sequence] = message.timestamp
         }
         checkWindow(topic, ledger)
         // One shard message may have brought room, another the publishes that used it, and a third a joiner that takes
@@ -145,7 +149,7 @@ final class Examiner {
         ledger.reserved = topic.reserved
     }
 
-    /// The log has everything that is retained, and no more bytes than allowed.
+    /// Checks that the log has everything that is retained, and no more bytes than allowed.
     private func checkWindow(_ topic: Inspection.Topic, _ ledger: TopicLedger) {
         let retain = UInt64(plan.limits.retain)
         let oldest = topic.end - Swift.min(topic.end - 1, retain)
@@ -177,7 +181,7 @@ final class Examiner {
                 + "\(topic.shed.used) were used when it released those before \(topic.shed.before)")
     }
 
-    /// Publishers exceed the room of `block` subscriptions by at most the credit they were granted.
+    /// Checks that publishers exceed the room of `block` subscriptions by at most the credit they were granted.
     private func checkRoom(_ topic: Inspection.Topic, _ ledger: TopicLedger, _ before: UInt64) {
         let reserved = topic.channels.reduce(0) { $0 + $1.reserved }
         referee.expect(

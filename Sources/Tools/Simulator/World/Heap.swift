@@ -10,7 +10,7 @@ enum Heap {
     /// The bytes that the run on this thread has allocated and not freed.
     static var live: Int { heap_live() }
 
-    /// Every call into the engine goes through here: allocations during the call are the engine's.
+    /// Makes a call into the engine, whose allocations during the call are counted. Every call goes through here.
     @inline(__always)
     static func engine<Result>(_ body: () -> Result) -> Result {
         let before = heap_enter()

@@ -41,11 +41,13 @@ public enum Feature: String, CaseIterable, Sendable {
     case overload
     /// Topics in a store, which commits messages late.
     case store
+    /// Subscriptions that begin at a time, and a time of day that is set forwards and back.
+    case times
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
-    /// Later additions are drawn separately, so that runs without them stay the same.
-    static let drawnApart: Set<Feature> = [.overload, .store]
+    /// Features that were added later. They are drawn separately, so that runs without them stay the same.
+    static let drawnApart: Set<Feature> = [.overload, .store, .times]
 }
 
 struct Plan {
@@ -113,6 +115,8 @@ struct Plan {
         if isDrawn || required.contains(.overload) { overload(apart) }
         let isStored = permitted.contains(.store) && apart.isOne(in: 4)
         if isStored || required.contains(.store) { store(apart) }
+        let hasTimes = permitted.contains(.times) && apart.isOne(in: 4)
+        if hasTimes || required.contains(.times) { features.insert(.times) }
     }
 
     /// One shard and default limits.
@@ -130,7 +134,7 @@ struct Plan {
     }
 
     private mutating func overload(_ apart: Chance) {
-        // This is about memory, so features that release it are excluded.
+        // Overload is about memory, so features that release memory are excluded.
         features.subtract([.trickle, .shortLogs, .shortMemory, .age, .leaps, .ends, .deletion, .mistakes])
         features.formUnion([.overload, .fragments, .stalls, .fireAndForget, .acknowledged])
         steps = apart.pick([300, 600, 600, 1200])

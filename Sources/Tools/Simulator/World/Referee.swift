@@ -1,4 +1,4 @@
-// Referee: records the first rule that is broken. A run stops there, because what follows proves nothing.
+// Referee: records the first rule that is broken. A run stops at that point, because what follows proves nothing.
 
 final class Referee {
     private(set) var fault: String?

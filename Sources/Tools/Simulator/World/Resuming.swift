@@ -5,7 +5,7 @@
 import Core
 
 extension Workload {
-    /// A new client's session; nil if it should not have one.
+    /// A new client's session; nil if the client should not have one.
     func session(_ wire: Wire) -> SessionLedger? {
         guard plan.has(.resume), chance.below(3) > 0 else { return nil }
         let token = (0..<chance.pick([16, 16, 128])).map { _ in UInt8(chance.below(256)) }
@@ -47,7 +47,7 @@ extension Workload {
         client.comeBack(by: wire, session.claim(chance, isRight: isRight))
     }
 
-    /// All clients that can resume do so.
+    /// Makes all clients that can resume do so.
     func bringBack() {
         for client in resumers where client.isAway { comeBack(client, isRight: true) }
     }

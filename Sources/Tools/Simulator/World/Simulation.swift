@@ -88,7 +88,7 @@ public final class Simulation {
 
     private var received: Int { workload.subscribers.reduce(0) { $0 + $1.received } }
 
-    /// Clients act, shards take turns and time passes, in any order.
+    /// Lets clients act, shards take turns and time pass, in any order.
     private func trouble() {
         while step < plan.steps, referee.fault == nil {
             step += 1
@@ -107,7 +107,7 @@ public final class Simulation {
         }
     }
 
-    /// All clients read everything and shards take turns until there is nothing left to do.
+    /// Lets all clients read everything and shards take turns until there is nothing left to do.
     private func rest() {
         for _ in 0..<30_000 where referee.fault == nil {
             step += 1
@@ -147,8 +147,8 @@ public final class Simulation {
         journal.withdrawFired()
     }
 
-    /// All clients that can resume do so, except those that were refused and are gone; their sessions last until they
-    /// expire.
+    /// Lets all clients that can resume do so, except those that were refused and are gone, whose sessions last until
+    /// they expire.
     private func quiesceSessions() {
         guard plan.has(.resume), referee.fault == nil else { return }
         broker.reportCuts()
@@ -165,7 +165,7 @@ public final class Simulation {
             !examiner.hasDetached, "a session exists for longer than its resume time")
     }
 
-    /// While nothing happens, lists must match the ledgers.
+    /// Checks that lists match the ledgers while nothing happens.
     private func compareLists() {
         guard plan.has(.lists), let reader = workload.connect(mayResume: false) else { return }
         reader.calm()
@@ -174,7 +174,7 @@ public final class Simulation {
         var before = -1
         while before != received, referee.fault == nil {
             before = received
-            // Two ticks: a message from one shard may end something that another one counts until its next tick.
+            // Two ticks: a message from one shard may end something that another shard counts until its next tick.
             pass(seconds: 0.5)
         }
         // A peer's requests between two ticks are counted in the next tick.
@@ -196,7 +196,7 @@ public final class Simulation {
         check.check(connections: lists[2])
     }
 
-    /// All subscriptions request everything. Parked publishes find room or fail; credit agrees on both sides.
+    /// Makes all subscriptions request everything. Parked publishes find room or fail; credit agrees on both sides.
     private func feed() {
         if plan.policies.contains("block"), plan.limits.blockLimit < 3 * Limits.second {
             let full = rooms.full()
@@ -258,7 +258,7 @@ public final class Simulation {
                 + "\(seen.droppedSinceDelivery)")
     }
 
-    /// A channel's credit must equal what its topic's owner has granted and not yet seen used.
+    /// Checks that a channel's credit equals what its topic's owner has granted and not yet seen used.
     private func checkChannels() {
         var outstanding: [[UInt64: Int]] = Array(repeating: [:], count: plan.shards)
         for inspection in examiner.inspections {
@@ -287,7 +287,7 @@ public final class Simulation {
 
     private func key(_ place: UInt32, _ generation: UInt32) -> UInt64 { UInt64(generation) << 32 | UInt64(place) }
 
-    /// Some publishers complete; then the topics end, and every subscriber must receive the end.
+    /// Lets some publishers complete and then ends the topics; every subscriber must receive the end.
     private func finish() {
         for ledger in workload.channels where isUsable(ledger) && chance.isOne(in: 2) {
             ledger.client.complete(ledger)
@@ -311,7 +311,7 @@ public final class Simulation {
         }
     }
 
-    /// All clients leave, each in a different way.
+    /// Lets all clients leave, in different ways.
     private func leave() {
         for client in workload.clients where !client.isOver {
             client.leaves()
@@ -335,7 +335,7 @@ public final class Simulation {
         }
     }
 
-    /// Topics without clients are removed in time, and nothing remains.
+    /// Checks that topics without clients are removed in time, and that nothing remains.
     private func vanish() {
         pass(seconds: 22 + (plan.has(.resume) ? Double(plan.limits.resumeTime / Limits.second) : 0))
         guard referee.fault == nil else { return }
@@ -354,7 +354,7 @@ public final class Simulation {
             "\(broker.memory.used) bytes are in use after all clients have left; the limit is \(most)"
         )
     }
-    /// Topics that the store keeps stay until they are deleted.
+    /// Deletes the topics that the store keeps, and checks that they are gone.
     private func deleteKeptTopics() {
         for shard in broker.shards {
             for name in shard.inspector.keptTopics() {

@@ -1,5 +1,5 @@
-// Store: the store of a run's stored topics. It commits late, sometimes a part of a batch, and returns history late, in
-// pieces and in any order.
+// Store: the store of a run's stored topics. This store commits late, sometimes a part of a batch, and returns history
+// late, in pieces and in any order.
 
 import Core
 import Replay
@@ -8,6 +8,7 @@ final class Store {
     enum Word {
         case report(StoreReport)
         case answer(HistoryRequest, HistoryAnswer)
+        case found(SequenceNumber?, TimeSearch)
     }
 
     private struct Topic {
@@ -24,15 +25,19 @@ final class Store {
     /// By shard, oldest first.
     private var writes: [[Write]]
     private var reads: [[HistoryRequest]]
+    private var searches: [[TimeSearch]]
     private let chance: Chance
 
     init(_ plan: Plan, _ chance: Chance) {
         writes = Array(repeating: [], count: plan.shards)
         reads = Array(repeating: [], count: plan.shards)
+        searches = Array(repeating: [], count: plan.shards)
         self.chance = chance
     }
 
-    func isAtRest(_ shard: Int) -> Bool { writes[shard].isEmpty && reads[shard].isEmpty }
+    func isAtRest(_ shard: Int) -> Bool {
+        writes[shard].isEmpty && reads[shard].isEmpty && searches[shard].isEmpty
+    }
 
     func take(_ requests: [StoreRequest], from shard: Int) {
         for request in requests {
@@ -42,6 +47,7 @@ final class Store {
             case .end(let id, let epoch, _), .delete(let id, let epoch): writes[shard].append(.end(id, epoch: epoch))
             case .purge(let id): topics[id] = nil
             case .read(let request): reads[shard].append(request)
+            case .search(let search): searches[shard].append(search)
             case .trim(let topic, let end):
                 guard let kept = topics[topic]?.kept, end > kept else { continue }
                 for sequence in kept.value..<end.value { topics[topic]?.messages[SequenceNumber(sequence)] = nil }
@@ -54,9 +60,18 @@ final class Store {
     /// - Parameter isPartial: whether some responses may be held back.
     func next(_ shard: Int, _ memory: MemoryBudget, _ isPartial: Bool) -> Word? {
         if isAtRest(shard) || isPartial && chance.isOne(in: 2) { return nil }
+        if !searches[shard].isEmpty, chance.isOne(in: 2) || writes[shard].isEmpty && reads[shard].isEmpty {
+            let search = searches[shard].remove(at: chance.below(searches[shard].count))
+            return .found(first(search), search)
+        }
+        if writes[shard].isEmpty && reads[shard].isEmpty { return nil }
         if reads[shard].isEmpty || !writes[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }
         let request = reads[shard].remove(at: chance.below(reads[shard].count))
         return .answer(request, answer(request, memory))
+    }
+
+    private func first(_ search: TimeSearch) -> SequenceNumber? {
+        topics[search.id]?.messages.filter { $0.value.timestamp >= search.time }.keys.min()
     }
 
     private func commit(_ shard: Int, _ isPartial: Bool) -> Word {

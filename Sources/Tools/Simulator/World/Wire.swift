@@ -5,7 +5,7 @@ import Bytes
 import Core
 
 final class Wire {
-    /// The connection that this is the socket of; changes when a session is resumed on it.
+    /// The connection whose socket this is; changes when a session is resumed on it.
     private(set) var shard: Int
     private(set) var id: ConnectionID
     var name: String { "\(shard)-\(id.index)" }
@@ -24,27 +24,27 @@ final class Wire {
     var capacity = Int.max
     /// Whether the client does not read.
     var isStalled = false
-    /// Whether the client sends nothing more and the broker has been notified of that.
+    /// Whether the client sends nothing more and the broker has been notified.
     var isHalfClosed = false
     var isEndTold = false
     /// The broker's view of the socket: whether it accepts no more output, and whether it must not be read.
     var isBlocked = false
     var isPaused = false
-    /// Whether the broker has closed it, or knows that it is lost.
+    /// Whether the broker has closed the wire, or knows that it is lost.
     var isClosed = false
-    /// Whether it was lost, with everything in transit.
+    /// Whether the wire was lost, with everything in transit.
     private(set) var isReset = false
-    /// Whether the client's end is gone. What it had sent may still arrive, and what is written is discarded. The
-    /// broker notices when it has read everything, or never.
+    /// Whether the client's end is gone. What the client had sent may still arrive, and what is written is discarded.
+    /// The broker notices when it has read everything, or never.
     private(set) var isCut = false
     var isMute = false
-    /// Whether it is moving from one shard to another, and neither has it.
+    /// Whether the wire is moving from one shard to another, and neither has it.
     var isUnderWay = false
-    /// What the client wants to resume on it.
+    /// What the client wants to resume on this wire.
     var claim: ResumeClaim?
     /// Why the claim is refused.
     var refusal: String?
-    /// What the client has sent on it within its session: frames of streams, and its acknowledgements.
+    /// What the client has sent on this wire within its session: frames of streams, and its acknowledgements.
     var marks = SentMarks()
 
     let isHTTP2: Bool
@@ -65,8 +65,8 @@ final class Wire {
         sent += up.count - before
     }
 
-    /// Notifies the caller when the broker has read up to `offset`, or everything sent so far: it then has all frames
-    /// that are complete.
+    /// Notifies the caller when the broker has read up to `offset`, or everything sent so far: the broker then has all
+    /// frames that are complete.
     func whenRead(_ offset: Int? = nil, _ deliver: @escaping () -> Void) { unfed.append((offset ?? sent, deliver)) }
 
     /// Takes the first `count` bytes that have arrived.
@@ -102,7 +102,7 @@ final class Wire {
         if !isCut { down.append(bytes) }
     }
 
-    /// From now on it is the socket of another connection.
+    /// Makes this the socket of another connection from now on.
     func move(to id: ConnectionID, on shard: Int) {
         (self.shard, self.id) = (shard, id)
         isUnderWay = false
@@ -111,7 +111,7 @@ final class Wire {
         isEndTold = false
     }
 
-    /// The client's end is gone; of the bytes in transit to the broker, it receives the first `count`.
+    /// Cuts off the client's end; of the bytes in transit to the broker, it receives the first `count`.
     func cut(keeping count: Int, isMute: Bool) {
         isCut = true
         self.isMute = isMute
@@ -120,7 +120,7 @@ final class Wire {
         isHalfClosed = false
     }
 
-    /// Everything in transit is lost.
+    /// Drops everything in transit.
     func drop() {
         isReset = true
         up.removeAll()

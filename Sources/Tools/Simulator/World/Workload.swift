@@ -14,7 +14,7 @@ final class Workload {
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
     var singles: [StreamLedger] = []
-    /// In bytes.
+    /// The largest message, in bytes.
     static let largestMessage = 140_000
     /// The latest message of each topic that clients know to be acknowledged.
     private var known: [String: Place] = [:]
@@ -39,6 +39,7 @@ final class Workload {
         if plan.has(.trickle), chance.below(4) > 0 { return trickle() }
         if plan.has(.overload), chance.below(3) > 0 { return overload() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
+        if plan.has(.times), chance.isOne(in: 12) { return broker.setClock(by: chance.pick([-1, 1]) * span()) }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
@@ -94,7 +95,7 @@ final class Workload {
         return connect()
     }
 
-    /// - Parameter mayResume: whether it may have a session, for which it may be refused.
+    /// - Parameter mayResume: whether the client may have a session, because of which it may be refused.
     func connect(mayResume: Bool = true) -> (any VirtualClient)? {
         let isHTTP = plan.has(.http2) && chance.isOne(in: 2)
         guard let wire = broker.open(on: chance.below(plan.shards), isHTTP ? .http : .rsocket) else { return nil }
@@ -131,8 +132,15 @@ final class Workload {
         case 4: request.start = .from(UInt64(chance.size(upTo: 60)), epoch: nil)
         default: break
         }
+        // The time may lie among messages of a store, which the broker cannot search yet.
+        if plan.has(.times), !plan.has(.store), chance.isOne(in: 3) {
+            request.start = .since(.at(broker.now.wall - chance.pick([-1, 1, 1, 1]) * span()))
+        }
         subscribe(request)
     }
+
+    /// Nanoseconds between two moments of a run.
+    private func span() -> Int64 { Int64(chance.size(upTo: chance.pick([10, 100_000, 1_000_000_000]))) }
 
     private func subscribe(_ request: SubscribeRequest) {
         guard let client = client() else { return }
@@ -158,7 +166,7 @@ final class Workload {
         ledger.client.cancel(ledger)
     }
 
-    /// A subscription that received messages with their places, and has ended, is resumed.
+    /// Resumes a subscription that received messages with their places and has ended.
     private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
@@ -208,7 +216,7 @@ final class Workload {
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 4) {
             let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
-            // Over HTTP/2 each is a separate stream, without order between them.
+            // Over HTTP/2 each publish is a separate stream, without order between them.
             if client is RSocketClient { journal.sends(ledger.number, client) }
             singles.append(ledger)
             client.publish(topic, ledger)
@@ -279,7 +287,7 @@ final class Workload {
         client.lose()
     }
 
-    /// Some client reads something, unless it is stalled.
+    /// Lets some client read something, unless it is stalled.
     func read() {
         guard let client = anyReader() else { return }
         let most = plan.has(.splits) ? chance.size(upTo: chance.pick([10, 500, 1 << 20])) : Int.max

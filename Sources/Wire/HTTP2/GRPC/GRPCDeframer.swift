@@ -11,7 +11,7 @@ import Bytes
 ///     var rest = chunk
 ///     while let message = try deframer.next(&rest) { … }
 ///
-/// After an error it accepts nothing more: the call has ended.
+/// After an error the deframer accepts nothing more: the call has ended.
 public struct GRPCDeframer: ~Copyable {
     /// Maximum bytes of a message; a longer one fails with RESOURCE_EXHAUSTED.
     public let limit: Int
@@ -34,8 +34,8 @@ public struct GRPCDeframer: ~Copyable {
     /// Bytes of memory that hold the incomplete message.
     public var heldMemory: Int { held.capacity }
 
-    /// The next whole message without its prefix; nil once `rest` is used up. It is valid until the next call, and only
-    /// while the chunk is.
+    /// The next whole message without its prefix; nil once `rest` is used up. The message is valid until the next call,
+    /// and only while the chunk is.
     ///
     /// - Parameter rest: the remaining part of the chunk, which is advanced.
     /// - Throws: UNIMPLEMENTED for a compressed message, RESOURCE_EXHAUSTED for one above `limit`, INTERNAL for an
@@ -51,7 +51,7 @@ public struct GRPCDeframer: ~Copyable {
         return message
     }
 
-    /// The client has half-closed, so no message may be incomplete.
+    /// Checks that no message is incomplete; called when the client has half-closed.
     ///
     /// - Throws: INTERNAL if a message is incomplete.
     public mutating func finish() throws(GRPCError) {

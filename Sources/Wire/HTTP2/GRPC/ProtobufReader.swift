@@ -3,7 +3,7 @@
 
 import Bytes
 
-/// What is wrong with the bytes of a message. It ends the stream on which they arrived.
+/// What is wrong with the bytes of a message. Such an error ends the stream on which the bytes arrived.
 public enum ProtobufError: Error, Equatable, Sendable {
     /// The message ends within a tag, number or value.
     case truncated

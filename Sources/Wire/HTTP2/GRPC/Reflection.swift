@@ -1,6 +1,6 @@
 // Reflection: server reflection, grpc.reflection.v1 and v1alpha, which differ only in their names. A tool asks for
-// services, for files or for the file that defines a name, and receives descriptors. They are generated from the .proto
-// files (see Descriptors.swift); names are looked up in the descriptors themselves.
+// services, for files or for the file that defines a name, and receives descriptors. The descriptors are generated from
+// the .proto files (see Descriptors.swift); names are looked up in the descriptors themselves.
 
 import Bytes
 

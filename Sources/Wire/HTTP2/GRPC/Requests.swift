@@ -70,6 +70,8 @@ private struct OpenFields {
     var overflow: Int32 = 0
     var gapFail = false
     var opening = false
+    var since: Int64 = 0
+    var sinceAgo: UInt64 = 0
 
     mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         var reader = ProtobufReader(bytes)
@@ -85,6 +87,8 @@ private struct OpenFields {
             case (8, .varint(let n)): overflow = Int32(truncatingIfNeeded: n)
             case (9, .varint(let n)): gapFail = n != 0
             case (10, .varint(let n)): opening = n != 0
+            case (11, .varint(let n)): since = Int64(bitPattern: n)
+            case (12, .varint(let n)): sinceAgo = n
             default: break
             }
         }
@@ -112,13 +116,23 @@ private struct OpenFields {
     }
 
     private func start() throws(GRPCError) -> SubscribeOptions.Start {
-        guard (replayLast > 0 ? 1 : 0) + (replayAll ? 1 : 0) + (fromSequence > 0 ? 1 : 0) <= 1 else {
-            throw .invalid("replay_last, replay_all and from_sequence exclude each other; set only one of them.")
+        let isGiven = [replayLast > 0, replayAll, fromSequence > 0, since != 0, sinceAgo != 0]
+        guard isGiven.count(where: { $0 }) <= 1 else {
+            throw .invalid(
+                "replay_last, replay_all, from_sequence, since_ns and since_ago_ns exclude each other; set only one of "
+                    + "them.")
         }
         if fromSequence > 0 { return .from(fromSequence, epoch: epoch == 0 ? nil : epoch) }
         guard epoch == 0 else {
             throw .invalid("Open.epoch requires from_sequence; set both.")
         }
+        if since != 0 {
+            guard since > 0 else {
+                throw .invalid("Open.since_ns is \(since), which is before 1970; to begin earlier, use replay_all.")
+            }
+            return .since(.at(since))
+        }
+        if sinceAgo != 0 { return .since(.ago(Int64(clamping: sinceAgo))) }
         return replayAll ? .all : replayLast > 0 ? .last(replayLast) : .next
     }
 }
@@ -159,7 +173,7 @@ public struct PublishedMessage {
     private mutating func add(_ entry: UnsafeRawBufferPointer) throws(GRPCError) {
         guard headers.count < CarriedMetadata.mostHeaders else {
             throw GRPCError(
-                .resourceExhausted, "A message has more than \(CarriedMetadata.mostHeaders) headers; send fewer."
+                .resourceExhausted, "The message has more than \(CarriedMetadata.mostHeaders) headers; send fewer."
             )
         }
         var header = HeaderView(name: .nothing, value: .nothing)

@@ -32,7 +32,7 @@ public struct ClientSession: ~Copyable {
         connection.request(fields, handle: handle, complete: complete)
     }
 
-    /// The owner has bytes of the stream's body; the sink will be asked for them.
+    /// Reports that the owner has bytes of the stream's body; the sink will be asked for them.
     public mutating func bodyAvailable(_ stream: UInt32) { connection.bodyAvailable(stream) }
 
     /// Ends the request after the queued bytes of its body. The response continues.
@@ -84,7 +84,7 @@ public struct ClientSession: ~Copyable {
     /// Whether `produce` may have something to write.
     public var wantsOutput: Bool { connection.wantsOutput }
 
-    /// Whether the peer's SETTINGS have arrived, which shows that it does speak HTTP/2.
+    /// Whether the peer's SETTINGS have arrived, which shows that the peer does speak HTTP/2.
     public var isOpened: Bool { connection.isOpened }
 
     /// At most `HTTP2Limits.maxStreams`.

@@ -40,8 +40,8 @@ extension Connection {
         return made!
     }
 
-    /// SETTINGS_MAX_CONCURRENT_STREAMS is left out: nghttp2 would end the connection of a peer that exceeds it,
-    /// although refusing the stream is enough. It is added when SETTINGS are written.
+    /// Submits our SETTINGS without SETTINGS_MAX_CONCURRENT_STREAMS: nghttp2 would end the connection of a peer that
+    /// exceeds this limit, although refusing the stream is enough. The setting is added when SETTINGS are written.
     private func submitSettings(_ session: OpaquePointer) {
         func entry(_ id: nghttp2_settings_id, _ value: Int) -> nghttp2_settings_entry {
             nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: UInt32(clamping: value))
@@ -70,7 +70,7 @@ extension Connection {
         let id = UInt32(bitPattern: frame.hd.stream_id)
         guard streams.count < limits.maxStreams else {
             flood.counters.refused += 1
-            // The stream had its own window, which the peer may use up before it learns of the refusal.
+            // The stream had its own window, which the peer may use up before learning of the refusal.
             flood.streamEnded(window: freshWindow)
             noteStreamError(id)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: id), HTTP2Code.refusedStream.rawValue)

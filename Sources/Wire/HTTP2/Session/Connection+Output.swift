@@ -37,7 +37,7 @@ extension Connection {
         }
     }
 
-    /// An informational response, 100 or 103 (RFC 9110, 15.2).
+    /// Sends an informational response, 100 or 103 (RFC 9110, 15.2).
     func inform(_ stream: UInt32, status: Int) {
         guard let index = streams.find(stream), !streams[index].responded else { return }
         withFields([:], status: status) { list, count in

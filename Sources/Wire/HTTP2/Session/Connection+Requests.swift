@@ -55,7 +55,8 @@ extension Connection {
         events.append(.response(stream: stream, handle: streams[index].handle, head: head, complete: ended))
     }
 
-    /// The server accepts no more requests. It has not processed those above `last`, whether they were sent or not.
+    /// Handles the notice that the server accepts no more requests. Requests above `last` have not been processed,
+    /// whether they were sent or not.
     func closing(_ why: String, last: UInt32) {
         isClosing = true
         events.append(.closing(why))
@@ -66,7 +67,7 @@ extension Connection {
         }
     }
 
-    /// A frame was not sent after all: a request that waited until the peer announced that it would not accept it.
+    /// A frame was not sent after all: a request that waited until the peer announced that it accepts no more.
     func notSent(_ frame: nghttp2_frame) {
         guard role == .client, phase == .open, frame.hd.type == FrameHead.Kind.headers,
             frame.headers.cat == NGHTTP2_HCAT_REQUEST,

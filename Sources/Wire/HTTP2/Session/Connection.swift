@@ -1,6 +1,6 @@
 // Connection: the implementation of ServerSession and ClientSession. It is a class because it owns nghttp2's session,
-// whose callbacks hold its address. This file reads. It passes frames to nghttp2 one at a time, so that the events of
-// one frame are delivered before the next is read, and unhandled input remains as bytes.
+// whose callbacks hold its address. This file contains the reading part: frames are passed to nghttp2 one at a time, so
+// that the events of one frame are delivered before the next is read, and unhandled input remains as bytes.
 
 import Bytes
 import CNGHTTP2
@@ -32,7 +32,7 @@ final class Connection {
     var flood: FloodGuard
     var section = HeaderSection()
     var events = EventQueue()
-    /// An error found by a callback that ends the connection; handled when nghttp2 has returned.
+    /// An error that ends the connection, found by a callback and handled when nghttp2 has returned.
     var trip: HTTP2Error?
     /// Whether the peer's first SETTINGS have arrived.
     var isOpened = false

@@ -3,7 +3,7 @@
 /// Limits of a connection; sizes are bytes unless the name says otherwise. Rates are counts within `window`, so a
 /// connection can live forever at any rate below them.
 public struct HTTP2Limits: Sendable {
-    /// Open streams, announced to the peer as SETTINGS_MAX_CONCURRENT_STREAMS. Another stream is refused with
+    /// Open streams, announced to the peer as SETTINGS_MAX_CONCURRENT_STREAMS. Any further stream is refused with
     /// REFUSED_STREAM (RFC 9113, 5.1.2); the connection continues. A client opens no more itself.
     public var maxStreams = 1_000
     /// What a peer may send on a stream before it is consumed (SETTINGS_INITIAL_WINDOW_SIZE): 1 to 2³¹−1.
@@ -33,7 +33,8 @@ public struct HTTP2Limits: Sendable {
     public var maxPings = 200
     /// SETTINGS frames, not counting acknowledgements (CVE-2019-9515).
     public var maxSettings = 100
-    /// PRIORITY and PRIORITY_UPDATE frames, in addition to two for each request (CVE-2019-9513). They are ignored.
+    /// PRIORITY and PRIORITY_UPDATE frames, in addition to two for each request (CVE-2019-9513). These frames are
+    /// ignored.
     public var maxPriorities = 200
     /// WINDOW_UPDATE frames, in addition to two for each request, two for each DATA frame sent and one for each KiB of
     /// it, and one for each non-empty DATA frame received.
@@ -59,8 +60,8 @@ public struct HTTP2Limits: Sendable {
 
     public init() {}
 
-    /// The limits that a client applies to a server. What would be an attack by a client is normal for a server: it may
-    /// reset every call that it refuses.
+    /// The limits that a client applies to a server. What would be an attack by a client is normal for a server, which
+    /// may reset every call that it refuses.
     public static var client: HTTP2Limits {
         var limits = HTTP2Limits()
         limits.streamWindow = 1 << 20

@@ -5,7 +5,7 @@
 /// Only a ServerSession has `request`, and only a ClientSession has `response` and `closing`; both have all others.
 ///
 /// Every stream announced by `request` or opened by a client ends with exactly one `closed` or `reset`, unless the
-/// owner called `reset` or the connection ended first. It has no events after that.
+/// owner called `reset` or the connection ended first. A stream has no events after that.
 public enum HTTPEvent {
     /// A request. `complete`: it has no body.
     case request(stream: UInt32, head: RequestHead, complete: Bool)
@@ -17,8 +17,8 @@ public enum HTTPEvent {
     /// The peer's body has ended, and with it the peer's half of the stream.
     case complete(stream: UInt32, handle: UInt32, trailers: HTTPFieldsView?)
     /// The stream ended before its response did: by the peer's RST_STREAM with this code, or because of the peer's
-    /// error, which was answered with RST_STREAM; for a client also if the peer accepts no more streams. It has been
-    /// removed.
+    /// error, which was answered with RST_STREAM; for a client also if the peer accepts no more streams. The stream has
+    /// been removed.
     case reset(stream: UInt32, handle: UInt32, code: HTTP2Code)
     /// Both the response and the request have ended; the response has been written or, in a client, read completely.
     /// The stream has been removed.
@@ -33,8 +33,8 @@ public enum HTTPEvent {
     case worked(units: Int)
     /// The peer answered `ping`.
     case pong(UInt64)
-    /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close. All streams
-    /// have been removed, and no further event comes.
+    /// The peer broke a rule or exceeded a limit. Call `produce` until it returns nothing more, write the output, and
+    /// close. All streams have been removed, and no further event comes.
     case fatal(HTTP2Error)
     /// The peer ended the connection by GOAWAY with an error. All streams have been removed; no further event comes.
     case closedByPeer(HTTP2Error)
@@ -45,8 +45,8 @@ public protocol HTTPSink: ~Copyable {
     /// Appends a copy of `bytes` to the connection's output.
     mutating func write(_ bytes: UnsafeRawBufferPointer)
 
-    /// Returns how many bytes of a stream's body can be sent now, at most `atMost`, which is at least 1. It takes none:
-    /// `data` does, if it is called.
+    /// Returns how many bytes of a stream's body can be sent now, at most `atMost`, which is at least 1. Takes none of
+    /// them: `data` does, if it is called.
     ///
     /// - Returns: `drained` means that nothing of the stream is queued after these `count` bytes. After `finish` that
     ///   is the end of the stream; before it, the stream is asked again after the next `bodyAvailable`.

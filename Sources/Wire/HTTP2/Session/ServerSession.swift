@@ -44,7 +44,7 @@ public struct ServerSession: ~Copyable {
 
     // MARK: Streams
 
-    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then it is
+    /// Sets the owner's index for a stream, which the stream's events carry from then on. Until then the index is
     /// `UInt32.max`.
     public mutating func setHandle(_ handle: UInt32, stream: UInt32) {
         if let index = connection.streams.find(stream) { connection.streams[index].handle = handle }
@@ -81,7 +81,7 @@ public struct ServerSession: ~Copyable {
     /// (RFC 9110, 10.1.1).
     public mutating func inform(_ stream: UInt32, status: Int) { connection.inform(stream, status: status) }
 
-    /// The owner has bytes of the stream's body; the sink will be asked for them.
+    /// Reports that the owner has bytes of the stream's body; the sink will be asked for them.
     public mutating func bodyAvailable(_ stream: UInt32) { connection.bodyAvailable(stream) }
 
     /// Ends the response after the queued bytes of its body. The rest of the request's body is discarded.
@@ -97,7 +97,7 @@ public struct ServerSession: ~Copyable {
     /// How many bytes the peer's windows currently allow on a stream. If it is 0, `writable` reports the change.
     public mutating func room(_ stream: UInt32) -> Int { connection.room(stream) }
 
-    /// Like `room`, but without a `writable` event when it changes from 0.
+    /// Like `room`, but without a `writable` event when the room changes from 0.
     public func window(_ stream: UInt32) -> Int { connection.window(stream) }
 
     /// Requests a `writable` event when the peer's windows grow on a stream, even if they allow something already.

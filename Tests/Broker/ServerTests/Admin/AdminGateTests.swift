@@ -74,7 +74,7 @@ struct AdminGateTests {
         let (client, fd, one) = try admit(&scene)
         defer { close(fd) }
         #expect(one.peer == "a peer" && one.certificate == nil && scene.gate.handshakes.done == 1)
-        // It counts as one connection, whether or not the library has it already.
+        // This counts as one connection, whether or not the library has it already.
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.occupancy(1) == 1)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16)
         defer { buffer.deallocate() }
@@ -103,7 +103,7 @@ struct AdminGateTests {
         _ = try scene.turn()
         #expect(received(fd) == .end && scene.gate.occupancy(0) == 0)
         #expect(scene.gate.handshakes == HandshakeCounts(done: 0, failed: 1))
-        // It lingers as long as a client is given to read the reason.
+        // The connection lingers as long as a client is given to read the reason.
         #expect(scene.gate.deadline == scene.now + scene.limits.closeTime)
         scene.now += scene.limits.closeTime
         _ = try scene.turn()

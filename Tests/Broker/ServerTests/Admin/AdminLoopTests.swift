@@ -108,7 +108,7 @@ struct AdminLoopTests {
         #expect(try poller.wait(timeout: patience) == 1)
         if isWithdrawn { admin.inbox?.push(.access(others.table)) }
         answers.drain { admin.inbox?.push($0) }
-        // No shard answers its query.
+        // No shard answers the client's query.
         let answer = String(decoding: try client.receiveAll(), as: UTF8.self)
         #expect(answer.hasPrefix("HTTP/1.1 \(isWithdrawn ? 401 : 200) "), "\(answer)")
         client.disconnect()

@@ -3,7 +3,7 @@
 import Foundation
 import Glibc
 
-/// A running program. It is killed when the last reference to it goes away, if not before.
+/// A running program. The program is killed when the last reference to it goes away, if it has not ended by itself.
 final class ChildProcess: @unchecked Sendable {
     struct CannotStart: Error {
         var path: String
@@ -11,7 +11,7 @@ final class ChildProcess: @unchecked Sendable {
     }
 
     let pid: pid_t
-    /// Its standard error.
+    /// The program's standard error.
     private let output: Int32
     private let status = Guarded<Int32?>(nil)
 
@@ -57,21 +57,21 @@ final class ChildProcess: @unchecked Sendable {
 
     func kill(_ signal: Int32) { _ = Glibc.kill(pid, signal) }
 
-    /// The next output on its standard error; nil at the end.
+    /// The next output on the program's standard error; nil at the end.
     func read() -> String? {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = Glibc.read(output, &buffer, buffer.count)
         return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : nil
     }
 
-    /// Its exit code, or minus the signal that killed it; nil while it runs.
+    /// The exit code, or minus the signal that killed the program; nil while it runs.
     func poll() -> Int32? { reap(WNOHANG) }
 
-    /// Waits for its end, on this thread.
+    /// Waits for the program's end, on this thread.
     @discardableResult
     func wait() -> Int32 { reap(0) ?? -1 }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     func end() async throws -> Int32 {
         while true {
             if let code = poll() { return code }
@@ -89,7 +89,7 @@ final class ChildProcess: @unchecked Sendable {
         }
     }
 
-    /// Its resident memory in bytes; nil when it has ended.
+    /// The program's resident memory in bytes; nil when it has ended.
     var residentBytes: Int? {
         guard let text = try? String(contentsOfFile: "/proc/\(pid)/statm", encoding: .utf8) else { return nil }
         let figures = text.split(separator: " ")

@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    /// Formerly it reconnected again and again, and requests in progress waited forever.
+    /// Formerly the client reconnected again and again, and requests in progress waited forever.
     @Test(arguments: Wire.allCases) func whatTheBrokerTakesNoMoreEndsTheClient(_ wire: Wire) async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "forebay-\(UUID().uuidString).yaml")
         defer { try? FileManager.default.removeItem(at: file) }

@@ -16,8 +16,8 @@ final class Daemon: @unchecked Sendable {
     private let options: [String]
     private(set) var process: ChildProcess
 
-    /// Its ports are outside the kernel's ephemeral range: otherwise one could be taken while the broker is down,
-    /// perhaps by the reconnecting client.
+    /// The broker's ports are outside the kernel's ephemeral range: otherwise one could be taken while the broker is
+    /// down, perhaps by the reconnecting client.
     init(_ options: [String] = []) throws {
         self.options = options
         for attempt in 1... {
@@ -51,7 +51,7 @@ final class Daemon: @unchecked Sendable {
     func port(_ wire: Wire) -> UInt16 { ports[wire]! }
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
 
-    /// Kills it: nothing is sent, nothing is flushed.
+    /// Kills the broker: nothing is sent, nothing is flushed.
     func kill() {
         process.kill(SIGKILL)
         #expect(process.wait() == -SIGKILL)
@@ -59,6 +59,6 @@ final class Daemon: @unchecked Sendable {
 
     func start() throws { process = try Self.start(ports, options) }
 
-    /// Asks it to end once it has delivered what it holds.
+    /// Asks the broker to end once it has delivered what it holds.
     func drain() { process.kill(SIGTERM) }
 }

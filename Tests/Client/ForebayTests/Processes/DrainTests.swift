@@ -1,5 +1,5 @@
 // A broker that is asked to end: what it holds for its subscribers is delivered, and then the client waits for the next
-// broker and continues there. The same over both protocols.
+// broker and continues there. This is the same over both protocols.
 
 import Dispatch
 import Streams

@@ -1,5 +1,5 @@
 // Guarded: a value used by several threads, one at a time. The thread sanitizer does not see the futex of a
-// `Synchronization.Mutex`, and would report accesses to the value.
+// `Synchronization.Mutex`, and would report accesses to the value as races.
 
 import Foundation
 

@@ -30,8 +30,8 @@ struct History {
     /// The numbers of an epoch, in the order of the topic.
     func carried(_ epoch: Int) -> [Int] { numbers[epoch].sorted { $0.key < $1.key }.map(\.value) }
 
-    /// A message was delivered.
-    /// - Parameter newest: a sequence number that the topic had not exceeded by then; nil if unknown.
+    /// Checks a message that was delivered.
+    /// - Parameter newest: a sequence number that the topic had not exceeded at that time; nil if unknown.
     mutating func take(_ message: Message, newest: UInt64? = nil) {
         if message.epoch != epochs.last { return begin(message) }
         if message.sequence <= last {
@@ -42,7 +42,7 @@ struct History {
         note(message)
     }
 
-    /// The first message of an epoch.
+    /// Checks the first message of an epoch.
     private mutating func begin(_ message: Message) {
         if epochs.contains(message.epoch) { fault(message, "is of an epoch that is over") }
         if let previous = epochs.last {
@@ -51,7 +51,7 @@ struct History {
         } else if isWhole, message.gap != nil {
             fault(message, "tells a gap before anything could be lost")
         }
-        // A subscription has no claim to messages before it began, but to all of an epoch that begins later.
+        // A subscription has no claim to messages before it began, but to all messages of an epoch that begins later.
         if isWhole || !epochs.isEmpty, message.sequence != 1 { fault(message, "is not the first of its epoch") }
         epochs.append(message.epoch)
         numbers.append([:])
@@ -59,7 +59,7 @@ struct History {
         note(message)
     }
 
-    /// A later message: messages missing before it must be reported, and must no longer be retained.
+    /// Checks a later message: messages missing before it must be reported, and must no longer be retained.
     private mutating func check(_ message: Message, missing: UInt64, _ newest: UInt64?) {
         lost += missing
         if missing == 0 {
@@ -81,8 +81,8 @@ struct History {
         faults.append("\(message.sequence) of epoch \(message.epoch), '\(message.text)', \(text).")
     }
 
-    /// Every message that the broker acknowledged was delivered with the published content, if the topic survived
-    /// throughout.
+    /// Checks that every message that the broker acknowledged was delivered with the published content, if the topic
+    /// survived throughout.
     mutating func check(acknowledged: [UInt64: Int]) {
         guard numbers.count == 1 else { return faults.append("The topic did not go on.") }
         for (sequence, number) in acknowledged where numbers[0][sequence] != number {

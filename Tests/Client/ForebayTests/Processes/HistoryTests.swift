@@ -78,6 +78,6 @@ import Testing
         }
         #expect(faults([1: 1, 5: 5]) == [])
         #expect(faults([1: 1, 6: 6]) != [], "it never arrived")
-        #expect(faults([1: 1, 5: 4]) != [], "it is another one")
+        #expect(faults([1: 1, 5: 4]) != [], "it is a different message")
     }
 }

@@ -63,7 +63,7 @@ final class Reader: Sendable {
 
     fileprivate func fail(_ error: ForebayError?) { failure.withLock { $0 = error } }
 
-    /// Requests 40, and again when 25 of them have arrived.
+    /// Requests 40 messages, and again when 25 of them have arrived.
     private final class Batches: Subscriber, @unchecked Sendable {
         typealias Input = Message
         typealias Failure = ForebayError
@@ -94,7 +94,7 @@ final class Reader: Sendable {
     }
 }
 
-/// 0, 1, 2, … until they are stopped; at most about twenty each millisecond.
+/// The numbers 0, 1, 2, … until `stop` is called; at most about twenty each millisecond.
 final class Numbers: AsyncSequence, AsyncIteratorProtocol, @unchecked Sendable {
     typealias Element = [UInt8]
 
@@ -115,7 +115,7 @@ final class Numbers: AsyncSequence, AsyncIteratorProtocol, @unchecked Sendable {
     }
 }
 
-/// False until it is set.
+/// A flag that is false until it is set.
 final class Flag: Sendable {
     private let value = Atomic<Bool>(false)
 

@@ -1,4 +1,4 @@
-// What must compile: the same, done right.
+// What must compile: the same code, done right.
 
 import Dispatch
 import Forebay

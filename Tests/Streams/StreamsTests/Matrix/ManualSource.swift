@@ -1,5 +1,5 @@
-// ManualSource: the upstream of an operator under test. It delivers its script on demand and anything that a test
-// forces, and counts what is requested.
+// ManualSource: the upstream of an operator under test. The source delivers its script on demand and anything that a
+// test forces, and counts what is requested.
 
 import Streams
 
@@ -33,7 +33,7 @@ final class ManualSource: Publisher {
     func releaseSubscriptions() { subscriptions = [] }
 }
 
-/// The subscription of one subscriber. It releases the subscriber at the end and when cancelled.
+/// The subscription of one subscriber. The subscription releases the subscriber at the end and when cancelled.
 final class ManualSubscription: Subscription, CustomStringConvertible, @unchecked Sendable {
     private(set) var asked = Subscribers.Demand.none
     private(set) var sent = 0
@@ -90,8 +90,8 @@ final class ManualSubscription: Subscription, CustomStringConvertible, @unchecke
         subscriber.take()?.receive(completion: completion)
     }
 
-    /// Access to the subscriber that remains after the end or cancellation, for breaking the rules. Nil if either has
-    /// already happened.
+    /// Access to the subscriber that remains after the end or cancellation, for breaking the rules. Nil if the end or
+    /// the cancellation has already happened.
     var intruder: AnySubscriber<Int, TestError>? { subscriber }
 
     var description: String { "ManualSource" }

@@ -14,7 +14,7 @@ final class Probe: @unchecked Sendable {
     private(set) var isCancelled = false
     /// Called with each value that was recorded; returns further demand.
     var onValue: (Probe) -> Subscribers.Demand = { _ in .none }
-    /// Called when it has its subscription.
+    /// Called when the probe has its subscription.
     var onSubscription: (Probe) -> Void = { _ in }
     private var hasEnded = false
     private var isReceiving = false

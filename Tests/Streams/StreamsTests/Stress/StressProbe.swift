@@ -11,7 +11,7 @@ struct Mark: Equatable {
     var number: Int
 }
 
-/// Its record of values is not guarded: publishers call one at a time, each call ordered after the previous one.
+/// The record of values is not guarded: publishers call one at a time, each call ordered after the previous one.
 /// Otherwise the thread sanitizer reports a race.
 final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     typealias Input = Mark

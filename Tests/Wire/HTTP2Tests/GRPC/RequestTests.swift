@@ -1,6 +1,7 @@
 // Requests: as Python writes them, with proto3's rules for repeated fields, truncated anywhere, and damaged.
 
 import Bytes
+import ForebayWire
 import RSocket
 import Testing
 
@@ -58,6 +59,30 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
     }
 
     @Test(arguments: [
+        ("0a04 1001 5801", StartTime.at(1)), ("0a0c 1001 58ffffffffffffffff7f", .at(.max)), ("0a04 1001 6005", .ago(5)),
+        ("0a0d 1001 60ffffffffffffffffff01", .ago(.max)),
+    ])
+    func timesToBeginAt(_ bytes: String, _ time: StartTime) throws {
+        var open = SubscribeOpen(topic: "", requestN: 1)
+        open.start = .since(time)
+        #expect(try subscribe(hex(bytes)) == .open(open))
+        #expect(try subscribe(message { open.append(to: &$0) }) == .open(open))
+    }
+
+    /// 0 would mean that the field is not set.
+    @Test func theClientWritesNoTimeThatIsNotSet() throws {
+        for time in [StartTime.at(0), .ago(0)] {
+            var open = SubscribeOpen(topic: "t", requestN: 1)
+            open.start = .since(time)
+            guard case .open(let read) = try subscribe(message { open.append(to: &$0) }), case .since = read.start
+            else {
+                Issue.record("it begins with the next message")
+                continue
+            }
+        }
+    }
+
+    @Test(arguments: [
         // No action, or an action that is not known yet.
         ("", "neither open nor request_n"), ("1a00", "neither open nor request_n"),
         // A field with the wrong wire type is unknown.
@@ -67,6 +92,9 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         // Contradictions: replay_last and replay_all, replay_all and from_sequence, replay_last and from_sequence.
         ("0a06100118012001", "exclude each"), ("0a06100120012801", "exclude each"),
         ("0a06100118012801", "exclude each"),
+        // replay_last and since_ns, from_sequence and since_ago_ns, since_ns and since_ago_ns; since_ns before 1970.
+        ("0a06100118015801", "exclude each"), ("0a06100128016001", "exclude each"),
+        ("0a06100158016001", "exclude each"), ("0a0d100158ffffffffffffffffff01", "before 1970"),
         // Epoch only; buffer too large; overflow unknown, negative.
         ("0a0410013001", "requires from_sequence"), ("0a0810013880808080 08", "Open.buffer"),
         ("0a0410014006", "Open.overflow is 6"), ("0a0d100140ffffffffffffffffff01", "Open.overflow is -1"),

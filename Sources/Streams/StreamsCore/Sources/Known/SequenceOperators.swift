@@ -1,7 +1,7 @@
 // Operators of a sequence's publisher whose result can be computed immediately, as a sequence or a value.
 //
-// Combine computes all of them when they are applied, which never returns for an infinite sequence. Here the operators
-// that call a closure or build a new sequence are chosen only if the context requires their return type, in a
+// Combine computes all these operators when they are applied, which never returns for an infinite sequence. Here the
+// operators that call a closure or build a new sequence are chosen only if the context requires their return type, in a
 // declaration or by using one of its properties. Otherwise the general operators of `Publisher` are chosen, which
 // compute on demand.
 

@@ -30,6 +30,9 @@ extension SubscribeOpen {
         case .from(let sequence, let epoch):
             out.append(field: 5, sequence)
             out.append(field: 6, epoch ?? 0)
+        // 0 means not set. One nanosecond makes no difference.
+        case .since(.at(let time)): out.append(field: 11, UInt64(max(1, time)))
+        case .since(.ago(let duration)): out.append(field: 12, UInt64(max(1, duration)))
         }
         out.append(field: 7, UInt64(buffer ?? 0))
         out.append(field: 8, UInt64(overflow.rawValue))

@@ -11,7 +11,7 @@ public struct ReceivedMessage {
     public internal(set) var payload = UnsafeRawBufferPointer.nothing
     /// ns since 1970 UTC.
     public internal(set) var timestamp: Int64 = 0
-    /// Whether it has a content type or headers.
+    /// Whether the message has a content type or headers.
     public internal(set) var isCarrying = false
     /// The whole encoded message.
     private let bytes: UnsafeRawBufferPointer

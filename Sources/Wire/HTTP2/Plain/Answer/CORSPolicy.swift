@@ -72,7 +72,7 @@ public struct CORSPolicy: Equatable, Sendable {
         return headers + varying(request.origin)
     }
 
-    /// Nil if the origin has no access.
+    /// The headers that give the origin access; nil if it has none.
     private func grant(_ origin: String?) -> [PlainHeader]? {
         if let origin, ownPages.contains(origin) { return [PlainHeader("access-control-allow-origin", origin)] }
         switch origins {

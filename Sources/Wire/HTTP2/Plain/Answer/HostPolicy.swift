@@ -1,6 +1,7 @@
 // HostPolicy: the host names by which plain HTTP may be addressed. It prevents DNS rebinding: a foreign page lets its
 // own name resolve to an address of this machine, and the browser then treats the broker as part of that page. Host
-// still contains that name, so it can be rejected. Addresses are safe, since they do not resolve to anything else.
+// still contains that name, so the request can be rejected. Addresses are safe, since they do not resolve to anything
+// else.
 
 /// The names that a request's Host may contain.
 public struct HostPolicy: Equatable, Sendable {

@@ -124,7 +124,7 @@ extension PlainCall {
             let id = try EventID(text)
             if id.isEnd { return .ended }
             // A reconnecting client repeats its query, whose start position was for the first connection.
-            options.removeAll { ["replay", "from", "epoch"].contains($0.name) }
+            options.removeAll { ["replay", "from", "epoch", "since"].contains($0.name) }
             options.append(QueryOption("from", String(id.sequence + 1)))
             options.append(QueryOption("epoch", String(id.epoch)))
         }

@@ -121,7 +121,7 @@ public struct PlainRequest: Sendable {
         } else if messageHeaders.contains(where: { $0.name == name }) {
             fail(Problem(.invalid, "The header \(prefix)\(name) was sent twice; send it once."))
         } else if messageHeaders.count >= limits.messageHeaders {
-            fail(Problem(.headersTooLarge, "A message has more than \(limits.messageHeaders) headers; send fewer."))
+            fail(Problem(.headersTooLarge, "The message has more than \(limits.messageHeaders) headers; send fewer."))
         } else {
             messageHeaders.append(PlainHeader(name, value))
         }

@@ -20,7 +20,8 @@ public struct StreamLoss: Sendable {
 }
 
 extension StreamFormat {
-    /// The first bytes of the body. An EventSource cannot read headers, so it receives its subscription id here.
+    /// Appends the first bytes of the body. An EventSource cannot read headers, so it receives its subscription id
+    /// here.
     ///
     /// - Parameters:
     ///   - position: where the subscription begins; nil if the client did not ask for it.
@@ -44,8 +45,8 @@ extension StreamFormat {
         out.append("event: subscribed\ndata: {\"subscription\":\"\(id.text)\"\(members.map { "," + $0 } ?? "")}\n\n")
     }
 
-    /// A keepalive, for proxies and to detect dead clients; returns whether this format has one. JSON lines have none:
-    /// a blank line, or an object that is not a message, would confuse many readers.
+    /// Appends a keepalive, for proxies and to detect dead clients. Returns whether this format has one. JSON lines
+    /// have none: a blank line, or an object that is not a message, would confuse many readers.
     @discardableResult
     public func appendHeartbeat(into out: inout ByteBuffer) -> Bool {
         guard self == .eventStream else { return false }
@@ -64,7 +65,7 @@ extension StreamFormat {
         }
     }
 
-    /// What a subscription lost just before a message: a separate event, or members of the message's object.
+    /// Appends what a subscription lost just before a message: a separate event, or members of the message's object.
     public func append(_ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
         case .eventStream:
@@ -75,7 +76,7 @@ extension StreamFormat {
         }
     }
 
-    /// The topic has completed, and all waiting messages have been written.
+    /// Appends the end of a stream whose topic has completed. All waiting messages must have been written.
     ///
     /// - Parameters:
     ///   - last: the last message written; the sequence is 0 if there was none.
@@ -90,7 +91,7 @@ extension StreamFormat {
         }
     }
 
-    /// The subscription has failed, for example through the topic's failure or its own overflow.
+    /// Appends the end of a subscription that has failed, for example through the topic's failure or its own overflow.
     ///
     /// - Parameters:
     ///   - message: the reason, beginning with an error word such as `topic failed:` or `overflow:`.
@@ -107,7 +108,7 @@ extension StreamFormat {
         out.append(self == .eventStream ? ",\(loss.members)}\n\n" : ",\(loss.members)}\n")
     }
 
-    /// The broker is shutting down. This is not an end: an EventSource reconnects and resumes.
+    /// Appends a notice that the broker is shutting down. This is not an end: an EventSource reconnects and resumes.
     public func appendDraining(into out: inout ByteBuffer) {
         switch self {
         case .eventStream: out.append(": the broker is shutting down\n\n")
@@ -115,7 +116,7 @@ extension StreamFormat {
         }
     }
 
-    /// A reconnecting EventSource sends this id to say that it has seen the end.
+    /// Appends the id that a reconnecting EventSource sends to show that it has seen the end.
     private func appendEndID(_ last: EventID, into out: inout ByteBuffer) {
         out.append("id: \(EventID(epoch: last.epoch, sequence: last.sequence, isEnd: true).text)\n")
     }

@@ -18,8 +18,8 @@ public struct StreamedMessage {
     public var timestamp: Int64
     /// How many messages the subscription lost just before this one.
     public var dropped: UInt64
-    /// Whether it is the first message of a stream that does not resume where the client asked, because the topic has
-    /// no such position. It is reported as a gap of unknown size.
+    /// Whether this is the first message of a stream that does not resume where the client asked, because the topic has
+    /// no such position. This is reported as a gap of unknown size.
     public var restarts = false
     /// The publisher's composite metadata.
     public var metadata: UnsafeRawBufferPointer

@@ -1,6 +1,6 @@
 // ControlLimits: guards against floods of frames that are free for the peer to send but cost us work to read or answer:
-// PING, SETTINGS, PRIORITY, WINDOW_UPDATE, and frames without effect. Busy clients earn an allowance for theirs: they
-// send a PING to measure the path, or a WINDOW_UPDATE, with the data that they receive.
+// PING, SETTINGS, PRIORITY, WINDOW_UPDATE, and frames without effect. Busy clients earn an allowance for such frames:
+// they send a PING to measure the path, or a WINDOW_UPDATE, with the data that they receive.
 
 struct ControlLimits {
     private var pings: EarnedRate

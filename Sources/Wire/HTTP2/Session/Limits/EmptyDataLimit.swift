@@ -7,7 +7,7 @@ struct EmptyDataLimit {
 
     init(_ limits: HTTP2Limits) { limit = limits.maxEmptyData }
 
-    /// A frame with content, or one that opens or ends a stream.
+    /// Restarts the count, after a frame with content or one that opens or ends a stream.
     mutating func reset() { inRow = 0 }
 
     mutating func countEmpty() -> HTTP2Error? {

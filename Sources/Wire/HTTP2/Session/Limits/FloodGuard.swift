@@ -87,7 +87,7 @@ struct FloodGuard {
         control.receivedRequest()
     }
 
-    /// A DATA frame had content or ended its stream.
+    /// Notes that a DATA frame had content or ended its stream.
     mutating func receivedData() { emptyData.reset() }
 
     mutating func receivedEmptyData() -> HTTP2Error? {
@@ -95,13 +95,13 @@ struct FloodGuard {
         return emptyData.countEmpty()
     }
 
-    /// The peer made an error that ends its stream.
+    /// Counts an error of the peer that ends its stream.
     mutating func streamError(now: UInt64) -> HTTP2Error? {
         counters.streamErrors += 1
         return resets.count(now: now)
     }
 
-    /// A stream ended; the peer may still have sent `window` bytes on it.
+    /// Notes that a stream ended; the peer may still have sent `window` bytes on it.
     mutating func streamEnded(window: Int) { lateData.ended(window: window) }
 
     // MARK: Sent

@@ -12,7 +12,7 @@ struct LateDataLimit {
         most = overflow ? .max / 2 : product
     }
 
-    /// A stream ended; the peer may still have sent `window` bytes on it.
+    /// Notes that a stream ended; the peer may still have sent `window` bytes on it.
     mutating func ended(window: Int) {
         allowance = min(allowance + max(0, window), most)
     }

@@ -1,5 +1,6 @@
 // ReadingWork: the cost of reading that no other event accounts for – header sections, by their expanded size, and
-// frames without events. It is reported to the owner in units, so that it can serve other connections in between.
+// frames without events. The cost is reported to the owner in units, so that the owner can serve other connections in
+// between.
 
 /// Measured in bytes of an expanded header section.
 struct ReadingWork {

@@ -1,0 +1,62 @@
+// TimeSearch: searches of the store by time. A subscription that asks for messages since a time joins once the store has
+// found the first of them, if that may be in the store only. A topic with retain-age searches for messages of earlier
+// runs that have become too old.
+
+import Replay
+
+/// A search for the first message at or after a time.
+public struct TimeSearch: Sendable {
+    public let id: StoreID
+    /// The topic's epoch.
+    public let topic: UInt64
+    /// In ns since 1970.
+    public let time: Int64
+    /// Nil for the topic itself.
+    let subscriber: Handle?
+}
+
+extension Subscribing {
+    /// The first message at or after `time`, in ns since 1970. Nil if the store has to search for it.
+    func first(atOrAfter time: Int64, for subscriber: Subscriber) -> SequenceNumber? {
+        let view = subscriber.view
+        let oldest = window(of: view).lower
+        if let first = view.log.first(atOrAfter: time) { return first }
+        guard let id = view.store?.id, oldest < view.log.head else { return oldest }
+        view.addWaiting(subscriber)
+        effects.store.append(
+            .search(TimeSearch(id: id, topic: view.epoch, time: time, subscriber: subscriber.handle)))
+        return nil
+    }
+
+    /// The store has searched.
+    /// - Parameter first: nil if the store has no such message.
+    func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {
+        guard let handle = search.subscriber else {
+            topics[epoch: search.topic]?.foundOld(before: first, now: now)
+            return
+        }
+        guard let stream = streams[handle], stream.kind == .subscriber else { return }
+        let subscriber = stream.asSubscriber
+        guard !subscriber.hasJoined else { return }
+        subscriber.view.removeWaiting(subscriber)
+        // Messages that are only in memory are newer than those of the store.
+        let view = subscriber.view
+        join(subscriber, atOrAfter: first ?? Swift.max(view.log.head, window(of: view).lower), now: now)
+    }
+
+    /// If some of the messages since a time are no longer retained, that is not a gap, just as if the subscription had
+    /// asked for a number of messages.
+    func join(_ subscriber: Subscriber, atOrAfter first: SequenceNumber, now: Instant) {
+        let window = window(of: subscriber.view)
+        let first = Swift.min(Swift.max(first, window.lower), window.upper)
+        join(subscriber, at: .last(UInt64(window.upper - first)), now: now)
+    }
+}
+
+extension StoredMessages {
+    /// The first of the messages at or after `time`, in ns since 1970; nil if all are earlier.
+    public func first(atOrAfter time: Int64) -> SequenceNumber? {
+        let place = (0..<piece.visible).first { piece.chunk.entry($0).timestamp >= time }
+        return place.map { piece.first.advanced(by: $0) }
+    }
+}
