@@ -25,9 +25,7 @@ pytestmark = pytest.mark.rsocket  # Each case chooses its protocol.
 EVERYTHING = dict.fromkeys(("publish", "subscribe", "control", "block"), [">", "$SYS.>"])
 
 # The places where no client can receive a word, and why.
-RESERVED = "no broker of this version sends it"
 NEVER = {
-    **{("store", place): RESERVED for place in TABLE["store"].targets},
     ("unsupported", "rsocket"): "versions and features of RSocket are chosen by SETUP, on stream 0",
     ("credit", "http 429"): "plain HTTP has no channels",
     ("unavailable", "rsocket"): "only logins are refused so, which are part of SETUP",
@@ -75,6 +73,20 @@ def strict(start):
 
 
 @pytest.fixture(scope="module")
+def full(start, tmp_path_factory):
+    """A broker whose store has no room for another message of 1 MB."""
+    this = start("--store", str(tmp_path_factory.mktemp("store")), "--store-bytes", "16M", "--durable", ">",
+                 "--retain-bytes", "1G")
+    peer = this.peer()
+    with pytest.raises(StreamError, match="store: full"):
+        for _ in range(20):
+            peer.publish("most", bytes(1_000_000))
+    peer.close()
+    yield this
+    this.stop()
+
+
+@pytest.fixture(scope="module")
 def drained(start):
     """The errors that clients receive while a broker shuts down, by place and version of HTTP. A client that does not
     read its messages keeps the broker from ending."""
@@ -116,6 +128,14 @@ def a_number_that_does_not_follow(here):
         return here.send("-H", "forebay-publisher: p", "-H", "forebay-number: 2", body=b"2")
     request = pb.PublishOneRequest(topic=here.topic, message=pb.Message(payload=b"2"), publisher_id="p", number=2)
     return ended("grpc", lambda: here.peer().pubsub.PublishOne(request, timeout=DEADLINE))
+
+
+@case("store", "rsocket", "grpc", "http 503")
+def a_full_store(here):
+    here.broker = here.request.getfixturevalue("full")
+    if here.place == "http 503":
+        return here.send(body=bytes(1_000_000))
+    return ended(here.place, here.peer().offer(here.topic, bytes(1_000_000)).sequence)
 
 
 @case("closed-by-operator", *STREAMS)

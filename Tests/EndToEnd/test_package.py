@@ -129,10 +129,24 @@ def test_the_unpacked_programs_run(unpacked, start, topic, monkeypatch):
     broker.stop()
 
 
-def test_the_configuration_is_in_order_and_is_kept(unpacked):
+def test_the_configuration_is_in_order_and_is_kept(unpacked, tmp_path):
     """dpkg asks before it overwrites a modified file."""
     assert (unpacked / "DEBIAN/conffiles").read_text() == "/etc/forebay/forebayd.yaml\n"
-    run(unpacked / "usr/bin/forebayd", "-t", "-c", unpacked / "etc/forebay/forebayd.yaml")
+    run(unpacked / "usr/bin/forebayd", "-t", "-c", unpacked / "etc/forebay/forebayd.yaml", "--store", tmp_path / "s")
+
+
+def test_the_store_is_where_the_broker_may_write(unpacked):
+    settings = yaml.safe_load((unpacked / "etc/forebay/forebayd.yaml").read_text())
+    assert settings == {"store": "/var/lib/forebay"}
+    unit = (unpacked / "lib/systemd/system/forebayd.service").read_text()
+    assert re.findall(r"^StateDirectory\w*=.*$", unit, re.MULTILINE) == [
+        "StateDirectory=forebay", "StateDirectoryMode=0700"]
+    image = (ROOT / "Docker/Dockerfile").read_text()
+    owner = re.search(r"^USER (\d+):(\d+)$", image, re.MULTILINE)
+    assert f"install -d -m 700 -o {owner[1]} -g {owner[2]} {settings['store']} " in image
+    assert re.search(rf"^VOLUME {settings['store']}$", image, re.MULTILINE)
+    compose = yaml.safe_load((ROOT / "Docker/compose.yaml").read_text())
+    assert f"forebay:{settings['store']}" in compose["services"]["forebay"]["volumes"]
 
 
 def test_systemd_takes_the_units(unpacked, tmp_path):

@@ -5,6 +5,7 @@ import Access
 import Core
 import EventLoop
 import Glibc
+import Store
 
 public enum Broker {
     /// Runs forebayd with this process's command line and exits.
@@ -35,7 +36,7 @@ public enum Broker {
             case .help: return show(usage)
             case .print(let text): return show(text)
             case .version: return show("forebayd \(forebayVersion)\n")
-            case .run, .check, .printConfig: break
+            case .run, .check, .printConfig, .store: break
             }
             return try obey(invocation)
         } catch {
@@ -46,6 +47,7 @@ public enum Broker {
 
     private static func obey(_ invocation: Invocation) throws(UsageError) -> Int32 {
         let (loaded, path) = try ConfigurationFile.load(invocation)
+        if case .store(let command) = invocation.action { return try StoreTool.run(command, loaded) }
         let machine: MachineLimits
         do throws(SystemError) {
             machine = try MachineLimits()
@@ -72,9 +74,21 @@ public enum Broker {
             } catch {
                 throw UsageError(explain(error, loaded))
             }
+            try checkStore(configuration, loaded)
             return show("forebayd: \(path.map { "\($0) is" } ?? "the settings are") valid\n")
         }
         return show(loaded.printed(effective: machine.effective(loaded.options, configuration)))
+    }
+
+    private static func checkStore(
+        _ configuration: Server.Configuration, _ loaded: Loaded
+    ) throws(UsageError) {
+        guard let options = configuration.store?.options else { return }
+        do throws(StoreError) {
+            try Store.checkPlace(options)
+        } catch {
+            throw UsageError(explain(error, loaded))
+        }
     }
 
     private static func checkCertificate(_ configuration: Server.Configuration) throws(UsageError) {
@@ -202,8 +216,10 @@ public enum Broker {
     }
 
     /// Prints the text. Returns the exit code, which is not 0 if only a part could be written.
-    static func show(_ text: String) -> Int32 {
-        var rest = Array(text.utf8)[...]
+    static func show(_ text: String) -> Int32 { show(Array(text.utf8)) }
+
+    static func show(_ bytes: [UInt8]) -> Int32 {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
             if count >= 0 {
@@ -216,7 +232,7 @@ public enum Broker {
         return 0
     }
 
-    private static func complain(_ sentence: String) {
+    static func complain(_ sentence: String) {
         var line = "forebayd: \(sentence)\n"
         line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
     }

@@ -3,6 +3,7 @@
 import Core
 import EventLoop
 import Glibc
+import Store
 
 /// A bound socket and the protocol of its clients. The last owner closes it.
 struct Listener: Sendable {
@@ -94,6 +95,8 @@ public struct StartError: Error, CustomStringConvertible, Sendable {
     public var isAdmin = false
     /// Whether the configuration is at fault, on any machine.
     public var isConfiguration = false
+    /// Why the store cannot be opened, if that failed.
+    public var store: StoreError?
     public var cause: SystemError
 
     public var description: String {

@@ -91,16 +91,8 @@ public final class Server: Sendable {
         var logins: LoginService?
         var store: StoreService?
         var inboxes: [Inbox<InboxItem>] = []
-        var admin = AdminThread()
-        do throws(StartError) {
-            admin = try AdminThread(binding: configuration.admin, passed: configuration.passed)
-            try Server.checkOpen(
-                configuration.access, allowsAnonymous: configuration.allowsAnonymous, [], admin: admin.addresses)
-        } catch {
-            admin.stop()
-            Listener.closeAll(listeners)
-            throw error
-        }
+        let opened = try Server.open(configuration, listeners)
+        var admin = opened.admin
         let bound = Server.addresses(of: listeners)
         adminAddresses = admin.addresses
         adminIsSecure = configuration.isSecure(AdminThread.name)
@@ -109,7 +101,9 @@ public final class Server: Sendable {
             let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
             logins = service
             let memory = MemoryBudget(limit: configuration.limits.memory)
-            store = try Server.openStore(configuration, inboxes: inboxes, memory: memory, log: log)
+            if let opened = opened.store, let interval = configuration.store?.interval {
+                store = try StoreService(opened, interval: interval, inboxes: inboxes, memory: memory, log: log)
+            }
             let context = LoopContext(
                 limits: Server.limits(configuration, admin: adminAddresses), memory: memory,
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
@@ -138,21 +132,13 @@ public final class Server: Sendable {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
             logins?.stop()
-            store?.stop()
+            if let store { store.stop() } else { opened.store?.close() }
             Listener.closeAll(listeners)
             admin.stop()
             throw StartError(cause: error)
         }
         reportListeners(configuration, log)
         reportCertificate()
-    }
-
-    private static func openStore(
-        _ configuration: Configuration, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
-    ) throws(SystemError) -> StoreService? {
-        guard let settings = configuration.store else { return nil }
-        return try StoreService(
-            settings.options, interval: settings.interval, inboxes: inboxes, memory: memory, log: log)
     }
 
     private func reportListeners(_ configuration: Configuration, _ log: Log) {
@@ -276,37 +262,6 @@ public final class Server: Sendable {
     /// A line that lists the addresses that the broker listens on.
     var status: String {
         "Listening on " + bound.map { "\($0.address) (\($0.wireProtocol.name))" }.joined(separator: ", ")
-    }
-
-    /// Throws if remote clients would be served although there are no users, unless this is explicitly allowed.
-    private static func checkOpen(
-        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound], admin: [SocketAddress] = []
-    ) throws(StartError) {
-        guard access.settings.isOpen, !allowsAnonymous else { return }
-        for address in admin where !address.isLoopback {
-            throw StartError(
-                isAdmin: true, isConfiguration: true,
-                cause: SystemError(
-                    "\(address) would give everyone on the network full control",
-                    cause: "there are no users"))
-        }
-        for (wireProtocol, _, address) in bound where !address.isLoopback {
-            throw StartError(
-                listener: wireProtocol, isConfiguration: true,
-                cause: SystemError("\(address) would serve everyone on the network", cause: "there are no users"))
-        }
-    }
-
-    /// Makes the same check as the other `checkOpen` before anything is bound, for -t. Host names that do not resolve
-    /// are not reported until binding.
-    static func checkOpen(_ configuration: Configuration) throws(StartError) {
-        func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
-        let bound = WireProtocol.all.flatMap { wireProtocol in
-            addresses(configuration[wireProtocol]).map { (wireProtocol, configuration.isSecure(wireProtocol.name), $0) }
-        }
-        try checkOpen(
-            configuration.access, allowsAnonymous: configuration.allowsAnonymous, bound,
-            admin: addresses(configuration.admin))
     }
 
     /// Number of open connections.

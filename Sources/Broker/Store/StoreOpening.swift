@@ -28,6 +28,16 @@ extension Store {
             throw error
         }
     }
+
+    /// Throws if this process could not open or create the store, except because it is in use. Changes nothing.
+    public static func checkPlace(_ options: StoreOptions) throws(StoreError) {
+        let place = StorePlace(options)
+        guard try place.checkDirectory(creates: false), try place.checkFiles() else { return }
+        try place.checkAccess()
+        var reader = options
+        reader.isReadOnly = true
+        try Store.open(reader).close()
+    }
 }
 
 /// A directory that may hold a store.
@@ -44,23 +54,61 @@ struct StorePlace {
     }
 
     /// The directory is on a local file system and can be written to.
-    func checkDirectory() throws(StoreError) {
+    /// - Parameter creates: creates it if it does not exist; otherwise, checks whether it can be created.
+    /// - Returns: whether it exists.
+    @discardableResult
+    func checkDirectory(creates: Bool = true) throws(StoreError) -> Bool {
         guard options.bytes <= StoreOptions.mostBytes else {
             throw .unusable("a store has at most \(StoreOptions.mostBytes) bytes")
         }
         var status = stat()
         if stat(directory, &status) != 0 {
             guard errno == ENOENT, !options.isReadOnly else { throw unusable("open", errno) }
+            guard creates else {
+                try checkParent()
+                return false
+            }
             guard mkdir(directory, 0o700) == 0 else { throw unusable("create", errno) }
             try StorePlace.sync(directory + "/..")
         } else if status.st_mode & S_IFMT != S_IFDIR {
             throw .unusable("\(directory) is not a directory")
         }
-        if let name = fb_store_remote(directory) {
-            throw .unusable("\(directory) is on \(String(cString: name)): the store needs a local file system")
-        }
+        try checkLocal(directory)
         let needed = options.isReadOnly ? R_OK | X_OK : R_OK | W_OK | X_OK
         guard access(directory, needed) == 0 else { throw unusable("use", errno) }
+        return true
+    }
+
+    private func checkLocal(_ folder: String) throws(StoreError) {
+        guard let name = fb_store_remote(folder) else { return }
+        throw .unusable("\(directory) is on \(String(cString: name)): the store needs a local file system")
+    }
+
+    /// The directory, which does not exist, can be created.
+    private func checkParent() throws(StoreError) {
+        let trimmed = directory.reversed().drop { $0 == "/" }
+        let above = String(trimmed.drop { $0 != "/" }.reversed())
+        let parent = above.isEmpty ? "." : above
+        guard access(parent, W_OK | X_OK) == 0 else { throw unusable("create", errno) }
+        try checkLocal(parent)
+    }
+
+    /// The files of the store can be written to.
+    fileprivate func checkAccess() throws(StoreError) {
+        for file in [options.path, options.path + "-lock", "\(directory)/lock"] {
+            if access(file, R_OK | W_OK) != 0, errno != ENOENT { throw unusable("write to", errno) }
+        }
+    }
+
+    /// LMDB creates its lock file if there is none. If a tool does so as root, the file belongs to the user of the
+    /// store all the same.
+    private func prepareReading() {
+        var status = stat()
+        guard stat(options.path, &status) == 0 else { return }
+        let file = Glibc.open(options.path + "-lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { return }
+        _ = fchown(file, status.st_uid, status.st_gid)
+        close(file)
     }
 
     /// Returns whether there is a store; throws if there is something else.
@@ -143,7 +191,9 @@ struct StorePlace {
             // A read-only tool takes the map's size from the file. If the limit has been lowered, the map stays large
             // enough for retention.
             let size = options.isReadOnly ? 0 : max(options.bytes, fileSize) + options.reserve
-            if !options.isReadOnly {
+            if options.isReadOnly {
+                prepareReading()
+            } else {
                 let code = fb_store_prepare(options.path + "-lock")
                 if code != EOPNOTSUPP && code != ENOSYS { try Failure.check(code) }
             }

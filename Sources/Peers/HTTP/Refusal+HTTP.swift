@@ -40,7 +40,8 @@ extension Refusal {
             case .forbidden, .closedByOperator: .forbidden
             case .gap: .gap
             case .draining: .draining
-            case .unavailable, .store: .unavailable
+            case .unavailable: .unavailable
+            case .store: .store
             }
         return Problem(kind, word: word, sentence, retryAfter: retryAfter)
     }

@@ -20,7 +20,7 @@ public struct ManualOption: Equatable, Sendable {
     /// A phrase, without a full stop.
     public var help: String
     public var values: ManualValues
-    /// The heading for the option if a program has no commands; options of one group are adjacent.
+    /// The heading for the option if the program runs without a command; options of one group are adjacent.
     public var group = ""
 
     public init(

@@ -23,7 +23,9 @@ extension Manual {
             for command in commands { page.command(command, of: name) }
         }
         if !options.isEmpty {
-            page.heading(commands.isEmpty ? "OPTIONS" : "OPTIONS OF EVERY COMMAND")
+            // Options in groups are those of a program that also runs without a command.
+            let areCommon = !commands.isEmpty && options[0].group.isEmpty
+            page.heading(areCommon ? "OPTIONS OF EVERY COMMAND" : "OPTIONS")
             var group = ""
             for option in options {
                 if option.group != group {

@@ -108,6 +108,46 @@ import Testing
         }
     }
 
+    @Test func commandsOfTheStoreAreRead() throws {
+        #expect(try invocation("store info --store d").action == .store(.info))
+        #expect(try invocation("store info --store d").settings.map(\.name) == ["store"])
+        #expect(try invocation("--store d store check").action == .store(.check))
+        #expect(try invocation("store copy /b").action == .store(.copy(to: "/b")))
+        var options = DumpOptions()
+        #expect(try invocation("store dump a").action == .store(.dump(topic: "a", options)))
+        try options.set("from", "18446744073709551615")
+        try options.set("format", "json")
+        let both = "store dump --from 18446744073709551615 a --format=json"
+        #expect(try invocation(both).action == .store(.dump(topic: "a", options)))
+    }
+
+    @Test(arguments: [
+        ("store", "forebayd store needs a command; write store info, check, dump TOPIC or copy DIR"),
+        ("store show", "unknown command store show; write store info"), ("sotre info", "unexpected argument \"sotre\""),
+        ("store dump", "forebayd store dump needs an argument: forebayd store dump TOPIC"),
+        ("store copy", "forebayd store copy needs an argument: forebayd store copy DIR"),
+        ("store copy a b", "unexpected argument \"b\" after forebayd store copy"),
+        ("store info a", "unexpected argument \"a\" after forebayd store info"),
+        ("store check --from 1", "--from belongs to forebayd store dump"), ("--from 1", "--from belongs to forebayd"),
+        ("store dump a --from -1", "--from -1 is not a sequence number"),
+        ("store dump a --from +1", "--from +1 is not a sequence number"),
+        ("store dump a --format xml", "--format xml is not text or json"),
+        ("store dump a --from 1 --from 2", "--from is given twice"), ("-t store info", "unexpected argument \"store\""),
+    ])
+    func faultsInCommandsAreExplained(_ line: String, _ why: String) {
+        do throws(UsageError) {
+            Issue.record("\(line) was read as \(try invocation(line).action)")
+        } catch {
+            #expect(error.description.hasPrefix(why), "\(error)")
+        }
+    }
+
+    @Test(arguments: [
+        (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1588, "1.6 KiB"), (10 << 30, "10.0 GiB"),
+        (1 << 50, "1024.0 TiB"), (UInt64(1) << 20 - 1, "1024.0 KiB"), (1 << 20, "1.0 MiB"),
+    ])
+    func sizesAreForPeople(_ bytes: UInt64, _ text: String) { #expect(StoreTool.size(bytes) == text) }
+
     @Test func usageErrorsExitWith2AndHelpWith0() {
         #expect(Broker.run(["forebayd", "-h"]) == 0)
         #expect(Broker.run([]) == 1)

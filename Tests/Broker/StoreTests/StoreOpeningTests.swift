@@ -106,6 +106,34 @@ struct StoreOpeningTests {
         }
     }
 
+    @Test func aPlaceIsCheckedWithoutAnyChange() throws {
+        try withFolder { folder in
+            let inner = folder + "/inner"
+            func check(_ directory: String) throws {
+                try Store.checkPlace(StoreOptions(directory: directory, bytes: 1 << 20))
+            }
+            try check(inner)
+            try check(inner + "/")
+            #expect(!FileManager.default.fileExists(atPath: inner))
+            #expect(throws: StoreError.unusable("cannot create the store in \(inner)/a: No such file or directory")) {
+                try check(inner + "/a")
+            }
+            let store = try open(inner)
+            // It may be in use.
+            try check(inner)
+            store.close()
+            let before = try FileManager.default.contentsOfDirectory(atPath: inner)
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: inner + "/forebay.store"))
+            try check(inner)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: inner) == before)
+            #expect(try Data(contentsOf: URL(fileURLWithPath: inner + "/forebay.store")) == bytes)
+            #expect(
+                throws: StoreError.foreign("\(folder) is not empty and holds no Forebay store: it has a file inner")
+            ) { try check(folder) }
+            #expect(throws: StoreError.unusable("\(inner)/lock is not a directory")) { try check(inner + "/lock") }
+        }
+    }
+
     @Test func anInterruptedCreationIsRepeated() throws {
         try withFolder { folder in
             for name in ["forebay.store.new", "forebay.store.new-lock", "lock"] {

@@ -209,6 +209,10 @@ def test_the_broker_is_completed(offered, tmp_path):
     assert offered("--log-level", "w", program="forebayd") == {"warn"}
     assert offered("--log-format", "=", "j", program="forebayd") == {"json"}
     assert offered("--manual", "", program="forebayd") == {"program", "file"}
+    assert offered("store", "", program="forebayd") == {"info", "check", "dump", "copy"}
+    assert offered("--log-level", "warn", "st", program="forebayd") == {"store"}
+    assert "--from" in offered("store", "dump", "--f", program="forebayd")
+    assert offered("store", "dump", "--format", "j", program="forebayd") == {"json"}
     (tmp_path / "one.yaml").touch()
     found = offered("-c", str(tmp_path / "on"), program="forebayd")
     assert any(word.endswith("one.yaml") for word in found), found

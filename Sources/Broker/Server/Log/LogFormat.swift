@@ -60,7 +60,7 @@ extension LogRecord.Level {
 }
 
 /// RFC 3339 in UTC, to the microsecond.
-private func timestamp(_ wall: Int64) -> String {
+func timestamp(_ wall: Int64) -> String {
     var microseconds = floorDivide(wall, 1000)
     var seconds = time_t(floorDivide(microseconds, 1_000_000))
     microseconds -= Int64(seconds) * 1_000_000

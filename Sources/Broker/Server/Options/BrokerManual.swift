@@ -53,10 +53,40 @@ enum BrokerManual {
         ManualOption("help", short: "h", help: "print help and exit"),
     ]
 
+    private static let storeCommands: [ManualCommand] = [
+        ManualCommand(
+            ["store", "info"], summary: "print the size of the store and its topics",
+            details: [
+                "These commands find the store as the broker does: with --store, FOREBAY_STORE or store: in the file. "
+                    + "They do not change it, and a broker may be using it. Run them as the broker's user."
+            ]),
+        ManualCommand(
+            ["store", "check"], summary: "check every record and every message",
+            details: ["Prints a line for each problem, and exits with status 1 if there are any."]),
+        ManualCommand(
+            ["store", "dump"], operands: [ManualOperand("TOPIC")], summary: "print the messages of a topic",
+            options: [
+                ManualOption("from", value: "SEQUENCE", help: "print messages from this one on"),
+                ManualOption(
+                    "format", value: "FORMAT",
+                    help: "text, one line with sequence, time and payload per message, or json, as in plain HTTP's "
+                        + "application/x-ndjson (default text)",
+                    values: .words(DumpOptions.Format.allCases.map(\.rawValue))),
+            ],
+            examples: [ManualExample("forebayd store dump orders.eu --from 100 --format json")]),
+        ManualCommand(
+            ["store", "copy"], operands: [ManualOperand("DIR", values: .file)],
+            summary: "copy the store to a directory that is empty or does not exist",
+            details: [
+                "The copy is consistent even if a broker is using the store. All its topics take new epochs when a "
+                    + "broker first opens it."
+            ]),
+    ]
+
     static let program = Manual(
         "forebayd", section: 8, version: forebayVersion,
         title: "publish/subscribe broker with demand-based flow control",
-        synopsis: ["forebayd [OPTION…]"],
+        synopsis: ["forebayd [OPTION…]", "forebayd [OPTION…] store info|check|dump TOPIC|copy DIR"],
         description: [
             "The Forebay broker. Topics keep a window of their latest messages, and each subscription is a cursor "
                 + "into it with its own demand, bounded buffer and overflow policy. Clients speak RSocket 1.0 over "
@@ -67,6 +97,7 @@ enum BrokerManual {
                 + "log-level: and FOREBAY_LOG_LEVEL. Options override variables; variables override the file.",
             values,
         ],
+        commands: storeCommands,
         options: general.map { grouped($0, "General") }
             + Setting.all.filter { !$0.isRecords }.map { setting in grouped(option(setting), setting.group.rawValue) },
         sections: [
@@ -88,16 +119,26 @@ enum BrokerManual {
                         + "named \(Listener.names.joined(separator: " or ")), and replaces that listener."
                 ]),
             ManualSection(
-                "FILES", items: [(ConfigurationFile.standard, "default configuration file")]),
+                "FILES",
+                items: [
+                    (ConfigurationFile.standard, "default configuration file"),
+                    ("/var/lib/forebay", "the store, in the Debian package's configuration"),
+                ]),
             ManualSection(
                 "EXIT STATUS",
                 items: [
-                    ("0", "stopped as requested"), ("1", "failed, for example because a port is in use"),
+                    ("0", "stopped as requested"),
+                    (
+                        "1",
+                        "failed, for example because a port or the store is in use, or because store check has found a "
+                            + "problem"
+                    ),
                     ("2", "invalid usage or configuration"),
                 ]),
         ],
         examples: [
             ManualExample("forebayd", "serve clients on this machine"),
+            ManualExample("forebayd --store data --durable 'orders.>'", "keep these topics on disk"),
             ManualExample("forebayd -t -c broker.yaml", "check this file"),
             ManualExample(
                 "forebayd --listen 127.0.0.1:0 --http off --log-format json 2>log", "run a test broker on a free port"),

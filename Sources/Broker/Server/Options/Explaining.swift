@@ -3,6 +3,7 @@
 import Core
 import EventLoop
 import Glibc
+import Store
 
 extension StartError {
     /// The key of the listener that failed.
@@ -22,11 +23,30 @@ extension Options {
 extension Broker {
     /// Whether the cause is the configuration and not the machine.
     static func isUsage(_ error: StartError, _ options: Options) -> Bool {
-        error.isConfiguration || rival(error, options) != nil
+        switch error.store {
+        case .foreign, .newer: true
+        default: error.isConfiguration || rival(error, options) != nil
+        }
+    }
+
+    /// Why the store cannot be used, and what to do.
+    static func explain(_ error: StoreError, _ loaded: Loaded) -> String {
+        let other = loaded.written("store", "DIR")
+        let remedy =
+            switch error {
+            case .inUse: "stop that process, or set \(other) to another directory"
+            case .foreign: "set \(other) to a directory that is empty or does not exist"
+            case .newer: "use a version of forebayd that is at least as new, or set \(other) to another directory"
+            case .unusable(let text) where text.contains("damaged") || text.contains("cannot read"):
+                "examine it with forebayd store check, and restore a copy"
+            default: "set \(other) to a directory on a local disk to which the broker's user can write"
+            }
+        return "\(loaded.subject("store")): \(error); \(remedy)"
     }
 
     static func explain(_ error: StartError, _ loaded: Loaded) -> String {
         let options = loaded.options
+        if let store = error.store { return explain(store, loaded) }
         guard let key = error.key, let endpoint = options[listener: key] else { return error.description }
         let title = error.listener?.title ?? "the admin listener"
         let port = endpoint.port

@@ -26,6 +26,8 @@ struct Invocation: Equatable, Sendable {
         case print(String)
         /// Hash a password from standard input.
         case hashPassword
+        /// Show, check or copy the store.
+        case store(StoreCommand)
         case help
         case version
     }
@@ -48,6 +50,7 @@ struct Invocation: Equatable, Sendable {
     private static func read(_ arguments: [String]) throws(UsageError) -> Invocation {
         var invocation = Invocation()
         var scanner = OptionScanner(arguments)
+        var dump = DumpOptions()
         while let (name, value) = try scanner.next() {
             switch name {
             case "help":
@@ -65,11 +68,20 @@ struct Invocation: Equatable, Sendable {
             case "test": invocation.action = .check
             case "print-config": invocation.action = .printConfig
             case "hash-password": invocation.action = .hashPassword
+            case "from", "format": try dump.set(name, value)
             case "config":
                 if invocation.file != nil { throw UsageError("--config is given twice; give it once") }
                 invocation.file = value
             default: try invocation.add(name, value)
             }
+        }
+        if let first = scanner.operands.first {
+            guard first == "store", invocation.action == .run else {
+                throw UsageError("unexpected argument \"\(first)\": forebayd takes options, or the command store")
+            }
+            invocation.action = .store(try StoreCommand.parse(Array(scanner.operands.dropFirst()), dump))
+        } else if let option = dump.given.first {
+            throw UsageError("--\(option) belongs to forebayd store dump")
         }
         return invocation
     }

@@ -13,8 +13,8 @@ struct OptionScanner: ~Copyable {
         Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
             ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none),
             ("completion", nil, .needed), ("manual", nil, .needed), ("hash-password", nil, .none),
-            ("version", "V", .none),
-            ("help", "h", .none),
+            ("from", nil, .needed), ("format", nil, .needed),
+            ("version", "V", .none), ("help", "h", .none),
         ]
     /// Value of the first long option. The others follow in the order of the table. All are greater than the value of
     /// any letter.
@@ -55,12 +55,7 @@ struct OptionScanner: ~Copyable {
     /// end.
     mutating func next() throws(UsageError) -> (name: String, value: String)? {
         let found = getopt_long(Int32(count), words, shortOptions, longOptions, nil)
-        if found == -1 {
-            if optind < count {
-                throw UsageError("unexpected argument \"\(word(Int(optind)))\": forebayd takes only options")
-            }
-            return nil
-        }
+        if found == -1 { return nil }
         // getopt has moved past the word, unless it stopped within a group of letters.
         if found == Int32(UInt8(ascii: "?")) {
             if optopt >= OptionScanner.base { throw UsageError("\(lastWord) takes no value") }
@@ -74,6 +69,9 @@ struct OptionScanner: ~Copyable {
         if entry.operand == .optional, optarg == nil { return (entry.name, "true") }
         return (entry.name, entry.operand == .none ? "" : String(cString: optarg))
     }
+
+    /// The arguments that are not options, once `next` has returned nil. getopt has moved them to the end.
+    var operands: [String] { (Int(optind)..<count).map { word($0) } }
 
     private var lastWord: String { word(Int(optind) - 1) }
 

@@ -6,6 +6,7 @@ public let forebayVersion = "0.1.0"
 let usage =
     """
     usage: forebayd [options]
+           forebayd [options] store info|check|dump TOPIC|copy DIR
 
     The Forebay broker: publish/subscribe with demand-based flow control.
 
@@ -23,6 +24,14 @@ let usage =
           -V, --version           print the version and exit
           -h, --help              print this help and exit
 
+        Commands, on the store, which a broker may be using:
+          store info              print the store's size and its topics
+          store check             check every message; exit with 1 if something is damaged
+          store dump TOPIC        print the messages of a topic
+          store copy DIR          copy the store, consistently, to a new directory
+          --from SEQUENCE         for dump: print messages from this one on
+          --format FORMAT         for dump: text or json (default text)
+
         Each option can also be set in the file and with an environment variable: --log-level is log-level:
         and FOREBAY_LOG_LEVEL. Options override variables; variables override the file. Only the file can
         set:
@@ -39,11 +48,13 @@ let usage =
           forebayd --listen 0.0.0.0:7690           serve remote RSocket clients; needs users
           forebayd --listen off                    serve HTTP clients only
           forebayd --retain 100 --memory 512M      a small broker
+          forebayd --store data --durable 'orders.>'
+                                                   keep these topics on disk
           forebayd -t -c broker.yaml               check this file
           forebayd --listen 127.0.0.1:0 --http 127.0.0.1:0 --log-format json 2>log
 
         Exit codes: 0 stopped as requested, 1 failed (for example, a port is in use), 2 invalid usage or
-        configuration.
+        configuration. store check exits with 1 if it finds a problem.
 
         """
 

@@ -25,18 +25,28 @@ final class StoreService: Sendable {
     /// The topics of earlier runs, by shard, until the shards take them.
     private let earlier: Mutex<[[Core.StoredTopic]]>
 
-    /// Opens the store and starts the threads; `stop` ends them.
+    static func open(_ options: StoreOptions) throws(StartError) -> Store {
+        do throws(StoreError) {
+            return try Store.open(options)
+        } catch {
+            throw StartError(
+                store: error,
+                cause: SystemError("cannot open the store in \(options.directory)", cause: error.description))
+        }
+    }
+
+    /// Starts the threads; `stop` ends them and closes the store. If this throws, the store stays open.
     init(
-        _ options: StoreOptions, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
+        _ store: Store, interval: UInt64, inboxes: [Inbox<InboxItem>], memory: MemoryBudget, log: Log
     ) throws(SystemError) {
+        self.store = store
         let began = Clock.monotonic()
         do throws(StoreError) {
-            store = try Store.open(options)
             let topics = try StoreService.topics(of: store, shards: inboxes.count)
             earlier = Mutex(topics)
             StoreService.report(store, topics: topics.reduce(0) { $0 + $1.count }, since: began, log)
         } catch {
-            throw SystemError("cannot open the store in \(options.directory)", cause: error.description)
+            throw SystemError("cannot open the store in \(store.options.directory)", cause: error.description)
         }
         let statistics = StoreStatistics()
         self.statistics = statistics

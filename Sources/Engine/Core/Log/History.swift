@@ -37,8 +37,10 @@ public struct AppendedMessages: Sendable {
 
 /// A message as a store keeps it.
 package struct StoredMessage: Sendable {
-    var metadata: [UInt8]
-    var payload: [UInt8]
+    /// The publisher's composite metadata; empty if there is none.
+    package var metadata: [UInt8]
+    package var payload: [UInt8]
+    /// When the broker accepted it, in ns since 1970.
     package var timestamp: Int64
     /// The total charge of all earlier messages of the topic, in bytes.
     var chargedBefore: UInt64
@@ -80,6 +82,11 @@ public struct StoredMessages: Sendable {
     let piece: LogPiece
 
     init(_ piece: LogPiece) { self.piece = piece }
+
+    /// Copies of the messages, in order.
+    package var messages: [StoredMessage] {
+        (0..<piece.visible).map { StoredMessage(piece.chunk, piece.chunk.entry($0)) }
+    }
 
     /// - Parameter first: the sequence of the first message. There must be at least one.
     package init(first: SequenceNumber, _ messages: some Collection<StoredMessage>, budget: MemoryBudget) {

@@ -28,6 +28,8 @@ public struct Problem: Error, Equatable, Sendable {
         case httpVersion = "http-version"
         case draining
         case blocked
+        /// The store does not take messages.
+        case store
         /// The connection exceeds the limit.
         case tooManyConnections = "too-many-connections"
         /// A part of the broker does not respond.
@@ -49,7 +51,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .expectationFailed: 417
             case .limit: 429
             case .headersTooLarge: 431
-            case .draining, .blocked, .busy, .tooManyConnections, .unavailable: 503
+            case .draining, .blocked, .store, .busy, .tooManyConnections, .unavailable: 503
             case .httpVersion: 505
             }
         }
@@ -78,6 +80,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .httpVersion: "HTTP version not supported"
             case .draining: "The broker is shutting down"
             case .blocked: "The topic has no room"
+            case .store: "The message is not on disk"
             case .busy: "The broker is busy"
             case .unavailable: "Unavailable"
             }
@@ -99,6 +102,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .limit, .tooManyConnections: .limit
             case .draining: .draining
             case .blocked: .blocked
+            case .store: .store
             case .unavailable, .busy: .unavailable
             }
         }
@@ -106,7 +110,7 @@ public struct Problem: Error, Equatable, Sendable {
         /// Seconds after which to retry, if retrying may help.
         var retryAfter: Int? {
             switch self {
-            case .limit, .tooManyConnections, .draining, .blocked, .busy, .unavailable: 1
+            case .limit, .tooManyConnections, .draining, .blocked, .store, .busy, .unavailable: 1
             default: nil
             }
         }
