@@ -161,7 +161,7 @@ let toolsTargets = [
     tools.module("Manual"),
     tools.module("Measure"),
     tools.c("CBench"),
-    tools.program("Bench", ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"]),
+    tools.program("Bench", ["CBench", "CLMDB", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"]),
     tools.module(
         "Simulator",
         ["Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"]),

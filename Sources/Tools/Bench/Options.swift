@@ -9,6 +9,8 @@ struct Options {
     var cases = Catalogue.cases.map(\.name)
     var systems = System.allCases
     var json: String?
+    /// Where brokers store what they write. By convention, /var/tmp is on a disk.
+    var directory = "/var/tmp"
     /// How many messages a publisher at full speed may be ahead; nil for the case's value.
     var lag: Int?
     var programs: [System: String] = [:]
@@ -20,9 +22,9 @@ struct Options {
                bench streams [ROUNDS]
 
         Compares Forebay with NATS, Redis, Mosquitto and a byte pump without framing, and its HTTP listener with
-        a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory. Each figure comes
-        from a new broker on its own CPU; the systems alternate. `bench streams` compares shareReplay of the
-        Swift library with a naive implementation.
+        a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory, stored messages.
+        Each figure comes from a new broker on its own CPU; the systems alternate. `bench streams` compares
+        shareReplay of the Swift library with a naive implementation.
 
         options:
           --case NAME[,NAME…]      only these cases (see --list)
@@ -32,6 +34,8 @@ struct Options {
           --lag N                  at full speed, how many messages a publisher may be ahead of the slowest
                                    subscriber that reads (default: 1 MiB of payload, 64 to 8,192 messages)
           --json FILE              also write every figure to FILE
+          --directory DIR          where the systems store messages, on a disk (default: /var/tmp); they are
+                                   removed afterwards
           --forebayd PATH, --nats PATH, --redis PATH, --mosquitto PATH, --nghttpd PATH, --h2o PATH
                                    paths of the programs; --grpcio PATH: a Python that has grpcio
           --broker-cpus A[,B]      CPUs of the broker (default: all but the last)
@@ -50,7 +54,8 @@ struct Options {
         generatorCPU = last
         brokerCPUs = cpus.count > 1 ? Array(cpus.dropLast()) : cpus
         programs = [
-            .forebay: directory + "/forebayd", .pump: directory + "/bench", .redis: "/usr/bin/redis-server",
+            .forebay: directory + "/forebayd", .pump: directory + "/bench", .lmdb: directory + "/bench",
+            .redis: "/usr/bin/redis-server",
             .mosquitto: "/usr/sbin/mosquitto", .nats: ".venv-bench/bin/nats-server",
             .grpcio: ".venv-bench/bin/python", .nghttpd: "/usr/sbin/nghttpd", .h2o: "/usr/bin/h2o",
         ]
@@ -92,6 +97,7 @@ struct Options {
                 systems.append(system)
             }
         case "--json": json = value
+        case "--directory": directory = Files.absolute(value)
         case "--broker-cpus": brokerCPUs = try Options.cpus(list)
         case "--generator-cpu": generatorCPU = try Options.cpus(list)[0]
         case "--forebayd": programs[.forebay] = value

@@ -1,6 +1,7 @@
 // Program: runs what the command line requests, round by round; within each case the systems alternate.
 
 import CBench
+import CLMDB
 import EventLoop
 import Glibc
 
@@ -8,13 +9,17 @@ enum Program {
     static func run(_ words: [String]) -> Int32 {
         do throws(BenchError) {
             if words.first == "pump" { return try pump(Array(words.dropFirst())) }
+            if words.first == "lmdb" {
+                print("LMDB \(MDB_VERSION_MAJOR).\(MDB_VERSION_MINOR).\(MDB_VERSION_PATCH)")
+                return 0
+            }
             if words.first == "streams" { return try streams(Array(words.dropFirst())) }
             if words.contains("--help") || words.contains("-h") {
                 print(Options.usage, terminator: "")
                 return 0
             }
             if words.contains("--list") {
-                for entry in Catalogue.cases { print(Text.pad(entry.name, 14) + entry.title) }
+                for entry in Catalogue.cases { print(Text.pad(entry.name, Catalogue.nameWidth) + entry.title) }
                 return 0
             }
             return try measure(Options(words, directory: directory()))
@@ -79,7 +84,8 @@ enum Program {
         _ bench: Bench, _ entry: Case, _ index: Int, _ round: Int, _ series: inout Series
     ) {
         let contender = entry.contenders[index]
-        let what = "round \(round)  " + Text.pad(entry.name, 14) + Text.pad(contender.name, 24)
+        let name = Text.pad(entry.name, Catalogue.nameWidth)
+        let what = "round \(round)  " + name + Text.pad(contender.name, 24)
         do throws(BenchError) {
             let figure = try bench.run(entry.kind, contender)
             series.figures.append(figure)

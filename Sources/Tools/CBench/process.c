@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static int set_of(const int *cpus, int count, cpu_set_t *set) {
@@ -46,6 +48,12 @@ int cb_open_files(int count) {
     if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) return count;
     limit.rlim_cur = limit.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : (int)limit.rlim_cur;
+}
+
+int cb_is_in_memory(const char *directory) {
+    struct statfs status;
+    if (statfs(directory, &status) < 0) return -errno;
+    return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
 int cb_spawn(char *const argv[], const int *cpus, int count, const char *directory, const char *output) {

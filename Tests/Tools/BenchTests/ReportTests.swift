@@ -100,6 +100,22 @@ struct ReportTests {
         #expect(Contender(system: .forebay, subscribers: 1000).name == "forebay 1000 subscribers")
         #expect(Contender(system: .forebay, otherTopics: 99_000).name == "forebay +99000 topics")
         #expect(Contender(system: .forebay, churners: 60).name == "forebay +60 churning")
+        #expect(Contender(system: .nats, storage: .synced).name == "nats synced")
+    }
+
+    @Test func aStoringContenderIsConfiguredToSync() {
+        func launch(_ system: System, _ storage: Storage?) -> Launch {
+            Launch(Contender(system: system, storage: storage), port: 1, subscriberPort: 1)
+        }
+        for (storage, sync, option) in [(Storage.synced, "always", "--durable"), (.unsynced, "everysec", "--relaxed")] {
+            #expect(launch(.redis, storage).arguments.suffix(4) == ["--appendonly", "yes", "--appendfsync", sync])
+            #expect(launch(.forebay, storage).arguments.suffix(4) == ["--store", "store", option, ">"])
+        }
+        #expect(launch(.redis, nil).arguments.contains("no") && !launch(.forebay, nil).arguments.contains("--store"))
+        #expect(launch(.nats, .synced).configuration?.contains("sync_interval: always") == true)
+        let unsynced = launch(.nats, .unsynced).configuration ?? ""
+        #expect(unsynced.contains("store_dir") && !unsynced.contains("sync_interval"))
+        #expect(launch(.nats, nil).configuration?.contains("jetstream") == false)
     }
 
     @Test func lagIsOneMebibyteWithinBounds() {

@@ -17,6 +17,11 @@ struct WireTests {
         #expect(text(greeting.bytes).hasSuffix("}\r\nSUB bench0 1\r\n"))
         #expect(text(greeting.question) == "PING\r\n" && text(greeting.sign) == "PONG\r\n")
         #expect(text(NATSWire.acknowledged(topic: "t", payload: 1).bytes) == "PUB t _INBOX.b 1\r\nx\r\n")
+        for (isStored, storage) in [(false, "memory"), (true, "file")] {
+            let stream = text(NATSWire.stream(of: "t", isStored: isStored).bytes)
+            #expect(stream.contains("PUB $JS.API.STREAM.CREATE.t _INBOX.b "))
+            #expect(stream.contains("\"storage\":\"\(storage)\""))
+        }
     }
 
     @Test func redisIsRESP() {
@@ -28,6 +33,8 @@ struct WireTests {
             text(wire.delivered(to: Subscription(), payload: 2).bytes)
                 == "*3\r\n$7\r\nmessage\r\n$6\r\nbench0\r\n$2\r\nxx\r\n")
         #expect(text(wire.subscriber(Subscription()).bytes) == "*2\r\n$9\r\nSUBSCRIBE\r\n$6\r\nbench0\r\n")
+        let words = ["XADD", "t", "MAXLEN", "~", "1024", "*", "m", "xx"]
+        #expect(RedisWire.acknowledged(topic: "t", payload: 2).bytes == RedisWire.command(words))
     }
 
     @Test func mqttIsQoS0() {
@@ -123,10 +130,11 @@ struct ReaderTests {
             var reader = CreditReader()
             for part in ReaderTests.cut(bytes, size) {
                 #expect(!reader.isComplete)
+                if reader.granted == 0 { #expect(!reader.isAcknowledged) }
                 try part.withUnsafeBytes { try reader.take($0) }
             }
             #expect(reader.granted == 1024)
-            #expect(reader.isComplete)
+            #expect(reader.isComplete && reader.isAcknowledged)
         }
     }
 
@@ -155,13 +163,25 @@ struct ReaderTests {
             let body = "{\"stream\":\"BENCH\", \"seq\":\(sequence)}"
             nats += "MSG _INBOX.b 1 \(body.utf8.count)\r\n\(body)\r\n"
         }
-        for (dialect, bytes) in [(AcknowledgementReader.Dialect.rsocket, rsocket), (.nats, Array(nats.utf8))] {
+        // The size in front of an id has one digit or two.
+        let redis = "$3\r\n9-0\r\n$15\r\n1700000000000-0\r\n$15\r\n1700000000000-1\r\n"
+        let answers: [(AcknowledgementReader.Dialect, [UInt8])] = [
+            (.rsocket, rsocket), (.nats, Array(nats.utf8)), (.redis, Array(redis.utf8)),
+        ]
+        for (dialect, bytes) in answers {
             for size in 1...bytes.count {
                 var reader = AcknowledgementReader(dialect)
                 var count = 0
                 for part in ReaderTests.cut(bytes, size) { count += try part.withUnsafeBytes { try reader.take($0) } }
                 #expect(count == 3)
             }
+        }
+    }
+
+    @Test func refusedPublishesOfRedisAreReported() {
+        var reader = AcknowledgementReader(.redis)
+        #expect(throws: BenchError.self) {
+            _ = try Array("-MISCONF Errors writing to the AOF file\r\n".utf8).withUnsafeBytes { try reader.take($0) }
         }
     }
 

@@ -31,7 +31,8 @@ final class Bench {
     /// The CPUs of the brokers, and the generator's CPU.
     let brokerCPUs: [Int]
     let generatorCPU: Int
-    private let scratch: String
+    /// A directory for what brokers write.
+    let scratch: String
     private var started = 0
     /// The limit on open files of this process and of the brokers.
     let openFiles: Int32
@@ -46,7 +47,7 @@ final class Bench {
         self.programs = programs
         brokerCPUs = options.brokerCPUs
         generatorCPU = options.generatorCPU
-        scratch = try Files.scratch()
+        scratch = try Files.scratch(in: options.directory)
         openFiles = cb_open_files(Int32(Catalogue.connections + Bench.reservedFiles))
         if openFiles < 1200 + Int32(Bench.reservedFiles) { throw BenchError("too few open files: raise `ulimit -n`") }
         var cpu = Int32(generatorCPU)
@@ -66,8 +67,12 @@ final class Bench {
             return try run(throughput, contender)
         case .requests(let requests): return try run(requests, contender)
         case .latency(let latency): return try run(latency, contender)
-        case .acknowledged(let inFlight, let payload):
-            return try acknowledged(inFlight: inFlight, payload: payload, contender)
+        case .acknowledged(var acknowledged):
+            if acknowledged.topics > 1 {
+                acknowledged.topics /= budget.divisor
+                acknowledged.inFlight /= budget.divisor
+            }
+            return try run(acknowledged, contender)
         case .retained(let messages, let subscribers, let window, let payload):
             return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
         case .iteration(let messages, let payload):
@@ -89,15 +94,24 @@ final class Bench {
     func withBroker(
         _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {
-        started += 1
-        let directory = "\(scratch)/\(started)"
-        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot create \(directory)") }
+        let directory = try newDirectory(for: contender)
         let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
         defer {
             broker.stop()
             Files.remove(directory)
         }
         return try body(broker, directory)
+    }
+
+    /// Creates an empty directory. If messages are stored, it must be on a disk.
+    func newDirectory(for contender: Contender) throws(BenchError) -> String {
+        if contender.storage != nil, Files.isInMemory(scratch) {
+            throw BenchError("\(scratch) is in memory: use --directory to store messages on a disk")
+        }
+        started += 1
+        let directory = "\(scratch)/\(started)"
+        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot create \(directory)") }
+        return directory
     }
 
     /// One CPU per thread; the generator's CPU is used last.

@@ -16,8 +16,8 @@ struct Case {
         case latency(Latency)
         /// HTTP/2 requests made by h2load.
         case requests(Requests)
-        /// Publishes that are acknowledged one by one, with this many in flight.
-        case acknowledged(inFlight: Int, payload: Int)
+        /// Publishes that are acknowledged one by one.
+        case acknowledged(Acknowledged)
         /// Subscribers that join with a window and request everything retained.
         case retained(messages: Int, subscribers: Int, window: Int, payload: Int)
         /// A topic full of retained messages, all read by the library in the way that the contender specifies.
@@ -53,6 +53,16 @@ struct Throughput {
             return subscription
         }
     }
+}
+
+/// Acknowledged publishes, a fixed number of them in flight.
+struct Acknowledged {
+    var inFlight: Int
+    /// Published to in turn.
+    var topics = 1
+    var payload = 128
+    /// Whether there is a subscriber, which must receive everything.
+    var hasSubscriber = false
 }
 
 /// One topic whose messages carry the time at which they were due.

@@ -4,8 +4,13 @@ enum Catalogue {
     /// The largest number of connections that a single case uses.
     static let connections = 20_000
 
+    /// The columns for a case's name.
+    static let nameWidth = 20
+
     static let cases: [Case] =
-        fanOuts + wideFanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
+        fanOuts + wideFanOuts + variations + [acknowledged] + durable + [threads] + latencies + [
+            stalled, retained, idle,
+        ]
         + [iteration, topics, churn] + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
@@ -84,7 +89,7 @@ enum Catalogue {
     private static let acknowledged = Case(
         name: "acked-64", title: "acknowledged publishes, 64 in flight, 1 subscriber",
         contenders: [Contender(system: .forebay), Contender(system: .nats, acknowledges: true)],
-        kind: .acknowledged(inFlight: 64, payload: 128), compared: .acknowledgementsPerCPUSecond,
+        kind: .acknowledged(Acknowledged(inFlight: 64, hasSubscriber: true)), compared: .acknowledgementsPerCPUSecond,
         goals: [Goal(.ratio("forebay", over: "nats"), .acknowledgementsPerCPUSecond, .atLeast(1))])
 
     private static let threads = Case(

@@ -35,7 +35,8 @@ extension Bench {
         return figure
     }
 
-    /// Connects publishers first, so that no subscriber receives the first message of a channel.
+    /// Connects publishers first, so that no subscriber receives the first message of a channel. That of a stored topic
+    /// is delivered once it has been acknowledged.
     func makeLoad(
         _ throughput: Throughput, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) -> Load {
@@ -43,6 +44,7 @@ extension Bench {
         var lanes: [Lane] = []
         for topic in 0..<throughput.topics {
             let publisher = try Publisher(topic: topic, wire, payload: throughput.payload, port: broker.port)
+            if contender.storage != nil { try publisher.waitForAcknowledgement() }
             let first = topic * throughput.subscribers
             lanes.append(Lane(publisher: publisher, receivers: first..<(first + throughput.subscribers)))
         }

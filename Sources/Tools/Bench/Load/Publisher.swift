@@ -25,6 +25,8 @@ final class Publisher {
     private var composedCount = 0
 
     private static let copiesSize = 512 << 10
+    /// How long a broker may take to acknowledge the first message, in nanoseconds.
+    private static let patience: UInt64 = 10_000_000_000
 
     init(topic: Int, _ wire: any Wire, payload: Int, port: UInt16) throws(BenchError) {
         frame = wire.published(topic: topic, payload: payload)
@@ -97,6 +99,19 @@ final class Publisher {
             return count
         case .blocked: return 0
         case .failed(let error): throw BenchError("the publisher's connection broke: \(SystemError.text(of: error))")
+        }
+    }
+
+    /// Waits until the message that opened the channel is acknowledged; it was then delivered to all subscribers.
+    func waitForAcknowledgement() throws(BenchError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 16)
+        defer { buffer.deallocate() }
+        let deadline = Clock.monotonic() + Publisher.patience
+        while !credits.isAcknowledged {
+            if Clock.monotonic() > deadline { throw BenchError("the first message of a channel was not acknowledged") }
+            var request = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+            poll(&request, 1, 100)
+            try read(buffer)
         }
     }
 

@@ -6,6 +6,7 @@ import Measure
 enum Metric: String, CaseIterable {
     case cpuPerDelivery = "cpu_ns_per_delivery"
     case cpuPerAcknowledgement = "cpu_ns_per_ack"
+    case acknowledgementsPerSecond = "acks_per_second"
     case acknowledgementsPerCPUSecond = "acks_per_cpu_second"
     case cpuPerRequest = "cpu_ns_per_request"
     case requestsPerCPUSecond = "requests_per_cpu_second"

@@ -1,5 +1,6 @@
 // Files: a scratch directory for each measurement, and writing complete files.
 
+import CBench
 import EventLoop
 import Glibc
 
@@ -17,14 +18,17 @@ enum Files {
         }
     }
 
-    /// A new directory below /tmp.
-    static func scratch() throws(BenchError) -> String {
-        var name = Array("/tmp/forebay-bench.XXXXXX".utf8CString)
+    /// A new directory in `parent`.
+    static func scratch(in parent: String) throws(BenchError) -> String {
+        var name = Array("\(parent)/forebay-bench.XXXXXX".utf8CString)
         guard mkdtemp(&name) != nil else {
-            throw BenchError("cannot create a directory in /tmp: \(SystemError.text(of: errno))")
+            throw BenchError("cannot create a directory in \(parent): \(SystemError.text(of: errno))")
         }
         return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
+
+    /// Whether a directory's file system, tmpfs or ramfs, keeps files in memory.
+    static func isInMemory(_ directory: String) -> Bool { cb_is_in_memory(directory) == 1 }
 
     /// Makes a path absolute, because brokers run in their own directories. Symbolic links, such as a virtual
     /// environment's Python, are not resolved.

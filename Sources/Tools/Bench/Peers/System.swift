@@ -1,5 +1,6 @@
-// System: the systems compared, and how each is started: with its default settings, on one address and port, without
-// persistence. Other settings are changed only so that nothing is lost or disconnected during throughput measurements.
+// System: the systems compared, and how each is started: with its default settings, on one address and port, and
+// without persistence unless the contender stores messages. Other settings are changed only so that nothing is lost or
+// disconnected during throughput measurements.
 
 import Glibc
 
@@ -11,9 +12,11 @@ enum System: String, CaseIterable {
     case grpcio
     // File servers.
     case nghttpd, h2o
+    /// A database that commits in this process: what storing messages costs without a broker.
+    case lmdb
 
     /// The systems that carry messages.
-    static let brokers = allCases.filter { !$0.servesFiles }
+    static let brokers = allCases.filter { !$0.servesFiles && $0 != .lmdb }
 
     var servesFiles: Bool { self == .nghttpd || self == .h2o }
 
@@ -26,6 +29,7 @@ enum System: String, CaseIterable {
         case .forebayHTTP: return GRPCWire(publishers: RSocketWire())
         case .grpcio: return GRPCWire(publishers: BareWire())
         case .nghttpd, .h2o: preconditionFailure("A file server has no subscribers.")
+        case .lmdb: preconditionFailure("A database has no subscribers.")
         case .pump: return PumpWire()
         case .nats: return NATSWire()
         case .redis: return RedisWire()
@@ -40,8 +44,17 @@ enum System: String, CaseIterable {
         case .grpcio: return [Launch.grpcioServer, "--version"]
         case .mosquitto: return ["-h"]
         case .pump: return ["pump", "--version"]
+        case .lmdb: return ["lmdb", "--version"]
         }
     }
+}
+
+/// When a message is written to disk.
+enum Storage: String {
+    /// Before it is acknowledged.
+    case synced
+    /// Within 100 ms (relaxed topics of Forebay), a second (Redis) or two minutes (NATS), the defaults.
+    case unsynced
 }
 
 /// One side of a comparison: a system, and how it is run.
@@ -62,6 +75,8 @@ struct Contender {
     var arguments: [String] = []
     /// Whether publishes are acknowledged: NATS with JetStream.
     var acknowledges = false
+    /// If messages are stored: Forebay's durable and relaxed topics, JetStream's files, Redis's append-only file.
+    var storage: Storage?
     /// The number of connections that must be possible.
     var connections = 1024
     /// Bytes of a payload, passed to the grpcio server.
@@ -76,6 +91,7 @@ struct Contender {
         if let subscribers { name += " \(subscribers) subscribers" }
         if otherTopics > 0 { name += " +\(otherTopics) topics" }
         if churners > 0 { name += " +\(churners) churning" }
+        if let storage { name += " \(storage.rawValue)" }
         if let taking { name += " \(taking.rawValue)" }
         if perResponse > 1 { name += " ×\(perResponse)" }
         return name
@@ -108,6 +124,9 @@ struct Launch {
                 contender.system == .forebay ? "off" : "127.0.0.1:\(subscriberPort)", "--admin", "off",
                 "--threads", String(contender.threads), "--log-level", "warn",
             ]
+            if let storage = contender.storage {
+                arguments += ["--store", "store", storage == .synced ? "--durable" : "--relaxed", ">"]
+            }
             arguments += contender.arguments
         case .grpcio:
             arguments = [Launch.grpcioServer, "\(subscriberPort)", "\(port)", "\(contender.payload)"]
@@ -130,17 +149,21 @@ struct Launch {
                 """
         case .pump:
             arguments = ["pump", String(port)]
+        case .lmdb: preconditionFailure("A database is not started.")
         case .nats:
             arguments = ["-c", Launch.configurationFile]
             // Only one PING per hour, because the generator does not answer.
             configuration = "listen: 127.0.0.1:\(port)\nping_interval: \"1h\"\n"
-            if contender.acknowledges {
-                configuration! += "jetstream: { store_dir: \"store\", max_mem: 1G, max_file: 1G }\n"
+            if contender.acknowledges || contender.storage != nil {
+                let sync = contender.storage == .synced ? ", sync_interval: always" : ""
+                configuration! += "jetstream: { store_dir: \"store\", max_mem: 1G, max_file: 1G\(sync) }\n"
             }
         case .redis:
             arguments = [
-                "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--appendonly", "no", "--maxclients",
-                String(max(10_000, contender.connections + 100)),
+                "--bind", "127.0.0.1", "--port", String(port), "--save", "", "--maxclients",
+                String(max(10_000, contender.connections + 100)), "--appendonly",
+                contender.storage == nil ? "no" : "yes",
+                "--appendfsync", contender.storage == .synced ? "always" : "everysec",
             ]
         case .mosquitto:
             arguments = ["-c", Launch.configurationFile]

@@ -1,9 +1,9 @@
-// Acknowledgements: counts the responses to acknowledged publishes, in RSocket frames and in NATS lines.
+// Acknowledgements: counts the responses to acknowledged publishes, in RSocket frames, NATS lines and Redis replies.
 
 import RSocket
 
 struct AcknowledgementReader {
-    enum Dialect { case rsocket, nats }
+    enum Dialect { case rsocket, nats, redis }
 
     private let dialect: Dialect
     private var rest: [UInt8] = []
@@ -28,6 +28,7 @@ struct AcknowledgementReader {
         switch dialect {
         case .rsocket: return try frame(from: offset)
         case .nats: return try line(from: offset)
+        case .redis: return try reply(from: offset)
         }
     }
 
@@ -45,10 +46,7 @@ struct AcknowledgementReader {
 
     /// `MSG subject sid size`, followed by `size` bytes; everything else is a single line.
     private func line(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
-        var end = offset
-        while end < rest.count, rest[end] != 10 { end += 1 }
-        guard end < rest.count else { return nil }
-        end += 1
+        guard let end = endOfLine(from: offset) else { return nil }
         guard rest[offset] == UInt8(ascii: "M") else {
             if rest[offset] == UInt8(ascii: "-") {
                 throw BenchError("a publish was refused: \(String(decoding: rest[offset..<end], as: UTF8.self))")
@@ -70,5 +68,19 @@ struct AcknowledgementReader {
             throw BenchError("a publish was refused: \(String(decoding: rest[end..<whole], as: UTF8.self))")
         }
         return (whole, true)
+    }
+
+    /// `$size`, followed by `size` bytes, or an error in a single line.
+    private func reply(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
+        guard let end = endOfLine(from: offset) else { return nil }
+        guard rest[offset] == UInt8(ascii: "$") else {
+            throw BenchError("a publish was refused: \(String(decoding: rest[offset..<end], as: UTF8.self))")
+        }
+        let size = rest[(offset + 1)..<(end - 2)].reduce(0) { $0 * 10 + Int($1 &- UInt8(ascii: "0")) }
+        return rest.count >= end + size + 2 ? (end + size + 2, true) : nil
+    }
+
+    private func endOfLine(from offset: Int) -> Int? {
+        rest[offset...].firstIndex(of: 10).map { $0 + 1 }
     }
 }

@@ -7,6 +7,8 @@ import RSocket
 struct CreditReader {
     /// Messages granted so far.
     private(set) var granted = 0
+    /// Whether the first acknowledgement has arrived.
+    private(set) var isAcknowledged = false
     /// Whether the broker's half is complete, which acknowledges everything.
     private(set) var isComplete = false
     private var rest: [UInt8] = []
@@ -31,7 +33,9 @@ struct CreditReader {
         case FrameType.requestN.rawValue where length >= 10:
             granted += CreditReader.number(rest, at: body, bytes: 4)
         case FrameType.payload.rawValue:
-            if FrameFlags(rawValue: UInt16(head & 0x3ff)).contains(.complete) { isComplete = true }
+            let flags = FrameFlags(rawValue: UInt16(head & 0x3ff))
+            if flags.contains(.next) { isAcknowledged = true }
+            if flags.contains(.complete) { isComplete = true }
         case FrameType.error.rawValue where length >= 10:
             let text = String(decoding: rest[(body + 4)..<(offset + 3 + length)], as: UTF8.self)
             throw BenchError("the broker refused the publisher: \(text)")

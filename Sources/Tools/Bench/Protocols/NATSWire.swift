@@ -1,5 +1,5 @@
-// NATSWire: the NATS client protocol: core publish and subscribe without replies, and for acknowledged publishes an
-// in-memory JetStream stream.
+// NATSWire: the NATS client protocol: core publish and subscribe without replies, and for acknowledged publishes
+// JetStream streams, in memory or in files.
 
 struct NATSWire: Wire {
     /// A PING arrives a few seconds after connecting and is not answered: the broker waits for an hour.
@@ -29,15 +29,21 @@ struct NATSWire: Wire {
         return MessageFrame(head: Array(head.utf8), payload: payload, tail: [13, 10])
     }
 
-    /// Creates the stream: in memory, with the latest 1,024 messages, as in a Forebay topic.
-    static func stream(of topic: String) -> Greeting {
+    /// Creates a stream named like its topic, with the latest 1,024 messages, as in a Forebay topic.
+    static func stream(of topic: String, isStored: Bool) -> Greeting {
         let configuration =
-            "{\"name\":\"BENCH\",\"subjects\":[\"\(topic)\"],\"storage\":\"memory\",\"retention\":\"limits\","
-            + "\"max_msgs\":1024,\"discard\":\"old\",\"num_replicas\":1}"
+            "{\"name\":\"\(topic)\",\"subjects\":[\"\(topic)\"],\"storage\":\"\(isStored ? "file" : "memory")\","
+            + "\"retention\":\"limits\",\"max_msgs\":1024,\"discard\":\"old\",\"num_replicas\":1}"
         let text =
-            connect + "SUB \(inbox) 1\r\nPUB $JS.API.STREAM.CREATE.BENCH \(inbox) \(configuration.utf8.count)\r\n"
+            connect
+            + "SUB \(inbox) 1\r\nPUB $JS.API.STREAM.CREATE.\(topic) \(inbox) \(configuration.utf8.count)\r\n"
             + configuration + "\r\n"
         return Greeting(Array(text.utf8), sign: Array("\"did_create\":true}\r\n".utf8))
+    }
+
+    /// A publisher that receives acknowledgements.
+    static func acknowledgedPublisher() -> Greeting {
+        Greeting(Array((connect + "SUB \(inbox) 1\r\n").utf8), question: ping, sign: pong)
     }
 
     static func acknowledged(topic: String, payload: Int) -> MessageFrame {

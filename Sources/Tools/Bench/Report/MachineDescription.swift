@@ -22,7 +22,7 @@ extension Machine {
         }
         return [
             ("machine", "\(cpu), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) CPUs, Linux \(release)"),
-            ("pinning", pinning),
+            ("pinning", pinning), ("stores", "in \(options.directory)"),
             (
                 "figures",
                 "\(options.rounds) rounds, "

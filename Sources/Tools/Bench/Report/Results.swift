@@ -19,7 +19,8 @@ struct Results {
 
     /// Columns besides the compared metric; each is omitted if no contender has a value.
     private static let columns: [(title: String, metric: Metric)] = [
-        ("deliveries/s", .deliveriesPerSecond), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
+        ("deliveries/s", .deliveriesPerSecond), ("acks/s", .acknowledgementsPerSecond),
+        ("CPU/ack", .cpuPerAcknowledgement), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
         ("pairs/s", .pairs), ("broker", .utilisation), ("at rest", .rest), ("generator", .generator), ("p50 µs", .p50),
         ("p99 µs", .p99), ("p99.9 µs", .p999),
         ("p99.99 µs", .p9999),
@@ -82,14 +83,18 @@ struct Results {
     }
 
     private var legend: String {
-        var text = cases.map { "\(Text.pad($0.name, 14))\($0.title): \($0.compared.rawValue)\n" }.joined()
+        var text = cases.map {
+            "\(Text.pad($0.name, Catalogue.nameWidth))\($0.title): \($0.compared.rawValue)\n"
+        }.joined()
         text += """
 
             Medians of all rounds; spread: (largest − smallest) ÷ median; ÷ first: the median divided by that of
             the case's first row. broker, generator: CPU time per wall time of the broker's process and of the
             load generator (one thread). msg/read: messages per read of a subscriber. At full speed, no
             publisher is more than 1 MiB of payload (64 to 8,192 messages) ahead of the slowest subscriber
-            that reads, with any system. Latencies are measured from the scheduled time of a message.
+            that reads, with any system. Latencies are measured from the scheduled time of a message, or from when
+            an acknowledged publish is sent. synced: messages are on disk before they are acknowledged; unsynced:
+            they are written to disk later.
 
             """
         if let halfOfNATS {
@@ -110,7 +115,7 @@ struct Results {
                 case .atLeast(let least): bound = "≥ \(bare(least, goal))"
                 }
                 let verdict = judge(goal, outcome).map { $0 ? "reached" : "NOT REACHED" } ?? "not judged: too few CPUs"
-                text += Text.pad(entry.name, 14) + Text.pad(goal.title, 58)
+                text += Text.pad(entry.name, Catalogue.nameWidth) + Text.pad(goal.title, 58)
                 text += Text.padLeft(bare(outcome, goal), 12) + "  (\(bound))  \(verdict)\n"
             }
         }

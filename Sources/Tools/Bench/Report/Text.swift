@@ -46,8 +46,8 @@ enum Text {
         case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
         case .rest: return number(value * 100, decimals: 2) + " %"
         case .seconds: return short(value) + " s"
-        case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .requestsPerCPUSecond, .requestsPerSecond, .rate,
-            .pairs:
+        case .deliveriesPerSecond, .acknowledgementsPerSecond, .acknowledgementsPerCPUSecond, .requestsPerCPUSecond,
+            .requestsPerSecond, .rate, .pairs:
             return number(value, decimals: 0) + "/s"
         case .batch: return short(value)
         case .lost, .disconnected, .connections: return number(value, decimals: 0)

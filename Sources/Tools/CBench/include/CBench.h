@@ -19,6 +19,9 @@ int cb_cpus(int *cpus, int capacity);
 // Raises the process's limit on open files to `count`, or as far as possible. Returns the limit.
 int cb_open_files(int count);
 
+// Whether the file system of a directory keeps its files in memory: 1 or 0.
+int cb_is_in_memory(const char *directory);
+
 // Discards up to `count` received bytes of a TCP socket without copying them. 0 is the end of the stream.
 ptrdiff_t cb_discard(int fd, size_t count);
 

@@ -1,0 +1,41 @@
+// DurableCatalogue: the cases with stored messages.
+
+extension Catalogue {
+    static let durable: [Case] =
+        [1, 64, 4096].map { inFlight in
+            stored(
+                "durable-\(inFlight)",
+                "acknowledged publishes of 128 B to a stored topic, "
+                    + "\(Text.number(Double(inFlight), decimals: 0)) in flight",
+                Acknowledged(inFlight: inFlight), yardstick: inFlight == 1)
+        } + [
+            stored(
+                "durable-topics", "acknowledged publishes of 128 B to 1,000 stored topics in turn, 1,000 in flight",
+                Acknowledged(inFlight: 1000, topics: 1000), yardstick: false),
+            Case(
+                name: "durable-fanout-100", title: "100 subscribers, 128 B, of a topic in memory and of stored ones",
+                contenders: [Contender(system: .forebay)] + storing(.forebay),
+                kind: .throughput(Throughput(subscribers: 100)), compared: .cpuPerDelivery,
+                goals: [Goal(.ratio("forebay synced", over: "forebay"), .cpuPerDelivery, .atMost(1.5))]),
+        ]
+
+    private static func storing(_ system: System) -> [Contender] {
+        [Storage.synced, .unsynced].map { Contender(system: system, storage: $0) }
+    }
+
+    /// - Parameter yardstick: whether to measure commits of LMDB too, which has no group of messages in flight.
+    private static func stored(
+        _ name: String, _ title: String, _ acknowledged: Acknowledged, yardstick: Bool
+    ) -> Case {
+        let metric = Metric.acknowledgementsPerSecond
+        var entry = Case(
+            name: name, title: title, contenders: [System.forebay, .nats, .redis].flatMap(storing),
+            kind: .acknowledged(acknowledged), compared: metric,
+            goals: [Goal(.ratio("forebay synced", over: "nats synced"), metric, .atLeast(1))])
+        if yardstick {
+            entry.contenders.append(Contender(system: .lmdb, storage: .synced))
+            entry.goals.append(Goal(.ratio("forebay synced", over: "lmdb synced"), metric, .atLeast(0.5)))
+        }
+        return entry
+    }
+}
