@@ -22,6 +22,9 @@ import Testing
         var messages: [Message] = []
 
         func append(_ message: Message) {
+            // Timestamps never decrease, even if the clock is set back.
+            var message = message
+            message.timestamp = max(message.timestamp, messages.last?.timestamp ?? .min)
             messages.append(message)
             message.payload.withUnsafeBytes { payload in
                 (message.metadata ?? []).withUnsafeBytes { metadata in
