@@ -98,7 +98,7 @@ def test_a_restart_keeps_the_size_of_topics(stored):
     assert next(iter(picture)) == "d.a" and picture["d.a"]["bytes"] == before["bytes"]
     admin.broker.process.kill()
     admin.broker.process.wait()
-    assert lines(stored(), "store opened")[0]["after"] == "crash"
+    assert lines(stored(), "store opened")[0]["after"] == "unclean shutdown"
 
 
 def test_grpc_describes_how_a_topic_is_stored(stored):

@@ -78,7 +78,7 @@ def content(step: dict) -> bytes:
 
 
 def kind(frame: bytes) -> int:
-    """The type of a frame that has its length."""
+    """The type of a frame that begins with its length prefix."""
     return frame[7] >> 2
 
 

@@ -17,7 +17,7 @@ public struct LoginThrottle {
     /// How many addresses are remembered, and how many pairs of user and address. Beyond that, the oldest failures are
     /// forgotten.
     public static let capacity = 4096
-    /// Failures without a delay: of one user at one address, and of one address in total.
+    /// Failures that are allowed before delays begin, for a user at an address and for an address in total.
     public static let free = 5
     public static let freeOfAddress = 20
     static let firstDelay: UInt64 = 500_000_000

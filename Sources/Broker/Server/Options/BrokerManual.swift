@@ -89,8 +89,8 @@ enum BrokerManual {
         synopsis: ["forebayd [OPTION…]", "forebayd [OPTION…] store info|check|dump TOPIC|copy DIR"],
         description: [
             "The Forebay broker. Topics keep a window of their latest messages, and each subscription is a cursor "
-                + "into it with its own demand, bounded buffer and overflow policy. Clients speak RSocket 1.0 over "
-                + "TCP, gRPC or plain HTTP; forebay(1) is one.",
+                + "into it with its own demand, bounded buffer and overflow policy. Clients, such as forebay(1), "
+                + "speak RSocket 1.0 over TCP, gRPC or plain HTTP.",
             "It runs in the foreground and logs to standard error. For each listener it logs a line with the "
                 + "message \"listening\".",
             "Each setting is an option, a key of the configuration file and an environment variable: --log-level, "

@@ -61,7 +61,7 @@ struct Setting: Sendable {
     var isPath = false
     /// Whether the value is the name of a directory, relative in the same way. It need not exist.
     var isDirectory = false
-    /// The possible values, if they are a few words.
+    /// The possible values, if they are a small fixed set of words.
     var words: [String] = []
 
     var option: String { "--\(name)" }

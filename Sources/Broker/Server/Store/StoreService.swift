@@ -129,7 +129,7 @@ final class StoreService: Sendable {
     private static func report(_ store: Store, topics: Int, since began: UInt64, _ log: Log) {
         var fields: [LogField] = [
             ("directory", store.options.directory), ("topics", topics), ("bytes", store.used),
-            ("limit", store.options.bytes), ("after", store.startedAfterCrash ? "crash" : "clean shutdown"),
+            ("limit", store.options.bytes), ("after", store.startedAfterCrash ? "unclean shutdown" : "clean shutdown"),
         ]
         if store.isCopy { fields.append(("copy", "first opening; all topics have new epochs")) }
         log.write(.info, "store opened", fields + [("ms", (Clock.monotonic() - began) / 1_000_000)])

@@ -81,7 +81,7 @@ final class ChannelNumbers {
     /// From now on, the channel's messages are numbered by this publisher.
     func bind(_ publisher: KnownPublisher) { known = publisher }
 
-    /// Whether the publisher is known and the next message is its next one.
+    /// Whether the publisher is known and the number of the next message follows its last one.
     @inline(__always)
     var isNext: Bool { known.map { $0.last.number > 0 && next == $0.last.number + 1 } ?? false }
 

@@ -5,7 +5,7 @@
 ///
 /// A subscriber receives the values that arrive while it is subscribed and for which it has demand. Unlimited demand is
 /// requested from the merged publishers as soon as any subscriber has requested a value. Cancelling or releasing a
-/// `MergeInput` cancels all merged publishers and its subscribers receive nothing more. Neither keeps the `MergeInput`
+/// `MergeInput` cancels all merged publishers, and its subscribers receive nothing more. Neither keeps the `MergeInput`
 /// alive.
 public final class MergeInput<I>: Publisher, Cancellable {
     public typealias Output = I

@@ -22,7 +22,7 @@ final class Load {
         case silent
         /// This many messages, without waiting for receivers.
         case probe(count: Int)
-        /// As fast as the rule allows.
+        /// As fast as `lag` allows: at most that many messages ahead of the receivers.
         case full(lag: Int)
         /// Like `full`, but each message carries the time at which it is sent.
         case stamped(lag: Int)
