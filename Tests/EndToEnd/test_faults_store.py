@@ -130,7 +130,8 @@ def test_a_directory_of_others(start, tmp_path, name):
     file = tmp_path / "store" / name
     file.parent.mkdir()
     file.write_bytes(b"mine" * 5000)
-    rejected(start, file.parent, "is not a Forebay store" if name == "forebay.store" else "holds no Forebay store", code=2)
+    text = "is not a Forebay store" if name == "forebay.store" else "holds no Forebay store"
+    rejected(start, file.parent, text, code=2)
     assert file.read_bytes() == b"mine" * 5000 and os.listdir(file.parent) in ([name], [name, "lock"], ["lock", name])
 
 
