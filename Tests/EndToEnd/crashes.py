@@ -8,8 +8,8 @@ import time
 from collections import defaultdict
 
 from books import TRIMMED, Book, Ends, Reader
+from brokers import Broker
 from client import *
-from conftest import Broker
 from http1 import Line, post
 
 CONFIGURATION = f"""

@@ -189,10 +189,10 @@ def test_a_connection_of_http1_is_used_again_and_ends_as_it_should(broker):
 def test_a_stream_behind_answers_that_are_not_read(broker, a, topic):
     """The stream begins while the client's socket accepts nothing and part of a record is waiting."""
     line = Line(broker.http, receive_buffer=4096)
-    line.send(GET * 200 + get(topic))
+    line.send(GET * 150 + get(topic))
     a.joined(topic, 1)
     a.numbers(topic, 1, 1)
-    for _ in range(200):
+    for _ in range(150):
         assert line.answer()[0] == 404
     assert line.head()[0] == 200
     line.until(b"data: 1\n")

@@ -323,12 +323,12 @@ def test_a_broker_ends_conversations_as_shown(conversation, brokers):
 
 
 def record(part: str):
-    import conftest
+    from brokers import Broker
     file = load()
     for exchange in file["vectors"]:
         while part in exchange["name"]:
             with tempfile.TemporaryDirectory() as folder:
-                broker = begin(conftest.Broker, file["brokers"][exchange["broker"]], Path(folder))
+                broker = begin(Broker, file["brokers"][exchange["broker"]], Path(folder))
                 try:
                     Player(broker, exchange, records=True).play()
                     break
