@@ -1,6 +1,7 @@
 // TestCertificates: a self-signed certificate, made by openssl when a test first needs it.
 
 import Foundation
+import Glibc
 
 /// PEM files that exist until the process ends.
 public struct TestCertificate: Sendable {
@@ -19,19 +20,30 @@ public struct TestCertificate: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         certificate = folder.appendingPathComponent("\(name).pem").path
         key = folder.appendingPathComponent("\(name).key").path
-        let openssl = Process()
-        openssl.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
-        openssl.arguments = [
-            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-            "/O=Tests/CN=\(name)", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
-            certificate,
-        ]
-        openssl.standardError = FileHandle.nullDevice
-        try openssl.run()
-        openssl.waitUntilExit()
-        guard openssl.terminationStatus == 0 else { throw Failed() }
+        let isMade = TestCertificate.run([
+            "/usr/bin/openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-days", "2", "-subj", "/O=Tests/CN=\(name)", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "-keyout", key, "-out", certificate,
+        ])
+        guard isMade else { throw Failed() }
         let path = folder.path
         paths.append(path)
+    }
+
+    /// Runs a program and returns whether it succeeded. Foundation's `Process` lists the open files of this process,
+    /// and sometimes reads beyond the end of a directory entry.
+    private static func run(_ command: [String]) -> Bool {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+        let arguments = command.map { strdup($0) }
+        defer { for argument in arguments { free(argument) } }
+        var pid: pid_t = 0
+        guard posix_spawn(&pid, command[0], &actions, nil, arguments + [nil], nil) == 0 else { return false }
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0 { guard errno == EINTR else { return false } }
+        return status == 0
     }
 }
 
