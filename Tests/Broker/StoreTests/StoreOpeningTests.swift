@@ -185,7 +185,7 @@ struct StoreOpeningTests {
 
     private static let canMount =
         run("unshare", "--mount", "true") == 0
-        && run("sh", "-c", "d=$(mktemp -d) && mount --bind $d $d && umount $d; r=$?; rmdir $d; exit $r") == 0
+        && run("d=$(mktemp -d) && mount --bind $d $d && umount $d; r=$?; rmdir $d; exit $r") == 0
 
     private func withEnvironment(_ path: String, _ body: (OpaquePointer) throws -> Void) throws {
         let environment = try StorePlace.environment(path, 1 << 26, isReadOnly: false)
@@ -194,7 +194,7 @@ struct StoreOpeningTests {
     }
 }
 
-/// Runs a program, whose arguments contain no spaces, and returns its exit code; -1 if it cannot be run.
+/// Runs a command of the shell and returns its exit code; -1 if it cannot be run.
 func run(_ arguments: String...) -> Int32 {
     let status = system(arguments.joined(separator: " ") + " >/dev/null 2>&1")
     return status < 0 || status & 0x7F != 0 ? -1 : status >> 8
