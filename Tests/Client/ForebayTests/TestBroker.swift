@@ -31,9 +31,14 @@ final class TestBroker: @unchecked Sendable {
         self.ports = ports
     }
 
+    /// Whether `server` has ended, and no other could be started.
+    private var isOver = false
+
     deinit {
-        server.stop()
-        _ = server.wait()
+        if !isOver {
+            server.stop()
+            _ = server.wait()
+        }
         log.close()
     }
 
@@ -54,8 +59,10 @@ final class TestBroker: @unchecked Sendable {
     /// Restarts the broker: all retained messages are lost, and all connections are cut.
     func restart() throws {
         server.stop()
+        isOver = true
         #expect(server.wait())
         server = try TestBroker.start(limits, ports, log)
+        isOver = false
     }
 }
 
