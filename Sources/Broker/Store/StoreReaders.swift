@@ -6,8 +6,24 @@ import EventLoop
 public final class StoreReaders: @unchecked Sendable {
     // Unchecked because of `threads`, which is set once, before the readers are shared.
     private struct Queue {
-        var jobs: [@Sendable (Store) -> Void] = []
+        var jobs: [(@Sendable (Store) -> Void)?] = []
+        /// The index of the first job that waits.
+        var head = 0
         var isStopping = false
+
+        var count: Int { jobs.count - head }
+
+        mutating func popFirst() -> (@Sendable (Store) -> Void)? {
+            guard head < jobs.count else { return nil }
+            let job = jobs[head].take()
+            head += 1
+            // Moves each job at most once on average.
+            if head > jobs.count / 2 {
+                jobs.removeFirst(head)
+                head = 0
+            }
+            return job
+        }
     }
 
     private let store: Store
@@ -49,11 +65,9 @@ public final class StoreReaders: @unchecked Sendable {
     }
 
     /// Queues a job that reads. See `read`.
-    public func perform(_ job: @escaping @Sendable (Store) -> Void) -> Bool { submit(job) }
-
-    private func submit(_ job: @escaping @Sendable (Store) -> Void) -> Bool {
+    public func submit(_ job: @escaping @Sendable (Store) -> Void) -> Bool {
         let isQueued = queue.with { queue in
-            guard queue.jobs.count < limit, !queue.isStopping else { return false }
+            guard queue.count < limit, !queue.isStopping else { return false }
             queue.jobs.append(job)
             return true
         }
@@ -68,8 +82,8 @@ public final class StoreReaders: @unchecked Sendable {
     /// Waits for a job; nil at the end.
     private func next() -> (@Sendable (Store) -> Void)? {
         queue.wait { queue, _ -> (@Sendable (Store) -> Void)?? in
-            // Moves at most `limit` references, which costs less than the read.
-            queue.jobs.isEmpty ? (queue.isStopping ? .some(nil) : nil) : queue.jobs.removeFirst()
+            if let job = queue.popFirst() { return job }
+            return queue.isStopping ? .some(nil) : nil
         }
     }
 }

@@ -1,5 +1,6 @@
 // Tests of copies: consistent, marked, and given up in time.
 
+import EventLoop
 import Foundation
 import Testing
 

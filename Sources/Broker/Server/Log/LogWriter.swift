@@ -101,101 +101,71 @@ private struct LogOutput {
     }
 }
 
-/// Lines that wait to be written. A mutex is sufficient because log lines are rare, and the thread sanitizer
-/// understands pthread mutexes. Unchecked because the mutex guards every field.
-private final class LogBuffer: @unchecked Sendable {
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private var bytes: [UInt8] = []
-    private var dropped = 0
-    private var allLost: UInt64 = 0
-    private var closed = false
-    private var finished = false
-
-    init() {
-        pthread_mutex_init(mutex, nil)
-        var attributes = pthread_condattr_t()
-        pthread_condattr_init(&attributes)
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(changed, &attributes)
-        pthread_condattr_destroy(&attributes)
+/// Lines that wait to be written. A mutex is sufficient because log lines are rare.
+private final class LogBuffer: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var dropped = 0
+        var allLost: UInt64 = 0
+        var closed = false
+        var finished = false
     }
+    private let state = Monitor(State())
 
-    deinit {
-        pthread_cond_destroy(changed)
-        pthread_mutex_destroy(mutex)
-        changed.deallocate()
-        mutex.deallocate()
-    }
-
-    private func locked<R>(_ body: () -> R) -> R {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return body()
+    /// Changes the state, and wakes the threads that wait for that.
+    private func change(_ body: (inout State) -> Void) {
+        state.with(body)
+        state.signalAll()
     }
 
     func append(_ line: String) {
-        locked {
-            if closed { return }
+        change { state in
+            if state.closed { return }
             // Once a line is dropped, so are later ones until the loss is reported. The report is thus where the gap
             // is.
-            if dropped > 0 || bytes.count + line.utf8.count > LogWriter.limit {
-                dropped += 1
+            if state.dropped > 0 || state.bytes.count + line.utf8.count > LogWriter.limit {
+                state.dropped += 1
                 return
             }
-            bytes.append(contentsOf: line.utf8)
-            pthread_cond_broadcast(changed)
+            state.bytes.append(contentsOf: line.utf8)
         }
     }
 
-    var lost: UInt64 { locked { allLost + UInt64(dropped) } }
+    var lost: UInt64 { state.with { $0.allLost + UInt64($0.dropped) } }
 
-    func note(lost lines: Int) { locked { allLost += UInt64(lines) } }
+    func note(lost lines: Int) { state.with { $0.allLost += UInt64(lines) } }
 
     /// Waits for bytes; returns nil if the buffer is closed and empty.
     func take() -> (bytes: [UInt8], dropped: Int)? {
-        locked {
-            while bytes.isEmpty, dropped == 0, !closed { pthread_cond_wait(changed, mutex) }
-            if bytes.isEmpty, dropped == 0 { return nil }
+        let taken = state.wait { state, _ -> (bytes: [UInt8], dropped: Int)?? in
+            if state.bytes.isEmpty, state.dropped == 0 { return state.closed ? .some(nil) : nil }
             defer {
-                bytes = []
-                dropped = 0
-                pthread_cond_broadcast(changed)
+                state.bytes = []
+                state.dropped = 0
             }
-            return (bytes, dropped)
+            return (state.bytes, state.dropped)
         }
+        state.signalAll()
+        return taken
     }
 
-    func close() {
-        locked {
-            closed = true
-            pthread_cond_broadcast(changed)
-        }
-    }
-
-    func finish() {
-        locked {
-            finished = true
-            pthread_cond_broadcast(changed)
-        }
-    }
+    func close() { change { $0.closed = true } }
+    func finish() { change { $0.finished = true } }
 
     func waitFinished(timeout: UInt64) -> Bool {
-        wait(until: Clock.monotonic() + min(timeout, 1 << 62)) { finished }
+        wait(until: Clock.monotonic() + min(timeout, 1 << 62)) { $0.finished }
     }
 
     func waitForRoom(until deadline: UInt64) {
-        wait(until: deadline) { bytes.count <= LogWriter.limit / 2 || closed }
+        wait(until: deadline) { $0.bytes.count <= LogWriter.limit / 2 || $0.closed }
     }
 
     @discardableResult
-    private func wait(until deadline: UInt64, for isSo: () -> Bool) -> Bool {
-        var time = timespec()
-        time.tv_sec = time_t(deadline / 1_000_000_000)
-        time.tv_nsec = Int(deadline % 1_000_000_000)
-        return locked {
-            while !isSo(), pthread_cond_timedwait(changed, mutex, &time) == 0 {}
-            return isSo()
+    private func wait(until end: UInt64, for isSo: (State) -> Bool) -> Bool {
+        state.wait { state, deadline in
+            if isSo(state) { return true }
+            deadline = end
+            return Clock.monotonic() >= end ? false : nil
         }
     }
 }

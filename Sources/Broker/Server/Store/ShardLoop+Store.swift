@@ -39,6 +39,7 @@ extension ShardLoop {
         storeReports.append(reports)
         store.submit(writes, from: index, isUrgent: isUrgent)
     }
+
     /// The store has finished the oldest submissions.
     func takeStored(_ outcomes: [StoreOutcome]) {
         for outcome in outcomes {

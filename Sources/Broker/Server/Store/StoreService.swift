@@ -54,7 +54,7 @@ final class StoreService: Sendable {
             statistics.note(outcomes, cost, now: Clock.monotonic(), log: log)
             inboxes[shard].push(.stored(outcomes))
         }
-        // The shards bound the number of reads; a subscription has at most one search.
+        // The shards bound the number of their reads and searches.
         readers = try StoreReaders(store, limit: .max)
         self.inboxes = inboxes
         self.memory = memory
@@ -87,7 +87,7 @@ final class StoreService: Sendable {
 
     /// Searches by time; the result goes to the shard's inbox.
     func find(_ search: TimeSearch, for shard: Int) {
-        let isQueued = readers.perform { [inboxes, memory] store in
+        let isQueued = readers.submit { [inboxes, memory] store in
             inboxes[shard].push(.found(StoreService.first(search, store, memory), search))
         }
         precondition(isQueued)

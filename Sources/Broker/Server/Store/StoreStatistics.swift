@@ -1,37 +1,30 @@
 // StoreStatistics: counts of what the store's threads do. The writer and the readers add to them, and the admin thread
-// reads them, without a lock.
+// reads them. Only what belongs to a whole transaction is under a lock.
 
 import Core
 import EventLoop
 import Store
 import Synchronization
 
-/// A number that several threads add to.
-private final class Count: Sendable {
-    private let number = Atomic<UInt64>(0)
-    var value: UInt64 { number.load(ordering: .relaxed) }
-    func add(_ amount: UInt64 = 1) { number.add(amount, ordering: .relaxed) }
-}
-
 /// Counts of values by size.
 final class StoreHistogram: Sendable {
     /// Upper bounds of the buckets; one more bucket is unbounded.
     private let bounds: [UInt64]
-    private let counts: [Count]
-    private let sum = Count()
+    private let counts: [Counter]
+    private let sum = Counter()
 
     init(_ bounds: [UInt64]) {
         self.bounds = bounds
-        counts = (0...bounds.count).map { _ in Count() }
+        counts = (0...bounds.count).map { _ in Counter() }
     }
 
     func record(_ value: UInt64) {
-        counts[bounds.firstIndex { value <= $0 } ?? bounds.count].add()
-        sum.add(value)
+        counts[bounds.firstIndex { value <= $0 } ?? bounds.count].add(1)
+        sum.add(Int(clamping: value))
     }
 
     var snapshot: HistogramSnapshot {
-        HistogramSnapshot(bounds: bounds, counts: counts.map(\.value), sum: sum.value)
+        HistogramSnapshot(bounds: bounds, counts: counts.map { UInt64($0.value) }, sum: UInt64(sum.value))
     }
 }
 
@@ -82,11 +75,11 @@ final class StoreStatistics: Sendable {
 
     private let latencies = StoreHistogram(latencyBounds)
     private let sizes = StoreHistogram(sizeBounds)
-    private let batches = Count()
-    private let reads = Count()
-    private let readMessages = Count()
-    private let readBytes = Count()
-    private let errors = StoreErrorKind.allCases.map { _ in Count() }
+    private let batches = Counter()
+    private let reads = Counter()
+    private let readMessages = Counter()
+    private let readBytes = Counter()
+    private let errors = StoreErrorKind.allCases.map { _ in Counter() }
     /// Why the store has failed; nil while it has not.
     private let failure = Mutex<String?>(nil)
 
@@ -109,7 +102,7 @@ final class StoreStatistics: Sendable {
         if isNew {
             latencies.record(cost.nanoseconds)
             sizes.record(UInt64(cost.bytes))
-            batches.add(UInt64(cost.batches))
+            batches.add(cost.batches)
         }
         // All outcomes of a shard in one transaction are the same.
         guard let outcome = outcomes.first, let reason = outcome.failure, let error = outcome.error else { return }
@@ -122,7 +115,7 @@ final class StoreStatistics: Sendable {
             latest.silentUntil[kind] = kind == .failed ? .max : now + StoreStatistics.warningInterval
             return (true, true)
         }
-        if isFirst { errors[kind.rawValue].add() }
+        if isFirst { errors[kind.rawValue].add(1) }
         guard isLogged else { return }
         switch kind {
         case .full: log.write(.warning, "store is full", [("effect", "publishes to stored topics are rejected")])
@@ -136,13 +129,13 @@ final class StoreStatistics: Sendable {
     }
 
     func noteRead(_ result: StoreRead) {
-        reads.add()
+        reads.add(1)
         switch result {
         case .found(let batches):
-            readMessages.add(batches.reduce(0) { $0 + UInt64($1.count) })
-            readBytes.add(batches.reduce(0) { $0 + UInt64($1.body.bytes.count) })
+            readMessages.add(batches.reduce(0) { $0 + $1.count })
+            readBytes.add(batches.reduce(0) { $0 + $1.body.bytes.count })
         case .gone: break
-        case .unreadable: errors[StoreErrorKind.unreadable.rawValue].add()
+        case .unreadable: errors[StoreErrorKind.unreadable.rawValue].add(1)
         }
     }
 
@@ -150,11 +143,11 @@ final class StoreStatistics: Sendable {
         snapshot.failure = failure.withLock { $0 }
         snapshot.latencies = latencies.snapshot
         snapshot.sizes = sizes.snapshot
-        snapshot.batches = batches.value
-        snapshot.reads = reads.value
-        snapshot.readMessages = readMessages.value
-        snapshot.readBytes = readBytes.value
-        snapshot.errors = StoreErrorKind.allCases.map { ($0.name, errors[$0.rawValue].value) }
+        snapshot.batches = UInt64(batches.value)
+        snapshot.reads = UInt64(reads.value)
+        snapshot.readMessages = UInt64(readMessages.value)
+        snapshot.readBytes = UInt64(readBytes.value)
+        snapshot.errors = StoreErrorKind.allCases.map { ($0.name, UInt64(errors[$0.rawValue].value)) }
     }
 }
 

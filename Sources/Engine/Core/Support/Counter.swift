@@ -1,10 +1,12 @@
-// Counter: a number that several shards add to.
+// Counter: a number that several threads add to.
 
 import Synchronization
 
-final class Counter: Sendable {
+package final class Counter: Sendable {
     private let number = Atomic<Int>(0)
 
-    var value: Int { number.load(ordering: .relaxed) }
-    func add(_ amount: Int) { number.add(amount, ordering: .relaxed) }
+    package init() {}
+
+    package var value: Int { number.load(ordering: .relaxed) }
+    package func add(_ amount: Int) { number.add(amount, ordering: .relaxed) }
 }

@@ -42,8 +42,6 @@ struct RetainedWindow {
     var isCommitted: Bool { committed == log.end }
     /// Whether the topic's end, if it has ended, is visible to subscribers.
     var isEndCommitted: Bool { !awaitsStore || commits?.isEndWritten == true }
-    /// Whether the store has everything.
-    var isWritten: Bool { commits.map { $0.written == log.end } ?? true }
     /// The oldest message in memory or in the store.
     var oldest: SequenceNumber { stored?.kept ?? log.head }
     /// The oldest message retained for replay.

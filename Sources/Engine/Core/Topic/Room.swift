@@ -42,22 +42,20 @@ struct Room {
     }
 
     /// Whether the store has not written so much that there is no room for a message.
-    func isUnwrittenFull(_ log: Log) -> Bool {
-        guard let unwrittenLimit else { return false }
-        return unwrittenLimit - Int(log.charged - chargedBeforeUnwritten) < Swift.min(typical, unwrittenLimit)
-            || unwrittenLimit == 0
+    func isUnwrittenFull(_ log: Log) -> Bool { unwrittenRoom(log) <= 0 }
+
+    /// Messages that the store's progress leaves room for.
+    private func unwrittenRoom(_ log: Log) -> Int {
+        guard let unwrittenLimit else { return Int.max }
+        let unwritten = Int(log.charged - chargedBeforeUnwritten)
+        return (unwrittenLimit - unwritten) / Swift.max(1, Swift.min(typical, unwrittenLimit))
     }
 
     /// Messages that may still be appended without touching reservations.
     func messages(log: Log) -> Int {
         guard let horizon, let held = held(log) else { return Int.max }
         // A message larger than the limit is refused, so the limit itself is room for one.
-        var fitting = (byteLimit - held) / Swift.min(typical, byteLimit)
-        if let unwrittenLimit {
-            let unwritten = Int(log.charged - chargedBeforeUnwritten)
-            fitting = Swift.min(
-                fitting, (unwrittenLimit - unwritten) / Swift.max(1, Swift.min(typical, unwrittenLimit)))
-        }
+        let fitting = Swift.min((byteLimit - held) / Swift.min(typical, byteLimit), unwrittenRoom(log))
         return Swift.max(0, Swift.min(horizon - log.end, fitting) - reserved)
     }
 
