@@ -259,4 +259,58 @@ import Testing
         client.publish("t?publisher=p&number=9", "a")
         #expect(client.received().first?.contains("publisher: unknown, start at 1") == true)
     }
+
+    @Test func aRemovedTopicLeavesNothingUncommitted() throws {
+        let broker = try broker(relaxed: true)
+        let client = broker.connect()
+        client.publish("t", "a")
+        #expect(broker.shards[0].context.store.uncommitted > 0)
+        client.publish("$SYS.topic.delete?name=t", "", stream: 5)
+        #expect(broker.shards[0].context.store.uncommitted == 0)
+        broker.commit()
+        #expect(broker.shards[0].context.store.uncommitted == 0)
+    }
+
+    @Test func fewSearchesAreInFlight() throws {
+        let broker = try broker()
+        restore(broker, earlier(11..<21))
+        let clients = (0..<200).map { _ in broker.connect() }
+        for client in clients { client.subscribe("t?since=2020-09-13T12:00:00Z&meta=on") }
+        #expect(broker.store.searches.count == TimeSearches.most)
+        for client in clients[..<199] { client.cancel() }
+        broker.find(15)
+        #expect(broker.store.searches.count == TimeSearches.most, "those that were cancelled are passed over")
+        for _ in 0..<TimeSearches.most { broker.find(15) }
+        #expect(broker.store.searches.isEmpty)
+        #expect(broker.reads.map { $0.request.first.value } == [15])
+    }
+
+    @Test func fewTopicsSearchForOldMessagesAtATime() throws {
+        var limits = Limits()
+        limits.durable = [try TopicPattern(parsing: ">")]
+        limits.retainAge = 60 * Limits.second
+        let broker = TestBroker(limits: limits)
+        let topics = (0..<400).map { number in
+            var topic = earlier(11..<21, epoch: UInt64(1000 + number))
+            topic.row.name = "t\(number)"
+            topic.row.id = StoreID(UInt64(number))
+            return topic
+        }
+        broker.shards[0].restore(topics, now: broker.now)
+        broker.advance(seconds: 3)
+        #expect(broker.store.searches.count == TopicOwnership.mostOldSearches)
+        for _ in 0..<TopicOwnership.mostOldSearches { broker.find(15) }
+        broker.advance(seconds: 3)
+        #expect(broker.store.searches.count == TopicOwnership.mostOldSearches, "the others, and some again")
+    }
+
+    @Test func numbersOfRelaxedTopicsAreSavedAgain() throws {
+        let broker = try broker(relaxed: true)
+        broker.connect().publish("t?publisher=p&number=1", "a")
+        #expect(broker.store.publishers.count == 1)
+        broker.refuse(.full)
+        broker.advance(seconds: 1)
+        #expect(broker.store.publishers.last?.changed.map(\.number) == [1])
+        #expect(broker.store.publishers.count == 2)
+    }
 }

@@ -119,7 +119,10 @@ final class Subscriber: BoundStream, Timed {
         }
     }
 
-    /// Whether the subscriber has joined and not left.
+    /// Whether it waits for its view to be attached, or for the store to find its first message.
+    var isWaiting: Bool { !hasJoined && member < view.waiting.count && view.waiting[member] === self }
+
+    /// Whether the subscription has joined and not left.
     var isMember: Bool { hasJoined && member < view.members.count && view.members[member] === self }
 
     /// Sets the initial position, once.

@@ -15,29 +15,61 @@ public struct TimeSearch: Sendable {
     let subscriber: Handle?
 }
 
+/// The searches of a shard's subscriptions. Only a few are in flight at a time: clients may subscribe and cancel faster
+/// than the store answers.
+struct TimeSearches {
+    static let most = 64
+
+    private var underWay = 0
+    private var waiting = TurnQueue<(subscriber: Subscriber, time: Int64)>()
+
+    mutating func append(_ subscriber: Subscriber, time: Int64) { waiting.append((subscriber, time)) }
+
+    /// The next search to request; nil if enough are in flight or no subscription waits. Subscriptions that have ended
+    /// are passed over.
+    mutating func next() -> TimeSearch? {
+        while underWay < TimeSearches.most, let (subscriber, time) = waiting.popFirst() {
+            guard subscriber.isWaiting, let id = subscriber.view.store?.id else { continue }
+            underWay += 1
+            return TimeSearch(id: id, topic: subscriber.view.epoch, time: time, subscriber: subscriber.handle)
+        }
+        return nil
+    }
+
+    /// A search has been answered.
+    mutating func answered() { underWay -= 1 }
+}
+
 extension Subscribing {
     /// The first message at or after `time`, in ns since 1970. Nil if the store has to search for it.
     func first(atOrAfter time: Int64, for subscriber: Subscriber) -> SequenceNumber? {
         let view = subscriber.view
         let oldest = window(of: view).lower
         if let first = view.log.first(atOrAfter: time) { return first }
-        guard let id = view.store?.id, oldest < view.log.head else { return oldest }
+        guard view.isStored, oldest < view.log.head else { return oldest }
         view.addWaiting(subscriber)
-        effects.store.append(
-            .search(TimeSearch(id: id, topic: view.epoch, time: time, subscriber: subscriber.handle)))
+        views.searches.append(subscriber, time: time)
+        requestSearches()
         return nil
+    }
+
+    private func requestSearches() {
+        while let search = views.searches.next() { effects.store.append(.search(search)) }
     }
 
     /// The store has searched.
     /// - Parameter first: nil if the store has no such message.
     func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {
         guard let handle = search.subscriber else {
+            ownership.oldSearches -= 1
             topics[epoch: search.topic]?.foundOld(before: first, now: now)
             return
         }
+        views.searches.answered()
+        defer { requestSearches() }
         guard let stream = streams[handle], stream.kind == .subscriber else { return }
         let subscriber = stream.asSubscriber
-        guard !subscriber.hasJoined else { return }
+        guard subscriber.isWaiting else { return }
         subscriber.view.removeWaiting(subscriber)
         // Messages that are only in memory are newer than those of the store.
         let view = subscriber.view

@@ -119,7 +119,7 @@ final class TopicView {
     /// A subscriber does not wait any longer.
     func removeWaiting(_ subscriber: Subscriber) {
         // It may have been refused just before it joined.
-        guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
+        guard subscriber.isWaiting else { return }
         let last = waiting.removeLast()
         if last !== subscriber {
             waiting[subscriber.member] = last

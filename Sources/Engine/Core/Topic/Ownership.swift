@@ -14,6 +14,9 @@ final class TopicOwnership: ShardPart {
     let events: Events
     let views: ViewTable
     let notices: PublisherNotices
+    /// Searches in flight for messages that have become too old, and the most at a time.
+    var oldSearches = 0
+    static let mostOldSearches = 256
     // Above
     unowned(unsafe) var calls: ControlRequests!
 
@@ -146,6 +149,7 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
+        topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }
 }

@@ -223,9 +223,20 @@ final class PublisherNumbers {
     @inline(__always)
     func use(_ publisher: KnownPublisher, now: Instant) {
         publisher.expires = now.monotonic.addingClamped(context.limits.publisherTime)
+        save(publisher)
+    }
+
+    /// Makes `takeChanges` return the publisher.
+    @inline(__always)
+    private func save(_ publisher: KnownPublisher) {
         guard collectsChanges, !publisher.isChanged else { return }
         publisher.isChanged = true
         changed.append(publisher)
+    }
+
+    /// Makes `takeChanges` return all publishers, because the store has refused some changes.
+    func saveAgain() {
+        for publisher in known.values where publisher.last.number > 0 { save(publisher) }
     }
 
     /// A channel begins to use the publisher.

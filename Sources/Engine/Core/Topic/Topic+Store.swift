@@ -45,7 +45,7 @@ extension Topic {
 
     /// Passes the topic's end, or its deletion, to the store.
     func storeEnd() {
-        guard let stored = window.stored, let end = state.stored else { return }
+        guard let request = endRequest else { return }
         storeNew()
         if isDeleted, window.stored?.isKept == false {
             window.commits?.restoreEnd()
@@ -53,14 +53,20 @@ extension Topic {
         }
         keep()
         window.commits?.requestEnd()
-        ownership.effects.store.append(
-            isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
+        ownership.effects.store.append(request)
     }
 
-    /// Searches for messages of earlier runs that have become too old.
+    private var endRequest: StoreRequest? {
+        guard let id = window.stored?.id, let end = state.stored else { return nil }
+        return isDeleted ? .delete(id, epoch: epoch) : .end(id, epoch: epoch, end)
+    }
+
+    /// Searches for messages of earlier runs that have become too old. If many topics do, some try again later.
     func searchOld(now: Instant) {
+        guard ownership.oldSearches < TopicOwnership.mostOldSearches else { return }
         guard let id = window.stored?.id, let time = window.oldest(now: now) else { return }
         window.stored?.isSearching = true
+        ownership.oldSearches += 1
         ownership.effects.store.append(.search(TimeSearch(id: id, topic: epoch, time: time, subscriber: nil)))
     }
 
@@ -105,8 +111,11 @@ extension Topic {
         guard let commits = window.commits, attempt == commits.attempt else { return }
         window.stored?.noteAnswer(isCommitted: false)
         guard window.awaitsStore else {
-            // A relaxed topic's messages have been seen. They are handed to the store again later.
-            if failure != .unknown { window.commits?.withdraw() }
+            // A relaxed topic's messages have been seen. They are handed to the store again later, with the numbers.
+            if failure != .unknown {
+                window.commits?.withdraw()
+                publishers.numbers?.saveAgain()
+            }
             return ownership.timers.schedule(self, now: now.monotonic)
         }
         let waiting = window.commits?.takeRefused(includingEnd: failure == .unknown) ?? []
@@ -133,11 +142,8 @@ extension Topic {
 
     /// Asks the store again to note the topic's end.
     func repeatEnd() {
-        guard let stored = window.stored, let end = state.stored else { return }
-        for _ in 0..<(window.commits?.takeRefusedEnds() ?? 0) {
-            ownership.effects.store.append(
-                isDeleted ? .delete(stored.id, epoch: epoch) : .end(stored.id, epoch: epoch, end))
-        }
+        guard let request = endRequest else { return }
+        for _ in 0..<(window.commits?.takeRefusedEnds() ?? 0) { ownership.effects.store.append(request) }
     }
 
     /// Whether the next tick has to hand messages or the end to the store again, or to check whether publishers may
@@ -181,6 +187,12 @@ extension Topic {
         if unwritten >= limit / 4, window.unwritten < limit / 4 { ownership.reached(.uncommitted) }
         ownership.store.addUncommitted(unwritten - window.unwritten)
         window.unwritten = unwritten
+    }
+
+    /// The topic is removed. What the store has not written of it counts no longer.
+    func releaseUnwritten() {
+        ownership.store.addUncommitted(-window.unwritten)
+        window.unwritten = 0
     }
 
     /// Like `unload`, here and on other shards, because memory is short or the topic is idle.
