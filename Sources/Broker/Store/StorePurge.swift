@@ -3,8 +3,11 @@
 import CStoreIO
 
 extension Store {
-    /// Maximum number of rows that one transaction deletes for a topic.
-    static let purgedRows = 1024
+    /// Maximum number of batches that one transaction deletes when a topic is trimmed.
+    static let trimmedRows = 1024
+    /// Maximum number of rows of deleted topics that one transaction deletes: more than a transaction of topics that
+    /// are created, written to and deleted adds.
+    static let purgedRows = 4096
 
     /// Whether `purgeSome` has work to do.
     public var needsPurge: Bool { !writing.isPurgePaused && (!writing.deleted.isEmpty || !writing.trims.isEmpty) }
@@ -19,19 +22,24 @@ extension Store {
         if let (id, sequence) = writing.trims.first {
             writing.trims[id] = nil
             _ = try commit([.trim(id, before: sequence)])
-        } else if let id = writing.deleted.popLast() {
-            var isDone = true
+        } else if !writing.deleted.isEmpty {
+            var isDone = 0
             do throws(StoreError) {
                 try transact { transaction throws(Failure) in
-                    isDone = try Store.purge(id, transaction)
+                    var rows = Store.purgedRows
+                    for id in writing.deleted.reversed() {
+                        rows -= try Store.purge(id, atMost: rows, transaction)
+                        guard rows > 0 else { break }
+                        isDone += 1
+                    }
                     return false
                 }
             } catch {
                 writing.isPurgePaused = error == .full
-                if error == .full { writing.deleted.append(id) }
+                if error != .full { writing.deleted.remove(at: max(0, writing.deleted.count - 1 - isDone)) }
                 throw error
             }
-            if !isDone { writing.deleted.append(id) }
+            writing.deleted.removeLast(isDone)
         }
     }
 
@@ -43,7 +51,7 @@ extension Store {
         var old: [UInt64] = []
         let remaining = try transaction.withCursor(.batches) { cursor throws(Failure) -> (UInt64, BatchHeader?)? in
             guard var row = try cursor.seek(id.value, 0), row.id == id.value else { return nil }
-            while old.count < purgedRows, let next = try cursor.next(), next.id == id.value,
+            while old.count < trimmedRows, let next = try cursor.next(), next.id == id.value,
                 next.sequence <= sequence, next.sequence > row.sequence
             {
                 old.append(row.sequence)
@@ -52,31 +60,33 @@ extension Store {
             return (row.sequence, try row.header())
         }
         for first in old { try transaction.delete(.batches, id.value, first) }
-        return (remaining?.0, remaining?.1, old.count < purgedRows)
+        return (remaining?.0, remaining?.1, old.count < trimmedRows)
     }
 
-    /// Deletes rows of a deleted topic; the one in `deleted` is the last. Returns whether all are gone.
-    private static func purge(_ id: TopicID, _ transaction: Transaction) throws(Failure) -> Bool {
+    /// Deletes rows of a deleted topic; the one in `deleted` is the last.
+    /// - Returns: how many; `most` if rows may remain.
+    private static func purge(_ id: TopicID, atMost most: Int, _ transaction: Transaction) throws(Failure) -> Int {
         var batches: [UInt64] = []
         var publishers: [[UInt8]] = []
         try transaction.withCursor(.batches) { cursor throws(Failure) in
             var row = try cursor.seek(id.value)
-            while let found = row, found.id == id.value, batches.count < purgedRows {
+            while let found = row, found.id == id.value, batches.count < most {
                 batches.append(found.sequence)
                 row = try cursor.next()
             }
         }
         try transaction.withCursor(.publishers) { cursor throws(Failure) in
             var row = try cursor.seek(id.value)
-            while let found = row, found.id == id.value, batches.count + publishers.count < purgedRows {
+            while let found = row, found.id == id.value, batches.count + publishers.count < most {
                 publishers.append(try found.restBytes())
                 row = try cursor.next()
             }
         }
         for first in batches { try transaction.delete(.batches, id.value, first) }
         for key in publishers { try transaction.delete(.publishers, id.value, rest: key) }
-        guard batches.count + publishers.count < purgedRows else { return false }
+        let count = batches.count + publishers.count
+        guard count < most else { return most }
         try transaction.delete(.deleted, id.value)
-        return true
+        return count + 1
     }
 }

@@ -120,7 +120,7 @@ struct StoreTests {
     @Test func aDeletedTopicIsGoneAtOnceAndPurgedInSteps() throws {
         try withFolder { folder in
             var store = try open(folder)
-            let batches = (0..<3000).map { TestBatch(topic: topic, first: 1 + UInt64($0), bodySize: 8) }
+            let batches = (0..<5000).map { TestBatch(topic: topic, first: 1 + UInt64($0), bodySize: 8) }
             let publishers = (0..<9).map { PublisherRecord(key: [$0], number: 1, sequence: 1, usedAt: 1) }
             let empty = try store.info().used
             _ = try store.commit([.create(record(5)), .publishers(topic, publishers, removed: [])])
@@ -128,7 +128,7 @@ struct StoreTests {
             #expect(try store.topics().isEmpty && store.check().problems.isEmpty)
             try store.purgeSome()
             #expect(throws: StoreError.aborted("the topic is not stored")) {
-                try store.commit([TestBatch(topic: topic, first: 3001).write])
+                try store.commit([TestBatch(topic: topic, first: 5001).write])
             }
             #expect(throws: StoreError.aborted("the topic id is that of a deleted topic")) {
                 try store.commit([.create(record(5))])
@@ -141,6 +141,21 @@ struct StoreTests {
             let info = try store.info()
             #expect(info.deleted == 0 && info.batches == 0 && info.publishers == 0 && info.used <= empty)
             store.close()
+        }
+    }
+
+    @Test func smallTopicsArePurgedTogether() throws {
+        try withFolder { folder in
+            let store = try open(folder)
+            defer { store.close() }
+            _ = try store.commit(
+                (1...3000).flatMap { (number: UInt64) -> [StoreWrite] in
+                    let id = TopicID(number)
+                    return [.create(record(number)), TestBatch(topic: id, first: 1).write, .delete(id), .purge(id)]
+                })
+            for _ in 0..<2 { try store.purgeSome() }
+            #expect(!store.needsPurge)
+            #expect(try store.info().deleted == 0)
         }
     }
 

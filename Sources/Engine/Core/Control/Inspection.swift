@@ -15,8 +15,10 @@ package struct Inspection {
         package var head: UInt64
         /// The sequence of the next message.
         package var end: UInt64
-        /// For a topic kept in a store: messages before this sequence are committed.
-        package var committed: UInt64?
+        /// Messages before this sequence are committed.
+        package var committed: UInt64
+        /// For a topic kept in a store: messages before this sequence are written.
+        package var written: UInt64?
         /// The oldest message in memory or in the store.
         package var kept: UInt64
         package var retained: UInt64
@@ -186,7 +188,8 @@ package final class Inspector: ShardPart {
         return Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value,
-            committed: topic.window.commits?.written.value, kept: topic.window.oldest.value,
+            committed: topic.committed.value, written: topic.window.commits?.written.value,
+            kept: topic.window.oldest.value,
             retained: topic.retained.value,
             lost: topic.window.lost.value, shed: (topic.window.shed.before.value, topic.window.shed.used),
             forgotten: topic.window.forgotten.value, bytes: topic.log.bytes,

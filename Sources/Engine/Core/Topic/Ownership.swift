@@ -149,7 +149,6 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
-        topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }
 }

@@ -189,12 +189,6 @@ extension Topic {
         window.unwritten = unwritten
     }
 
-    /// The topic is removed. What the store has not written of it counts no longer.
-    func releaseUnwritten() {
-        ownership.store.addUncommitted(-window.unwritten)
-        window.unwritten = 0
-    }
-
     /// Like `unload`, here and on other shards, because memory is short or the topic is idle.
     func giveBack(to most: Int, now: Instant) {
         let before = log.head

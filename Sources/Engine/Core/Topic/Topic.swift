@@ -71,8 +71,11 @@ final class Topic: Timed {
     var published: UInt64 { log.end.value - 1 }
     /// Whether the topic has ended, and its messages and its end are committed. Subscribers may then learn of the end.
     var isOver: Bool { !state.isLive && window.isCommitted && window.isEndCommitted }
-    /// Whether nothing waits for the store.
-    var isStoreDone: Bool { window.isCommitted && (state.isLive || window.isEndCommitted) }
+    /// Whether the store has everything that it was asked to write.
+    var isStoreDone: Bool {
+        guard let commits = window.commits else { return true }
+        return commits.written == log.end && (state.isLive || commits.isEndWritten)
+    }
     /// The state visible to subscribers.
     var visibleState: TopicState { isOver ? state : .live }
 

@@ -24,7 +24,7 @@ struct RoomCheck {
     func run() {
         let subscribers = examiner.present
         for topic in topics {
-            let store = topic.committed.map { $0 + UInt64(plan.limits.uncommitted) }
+            let store = topic.written.map { $0 + UInt64(plan.limits.uncommitted) }
             let blockers = subscribers.filter { $0.epoch == topic.epoch }.compactMap(horizon)
             let room = (blockers + [store].compactMap(\.self)).min()
             referee.expect(
@@ -78,8 +78,10 @@ struct RoomCheck {
     private func hasRoom(_ topic: Inspection.Topic) -> Bool {
         guard let horizon = topic.horizon else { return true }
         let largest = plan.largestMessage + Limits.messageOverhead
+        let charges = journal.topic(topic.epoch)?.charges ?? [:]
+        let kept = (topic.kept..<topic.end).reduce(0) { $0 + (charges[$1] ?? 0) }
         return horizon > topic.end + UInt64(topic.reserved)
-            && topic.bytes + largest * (topic.reserved + 1) <= plan.limits.retainBytes
+            && kept + largest * (topic.reserved + 1) <= plan.limits.retainBytes
     }
 
     private func text(_ sequence: UInt64?) -> String { sequence.map { String($0) } ?? "any sequence" }

@@ -119,11 +119,10 @@ final class Examiner {
         // The topic may have ended differently at the moment at which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
         ledger.end = topic.end
-        let committed = topic.committed ?? topic.end
         referee.expect(
-            ledger.committed <= committed && committed <= topic.end,
-            "'\(topic.name)' was committed up to \(ledger.committed), and is now committed up to \(committed)")
-        ledger.committed = committed
+            ledger.committed <= topic.committed && topic.committed <= topic.end,
+            "'\(topic.name)' was committed up to \(ledger.committed), and is now committed up to \(topic.committed)")
+        ledger.committed = topic.committed
         ledger.head = topic.head
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
@@ -170,7 +169,7 @@ final class Examiner {
         referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, but holds \(bytes)")
         // Messages dropped for lack of bytes would not have fit, unless all topics had to release memory. A store
         // releases together what left memory together.
-        guard topic.committed == nil, topic.lost > ledger.lost, topic.lost == topic.head,
+        guard topic.written == nil, topic.lost > ledger.lost, topic.lost == topic.head,
             let charge = ledger.charges[topic.lost - 1]
         else { return }
         bytes = charge

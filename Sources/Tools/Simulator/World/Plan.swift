@@ -135,6 +135,7 @@ struct Plan {
         limits.durable = TopicPattern.some(of: topics, apart)
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
         limits.resident = apart.pick([0, 0, 5000, 16 << 20])
+        if apart.isOne(in: 3) { swap(&limits.durable, &limits.relaxed) }
     }
 
     private mutating func number(_ apart: Chance) {
