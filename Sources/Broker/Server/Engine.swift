@@ -28,7 +28,7 @@ protocol Engine: TurnEngine {
     func stored(_ reports: [StoreReport], now: Instant)
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant)
     func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant)
-    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer
+    func answer(_ query: ShardQuery, job: UInt64, now: Instant)
     func writable(_ id: ConnectionID, now: Instant)
 
     // Connections that speak HTTP/1.1

@@ -38,9 +38,7 @@ extension ShardLoop {
         case .stored(let outcomes): takeStored(outcomes)
         case .history(let request, let answer): shard.answer(request, answer, now: now)
         case .found(let first, let search): shard.found(first, search, now: now)
-        case .query(let job, let query):
-            let answer = shard.answer(query, now: now)
-            context.admin?.push(.answer(job: job, shard: index, answer, figures))
+        case .query(let job, let query): shard.answer(query, job: job, now: now)
         case .ping: context.pulse.answer()
         case .stop: phase = .stopped
         }

@@ -244,6 +244,10 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
         if !shard.effects.store.isEmpty { submitToStore() }
+        for (job, answer) in shard.effects.answers {
+            context.admin?.push(.answer(job: job, shard: index, answer, figures))
+        }
+        shard.effects.answers.removeAll(keepingCapacity: true)
         if let review = shard.effects.reviewed {
             shard.effects.reviewed = nil
             let ended = context.reviews.add(review, from: index)

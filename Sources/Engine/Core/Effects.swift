@@ -113,6 +113,9 @@ public struct Effects {
     /// Credentials to verify, on another thread if that takes a long time. `authenticated` takes each result.
     public var logins: [LoginRequest] = []
 
+    /// Answers to queries of the admin listener.
+    public var answers: [(job: UInt64, answer: ShardAnswer)] = []
+
     /// Requests to the store that keeps topics.
     public var store: [StoreRequest] = []
 
@@ -125,7 +128,7 @@ public struct Effects {
     /// Whether nothing is left to do for connections, other shards, the store or the log.
     public var isEmpty: Bool {
         flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
-            && store.isEmpty
+            && store.isEmpty && answers.isEmpty
             && messages.allSatisfy(\.isEmpty) && deferredMessages.allSatisfy(\.isEmpty)
     }
 

@@ -166,8 +166,11 @@ public final class Shard {
         input(now) { $0.requests.subscribing.found(first, search, now: now) }
     }
 
-    public func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
-        input(now) { $0.requests.surveys.answer(query, now: now) }
+    /// Answers a query of the admin listener, through `Effects.answers`, at once or once the store has written what
+    /// was asked for.
+    /// - Parameter job: identifies the query.
+    public func answer(_ query: ShardQuery, job: UInt64, now: Instant) {
+        input(now) { $0.requests.surveys.answer(query, job: job, now: now) }
     }
 
     /// Credentials in `Effects.logins` have been verified.

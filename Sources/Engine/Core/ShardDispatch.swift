@@ -84,7 +84,7 @@ final class ShardDispatch: ShardPart {
 
         case .call(let key, let connection, let call):
             reportProcessed(ControlRequest.weight, key.shard, connection)
-            calls.perform(call, for: key, now: now)
+            calls.perform(call, for: .stream(key), now: now)
         case .answer(let key, let result): calls.answer(key, result)
         case .credit(let key, let id, let n, let user):
             calls.answer(key, subscribing.give(n, to: id, of: user, now: now))

@@ -146,7 +146,7 @@ final class ScriptedEngine: Engine {
     func restore(_ topics: [StoredTopic], now: Instant) {}
     func stored(_ reports: [StoreReport], now: Instant) {}
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {}
-    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer { .present }
+    func answer(_ query: ShardQuery, job: UInt64, now: Instant) { effects.answers.append((job, .present)) }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }

@@ -21,8 +21,7 @@ import Testing
     private func subscribe(_ broker: TestBroker, shard: Int, _ route: String = "t") throws -> (TestClient, String) {
         let client = broker.logIn("bob", of: table, shard: shard)
         client.subscribe(route)
-        let part = broker.shards[shard].answer(
-            .survey(Survey(.subscriptions, most: 9, order: .age)), now: broker.now)
+        let part = broker.ask(.survey(Survey(.subscriptions, most: 9, order: .age)), shard: shard)
         guard case .survey(let survey) = part else { throw Missing() }
         return (client, String(try #require(survey.subscriptions.last?.id)))
     }
@@ -79,8 +78,7 @@ import Testing
         client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61])
         var call = try ControlRequest.about("t", .complete)
         call.caller = Caller(user: "carol", peer: "127.0.0.1:9")
-        _ = broker.shards[0].answer(.control(call), now: broker.now)
-        broker.run()
+        _ = broker.ask(.control(call))
         #expect(reported(broker).last?.hasPrefix("topic completed by=carol by-peer=127.0.0.1:9 topic=t") == true)
     }
 
@@ -126,8 +124,7 @@ import Testing
             } == ["forbidden: User 'bob' may not subscribe to 't'; ask the broker's administrator for permission."])
         #expect(
             try ended { broker, client in
-                let part = broker.shards[0].answer(
-                    .survey(Survey(.subscriptions, most: 9, order: .age)), now: broker.now)
+                let part = broker.ask(.survey(Survey(.subscriptions, most: 9, order: .age)))
                 guard case .survey(let survey) = part else { throw Missing() }
                 let id = try #require(survey.subscriptions.first { $0.topic == "t" }?.id)
                 client.publish("$SYS.subscription.close?id=\(id)", "")

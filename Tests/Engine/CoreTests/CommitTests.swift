@@ -89,6 +89,24 @@ import Testing
         #expect(broker.appended.joined().isEmpty)
     }
 
+    @Test func theListenersCallIsAnsweredOnceTheStoreHasTheEnd() throws {
+        for (failure, answer) in [(nil, "done"), (StoreFailure.unknown, "refused")] {
+            let broker = try broker()
+            broker.connect().publish("t", "a")
+            broker.commit()
+            #expect(broker.ask(.control(try ControlRequest(.complete, topic: "t"))) == nil)
+            if let failure {
+                let epoch = try #require(broker.shards[0].topics["t"]).epoch
+                broker.shards[0].stored([.endRefused(topic: epoch, failure)], now: broker.now)
+                broker.run()
+            } else {
+                broker.commit()
+            }
+            #expect(broker.answers.count == 1)
+            #expect("\(broker.answers[0].answer)".hasPrefix(answer))
+        }
+    }
+
     @Test func aDeletedTopicIsThereUntilItIsCommitted() throws {
         let broker = try broker()
         let (subscriber, publisher) = (broker.connect(), broker.connect())

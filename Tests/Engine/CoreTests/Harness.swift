@@ -15,6 +15,8 @@ final class TestBroker {
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
+    /// All answers to queries of the admin listener.
+    private(set) var answers: [(job: UInt64, answer: ShardAnswer)] = []
     /// Messages that were sent to each shard and have not been read, oldest first.
     private var inboxes: [[[ShardMessage]]]
     /// Credentials to be checked, oldest first.
@@ -65,6 +67,15 @@ final class TestBroker {
         let (shard, request) = logins.removeFirst()
         shards[shard].authenticated(request.ticket, outcome, now: now)
         run()
+    }
+
+    /// Puts a query of the admin listener to a shard.
+    /// - Returns: the answer; nil if the query waits for the store. Then `answers` gets it later.
+    func ask(_ query: ShardQuery, shard: Int = 0) -> ShardAnswer? {
+        let count = answers.count
+        shards[shard].answer(query, job: UInt64(count), now: now)
+        run()
+        return answers.count > count ? answers.last?.answer : nil
     }
 
     func reload(_ access: AccessTable) {
@@ -158,6 +169,8 @@ final class TestBroker {
         shard.effects.logins.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
+        answers += shard.effects.answers
+        shard.effects.answers.removeAll()
     }
 
     private func carryOutCloses(_ index: Int) {

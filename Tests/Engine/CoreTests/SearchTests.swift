@@ -19,7 +19,7 @@ import Testing
     ) throws -> SurveyPart {
         var survey = Survey(table, most: most, order: order)
         set(&survey)
-        let answer = broker.shards[0].answer(.survey(survey), now: broker.now)
+        let answer = broker.ask(.survey(survey))
         guard case .survey(let part) = answer else { throw Missing() }
         return part
     }

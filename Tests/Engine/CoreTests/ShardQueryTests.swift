@@ -14,9 +14,7 @@ import Testing
         topics: Set<String> = []
     ) throws -> SurveyPart {
         let survey = Survey(table, most: most, order: order, topics: topics)
-        let answer = broker.shards[shard].answer(.survey(survey), now: broker.now)
-        broker.run()
-        guard case .survey(let part) = answer else { throw Missing() }
+        guard case .survey(let part) = broker.ask(.survey(survey), shard: shard) else { throw Missing() }
         return part
     }
 
@@ -27,9 +25,8 @@ import Testing
         (seconds * 1_000_000_000..<seconds * 1_000_000_000 + 1_000_000).contains(nanoseconds)
     }
 
-    private func control(_ broker: TestBroker, _ call: ControlRequest, shard: Int = 0) -> ShardAnswer {
-        defer { broker.run() }
-        return broker.shards[shard].answer(.control(call), now: broker.now)
+    private func control(_ broker: TestBroker, _ call: ControlRequest, shard: Int = 0) -> ShardAnswer? {
+        broker.ask(.control(call), shard: shard)
     }
 
     @Test func whoIsSlowComesFirstWithTheReason() throws {
@@ -148,7 +145,7 @@ import Testing
         var rows: [TopicStatistics] = []
         var parts = 0
         while true {
-            guard case .survey(let part) = broker.shards[0].answer(.survey(survey), now: broker.now) else {
+            guard case .survey(let part) = broker.ask(.survey(survey)) else {
                 throw Missing()
             }
             parts += 1
@@ -270,19 +267,17 @@ import Testing
         var place: Int? = 0
         var rows: [String] = []
         while let after = place {
-            guard
-                case .page(let page, let next) = broker.shards[0].answer(
-                    .page(.topics, after: after, most: 2), now: broker.now)
-            else { throw Missing() }
+            guard case .page(let page, let next) = broker.ask(.page(.topics, after: after, most: 2)) else {
+                throw Missing()
+            }
             #expect(page.count <= 2)
             rows += page
             place = next
         }
         #expect(rows.count == 6 && rows.filter { $0.contains("\"name\":\"t") }.count == 5)
-        guard
-            case .page(let none, next: nil) = broker.shards[0].answer(
-                .page(.topics, after: 1_000_000, most: 2), now: broker.now)
-        else { throw Missing() }
+        guard case .page(let none, next: nil) = broker.ask(.page(.topics, after: 1_000_000, most: 2)) else {
+            throw Missing()
+        }
         #expect(none.isEmpty)
     }
 }

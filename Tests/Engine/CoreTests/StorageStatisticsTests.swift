@@ -17,7 +17,7 @@ import Testing
 
     private func survey(_ broker: TestBroker) throws -> SurveyPart {
         let survey = Survey(.topics, most: 100, order: .name)
-        guard case .survey(let part) = broker.shards[0].answer(.survey(survey), now: broker.now) else {
+        guard case .survey(let part) = broker.ask(.survey(survey)) else {
             throw Missing()
         }
         return part

@@ -128,8 +128,12 @@ struct Gathering {
             if case .busiest = phase { phase = .topics }
             endPhase()
             return .figures(figures)
-        case .list, .control:
-            return .refused(Problem(.busy, "Shard \(missing) is not responding; try again later."))
+        case .list: return .refused(Problem(.busy, "Shard \(missing) is not responding; try again later."))
+        case .control:
+            let text =
+                "Shard \(missing) has not answered yet, or its topic's store has not; the call may still be carried "
+                + "out. Check before you try again."
+            return .refused(Problem(.busy, text))
         }
     }
 

@@ -162,6 +162,13 @@ public struct ControlRequest: Sendable {
     }
 }
 
+/// The client, or the listener, that made a control call.
+enum ControlCaller {
+    case stream(StreamKey)
+    /// The admin listener, on its own thread.
+    case listener(job: UInt64)
+}
+
 /// A call that waits for an answer from the topic's owner.
 final class Call: BoundStream {}
 
@@ -216,10 +223,23 @@ final class ControlRequests: ShardPart {
         }
         let owner = request.home(among: shards)
         if owner == index {
-            perform(request, for: streams.key(bound), now: now)
+            perform(request, for: .stream(streams.key(bound)), now: now)
         } else {
             reading.forward(ControlRequest.weight, of: connection)
             send(.call(streams.key(bound), connection.id, request), to: owner)
+        }
+    }
+
+    func answer(_ caller: ControlCaller, _ result: Result<Description?, Refusal>) {
+        switch caller {
+        case .stream(let key): answer(key, result)
+        case .listener(let job):
+            let answer: ShardAnswer =
+                switch result {
+                case .success(let description): .done(description?.json ?? "")
+                case .failure(let refusal): .refused(refusal)
+                }
+            effects.answers.append((job, answer))
         }
     }
 
@@ -237,15 +257,10 @@ final class ControlRequests: ShardPart {
 
     /// Carries out a call about something that this shard owns, and answers it. The end of a stored topic is answered
     /// once it is committed.
-    func perform(_ call: ControlRequest, for key: StreamKey, now: Instant) {
+    func perform(_ call: ControlRequest, for caller: ControlCaller, now: Instant) {
         let result = result(of: call, now: now)
-        if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(key, description)) { return }
-        answer(key, result.map { $0.0 })
-    }
-
-    /// Carries out a call of the admin listener. Its answer does not wait for the store.
-    func perform(_ call: ControlRequest, now: Instant) -> Result<Description, Refusal> {
-        result(of: call, now: now).map { $0.0 }
+        if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(caller, description)) { return }
+        answer(caller, result.map { $0.0 })
     }
 
     /// Returns a description, and the topic that the call has ended.

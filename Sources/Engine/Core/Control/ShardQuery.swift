@@ -1,6 +1,6 @@
-// ShardQuery: queries that the admin listener sends to a shard from its own thread. Each is answered within one turn
-// and examines at most a few thousand slots of a table; to see everything, the caller continues where the last answer
-// stopped.
+// ShardQuery: queries that the admin listener sends to a shard from its own thread. Each is answered within one turn,
+// except that control calls which end a stored topic are answered once the store has noted the end. A query examines at
+// most a few thousand slots of a table; to see everything, the caller continues where the last answer stopped.
 
 import ForebayWire
 import Replay
@@ -126,19 +126,16 @@ final class Surveys: ShardPart {
         super.init(context)
     }
 
-    func answer(_ query: ShardQuery, now: Instant) -> ShardAnswer {
+    /// - Parameter job: identifies the query in `Effects.answers`.
+    func answer(_ query: ShardQuery, job: UInt64, now: Instant) {
         switch query {
-        case .ping: return .present
-        case .survey(let survey): return .survey(answer(survey, now: now))
+        case .ping: effects.answers.append((job, .present))
+        case .survey(let survey): effects.answers.append((job, .survey(answer(survey, now: now))))
         case .page(let list, let after, let most):
             let (rows, next) = listRequests.rows(
                 of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
-            return .page(rows.map(\.json), next: next)
-        case .control(let call):
-            switch calls.perform(call, now: now) {
-            case .success(let description): return .done(description.json)
-            case .failure(let refusal): return .refused(refusal)
-            }
+            effects.answers.append((job, .page(rows.map(\.json), next: next)))
+        case .control(let call): calls.perform(call, for: .listener(job: job), now: now)
         }
     }
 

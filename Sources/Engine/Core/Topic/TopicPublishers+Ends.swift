@@ -56,7 +56,7 @@ extension TopicPublishers {
                 let last = channel.numbers?.known?.committed.sequence ?? sequence
                 apply(channel, count, upTo: last, isDuplicate: true)
             case .finished(let key): ownership.notices.notify(key, .finished)
-            case .call(let key, let description): ownership.calls.answer(key, .success(description))
+            case .call(let caller, let description): ownership.calls.answer(caller, .success(description))
             }
         }
         for channel in committed { endCommitted(channel, now: now) }
@@ -75,7 +75,7 @@ extension TopicPublishers {
             case .single(let key), .duplicate(let key, _): refuse(key, refusal)
             case .channel(let channel, _), .duplicates(let channel, _): refuse(channel, refusal)
             case .finished(let key): ownership.notices.notify(key, .refused(refusal))
-            case .call(let key, _): ownership.calls.answer(key, .failure(refusal))
+            case .call(let caller, _): ownership.calls.answer(caller, .failure(refusal))
             }
         }
     }

@@ -289,6 +289,7 @@ final class Broker {
             trace.add(.log, index, 0, "\(record.message) \(record.fields.map { "\($0.key)=\($0.value)" })")
         }
         shards[index].effects.log.removeAll()
+        shards[index].effects.answers.removeAll()
         store.take(shards[index].effects.store, from: index)
         shards[index].effects.store.removeAll()
     }

@@ -360,7 +360,7 @@ public final class Simulation {
         for shard in broker.shards {
             for name in shard.inspector.keptTopics() {
                 guard let request = try? ControlRequest(.delete, topic: name) else { continue }
-                _ = shard.answer(.control(request), now: broker.now)
+                shard.answer(.control(request), job: 0, now: broker.now)
             }
         }
         pass(seconds: 1)

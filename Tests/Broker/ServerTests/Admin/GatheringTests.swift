@@ -179,7 +179,7 @@ struct GatheringTests {
         #expect(gathering.receive(.done("{}"), from: 1, loop: loop).isEmpty)
         #expect(gathering.outcome == nil)
         guard case .refused(let problem) = gathering.giveUp() else { throw Missing() }
-        #expect(problem.status == 503 && problem.detail.hasPrefix("unavailable: Shard 2 is not responding"))
+        #expect(problem.status == 503 && problem.detail.hasPrefix("unavailable: Shard 2 has not answered yet"))
     }
 
     @Test func drainingIsNotReadyAndStillAlive() {
