@@ -284,7 +284,7 @@ public final class Server: Sendable {
                     access: context.access,
                     now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 let now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
-                if let store = context.store { shard.restore(store.takeTopics(of: index), now: now) }
+                try context.store?.forEachTopic(of: index) { shard.restore([$0], now: now) }
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))

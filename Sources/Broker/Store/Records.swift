@@ -79,7 +79,7 @@ public struct PublisherRecord: Sendable, Equatable {
 }
 
 /// A topic as found in the store: its record and what its batches say.
-public struct StoredTopic: Sendable, Equatable {
+public struct TopicSummary: Sendable, Equatable {
     public var record: TopicRecord
     /// The first sequence stored; 1 if the topic has never had a batch.
     public var first: UInt64

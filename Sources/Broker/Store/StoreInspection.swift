@@ -83,7 +83,7 @@ extension Store {
     public func dump(
         _ name: String, from sequence: UInt64 = 0, unreadable: (_ before: UInt64, _ reason: String) -> Void,
         _ body: (StoredBatch) -> Bool
-    ) throws(StoreError) -> StoredTopic? {
+    ) throws(StoreError) -> TopicSummary? {
         guard let topic = try topics().first(where: { $0.record.name == name }) else { return nil }
         var next = max(sequence, topic.first)
         while next < topic.end {

@@ -4,13 +4,19 @@ import CStoreIO
 
 extension Store {
     /// All topics with their publishers, in the order of their ids. Any thread may call it.
-    public func topics() throws(StoreError) -> [StoredTopic] {
-        var found: [StoredTopic] = []
+    public func topics() throws(StoreError) -> [TopicSummary] {
+        var found: [TopicSummary] = []
+        try forEachTopic { found.append($0) }
+        return found
+    }
+
+    /// Calls `body` for each topic, in the order of their ids. Any thread may call it.
+    public func forEachTopic(_ body: (TopicSummary) -> Void) throws(StoreError) {
         do throws(Failure) {
             try reading { transaction throws(Failure) in
                 try Store.scanTopics(transaction) { row, extent, publishers throws(Failure) in
-                    found.append(
-                        StoredTopic(
+                    body(
+                        TopicSummary(
                             record: row.record, first: extent.isEmpty ? 1 : extent.first,
                             end: extent.isEmpty ? 1 : extent.end, chargedBefore: extent.chargedBefore,
                             charged: extent.charged,
@@ -21,7 +27,6 @@ extension Store {
         } catch {
             throw .unusable("the topics cannot be read: \(error.text)")
         }
-        return found
     }
 
     /// Calls `body` for each topic, in the order of their ids.

@@ -107,7 +107,7 @@ final class ShardDispatch: ShardPart {
     /// Processes another shard's report.
     private func take(_ report: Report, from shard: Int, now: Instant) {
         for (epoch, progress) in report.progress { topics[epoch: epoch]?.heard(progress, from: shard, now: now) }
-        for (topic, losses) in report.losses { topics[topic]?.losses.add(losses) }
+        for (topic, losses) in report.losses { topics[topic]?.losses.value.add(losses) }
         for event in report.events { events.publishSystem(SystemTopic.events, event, now: now) }
         send(.reportHeard(by: index), to: shard)
     }

@@ -122,7 +122,7 @@ struct ViewProgress: Sendable, Equatable {
 }
 
 /// The final counts of a view that was removed.
-struct ViewTotals: Sendable {
+struct ViewTotals: Sendable, Resettable {
     var dropped = DropCounts()
     var delivered: UInt64 = 0
 }

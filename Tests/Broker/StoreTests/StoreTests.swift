@@ -32,7 +32,7 @@ struct StoreTests {
                 expected.end = .failed("why")
                 #expect(
                     try store.topics() == [
-                        StoredTopic(
+                        TopicSummary(
                             record: expected, first: 1, end: 5, chargedBefore: 0, charged: 350, lastTimestamp: 30,
                             publishers: [publisher], isStale: false)
                     ])

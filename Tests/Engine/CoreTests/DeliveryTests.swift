@@ -113,7 +113,7 @@ import Testing
         }
         let topic = broker.shards[0].topics["t"]!
         // One message was acknowledged, one requested, and two are waiting.
-        #expect(topic.published == 4 && topic.losses.dropped == 2 && topic.publishers.overshoot == 0)
+        #expect(topic.published == 4 && topic.losses.value.dropped == 2 && topic.publishers.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
     }
 

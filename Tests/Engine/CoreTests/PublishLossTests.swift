@@ -96,7 +96,7 @@ import Testing
         broker.memory.add(-2 * broker.memory.limit)
         broker.advance(seconds: 1)
         let topic = try #require(broker.shards.compactMap { $0.topics["t"] }.first)
-        #expect(topic.published == 10 && topic.losses.dropped == 6 + 3 + 1 && topic.losses.refused == 1)
+        #expect(topic.published == 10 && topic.losses.value.dropped == 6 + 3 + 1 && topic.losses.value.refused == 1)
         #expect(counters(broker).fireAndForgetDropped == 10 && counters(broker).publishesDropped[.rate] == 6)
         client.publish("$SYS.topic.info?name=t", "", stream: 45)
         let info = client.received().last ?? ""
@@ -134,8 +134,8 @@ import Testing
         broker.connect().publish("t", "x")
         broker.runAll()
         let new = try #require(shard.topics["t"])
-        #expect(new !== old && new.losses.refused == 0 && new.losses.dropped == 0)
-        #expect(old.losses.refused == UInt64(count))
+        #expect(new !== old && new.losses.value.refused == 0 && new.losses.value.dropped == 0)
+        #expect(old.losses.value.refused == UInt64(count))
     }
 
     /// The limit on what one connection may have begun is its own: the loss is not due to a shortage in the broker.

@@ -1,6 +1,8 @@
-// StoreRecords: topics and their ends, from the engine's types to the store's, some of which have the same names.
+// StoreRecords: topics and their ends, from the engine's types to the store's and back. Some of these types have equal
+// names.
 
 import Core
+import Replay
 import Store
 
 extension TopicRecord {
@@ -13,6 +15,29 @@ extension TopicRecord {
         case .completed: end = .completed
         case .failed(let reason): end = .failed(reason)
         }
+    }
+}
+
+extension StoredTopic {
+    init(_ found: TopicSummary) {
+        let record = found.record
+        let end: Core.StoredEnd? =
+            switch record.end {
+            case nil: nil
+            case .completed: .completed
+            case .failed(let reason): .failed(reason)
+            }
+        let row = StoredTopicRow(
+            id: StoreID(record.id.value), name: record.name, epoch: record.epoch, isRelaxed: record.isRelaxed, end: end,
+            former: record.former.map { Core.FormerEpoch(epoch: $0.epoch, end: SequenceNumber($0.end)) })
+        self.init(
+            row: row,
+            messages: SequenceRange(lower: SequenceNumber(found.first), upper: SequenceNumber(found.end)),
+            charged: found.chargedBefore...found.charged, lastTimestamp: found.lastTimestamp,
+            publishers: found.publishers.map {
+                StoredPublisher(key: $0.key, number: $0.number, sequence: $0.sequence, usedAt: $0.usedAt)
+            },
+            mayHaveLost: record.isRelaxed && found.isStale)
     }
 }
 

@@ -22,8 +22,6 @@ final class StoreService: Sendable {
     private let memory: MemoryBudget
     private let log: Log
     private let statistics: StoreStatistics
-    /// The topics of earlier runs, by shard, until the shards take them.
-    private let earlier: Mutex<[[Core.StoredTopic]]>
 
     static func open(_ options: StoreOptions) throws(StartError) -> Store {
         do throws(StoreError) {
@@ -41,13 +39,9 @@ final class StoreService: Sendable {
     ) throws(SystemError) {
         self.store = store
         let began = Clock.monotonic()
-        do throws(StoreError) {
-            let topics = try StoreService.topics(of: store, shards: inboxes.count)
-            earlier = Mutex(topics)
-            StoreService.report(store, topics: topics.reduce(0) { $0 + $1.count }, since: began, log)
-        } catch {
-            throw SystemError("cannot open the store in \(store.options.directory)", cause: error.description)
-        }
+        var topics = 0
+        try StoreService.forEachTopic(of: store) { _ in topics += 1 }
+        StoreService.report(store, topics: topics, since: began, log)
         let statistics = StoreStatistics()
         self.statistics = statistics
         writer = try StoreWriter(store, interval: interval) { shard, outcomes, cost in
@@ -61,11 +55,10 @@ final class StoreService: Sendable {
         self.log = log
     }
 
-    /// The topics of a shard that the store has from earlier runs. Returns them once.
-    func takeTopics(of shard: Int) -> [Core.StoredTopic] {
-        earlier.withLock { topics in
-            defer { topics[shard] = [] }
-            return topics[shard]
+    /// Calls `body` for each topic of a shard that the store has from earlier runs.
+    func forEachTopic(of shard: Int, _ body: (StoredTopic) -> Void) throws(SystemError) {
+        try StoreService.forEachTopic(of: store) { found in
+            if Shard.owner(of: found.record.name, among: inboxes.count) == shard { body(StoredTopic(found)) }
         }
     }
 
@@ -151,31 +144,12 @@ final class StoreService: Sendable {
         store.close()
     }
 
-    private static func topics(of store: Store, shards: Int) throws(StoreError) -> [[Core.StoredTopic]] {
-        var topics: [[Core.StoredTopic]] = Array(repeating: [], count: shards)
-        for found in try store.topics() {
-            let record = found.record
-            let end: Core.StoredEnd? =
-                switch record.end {
-                case nil: nil
-                case .completed: .completed
-                case .failed(let reason): .failed(reason)
-                }
-            let row = StoredTopicRow(
-                id: StoreID(record.id.value), name: record.name, epoch: record.epoch, isRelaxed: record.isRelaxed,
-                end: end,
-                former: record.former.map { Core.FormerEpoch(epoch: $0.epoch, end: SequenceNumber($0.end)) })
-            topics[Shard.owner(of: record.name, among: shards)].append(
-                Core.StoredTopic(
-                    row: row,
-                    messages: SequenceRange(lower: SequenceNumber(found.first), upper: SequenceNumber(found.end)),
-                    charged: found.chargedBefore...found.charged, lastTimestamp: found.lastTimestamp,
-                    publishers: found.publishers.map {
-                        StoredPublisher(key: $0.key, number: $0.number, sequence: $0.sequence, usedAt: $0.usedAt)
-                    },
-                    mayHaveLost: record.isRelaxed && found.isStale))
+    private static func forEachTopic(of store: Store, _ body: (TopicSummary) -> Void) throws(SystemError) {
+        do throws(StoreError) {
+            try store.forEachTopic(body)
+        } catch {
+            throw SystemError("cannot open the store in \(store.options.directory)", cause: error.description)
         }
-        return topics
     }
 }
 

@@ -83,7 +83,7 @@ extension ShardCounters {
 }
 
 /// Failed publishes to one topic.
-struct TopicLosses: Sendable {
+struct TopicLosses: Sendable, Resettable {
     /// Fire-and-forget publishes that were dropped.
     var dropped: UInt64 = 0
     /// Other publishes that were refused.
@@ -154,7 +154,7 @@ final class PublishLosses: ShardPart {
 
     /// Counts a loss for this topic, even if its name now refers to a different one.
     private func note(_ loss: PublishLoss, of topic: Topic, _ losses: TopicLosses) {
-        topic.losses.add(noteShortage(loss, of: topic.name, losses))
+        topic.losses.value.add(noteShortage(loss, of: topic.name, losses))
     }
 
     /// Counts a loss for the topic that currently has this name, on its owner.
@@ -162,7 +162,7 @@ final class PublishLosses: ShardPart {
         let losses = noteShortage(loss, of: topic, losses)
         guard let topic else { return }
         let owner = owner(of: topic)
-        if owner == index { topics[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
+        if owner == index { topics[topic]?.losses.value.add(losses) } else { reports.add(losses, of: topic, to: owner) }
     }
 
     /// - Returns: the losses, including what the topic counts as a shortage.

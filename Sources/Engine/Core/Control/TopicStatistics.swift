@@ -284,7 +284,7 @@ public struct ConnectionSums: Sendable {
 
 extension TopicStatistics {
     init(_ topic: Topic, now: Instant) {
-        let publishers = topic.publishers
+        let (publishers, losses) = (topic.publishers, topic.losses.value)
         var error: String?
         if case .failed(let reason) = topic.state { error = reason }
         self.init(
@@ -294,8 +294,8 @@ extension TopicStatistics {
             bytes: topic.bytes, memory: topic.log.memory, storage: StorageStatistics(topic),
             subscriptions: topic.views.subscriptions, publishers: publishers.channels.count,
             published: topic.published, delivered: topic.views.delivered, dropped: topic.views.dropped,
-            fireAndForgetDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
-            lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
+            fireAndForgetDropped: losses.dropped, refused: losses.refused, short: losses.short,
+            lostSince: losses.shortAt == 0 ? nil : now.monotonic - Swift.min(losses.shortAt, now.monotonic),
             lag: topic.committed - topic.views.needed(atMost: topic.committed),
             activity: topic.activity, overshoot: publishers.overshoot, parked: publishers.parked.count,
             parkedBytes: publishers.parked.bytes, blockedPublishers: publishers.blockedCount,

@@ -6,7 +6,8 @@ struct PartitionedDictionary<Key: Hashable, Value> {
     /// Entries in one part before the dictionary is split.
     private static var few: Int { 4096 }
 
-    private var parts: [[Key: Value]] = [[:]]
+    /// Empty until the first entry.
+    private var parts: [[Key: Value]] = []
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
@@ -14,8 +15,9 @@ struct PartitionedDictionary<Key: Hashable, Value> {
     var values: some Sequence<Value> { parts.lazy.flatMap(\.values) }
 
     subscript(key: Key) -> Value? {
-        get { parts[part(of: key)][key] }
+        get { parts.isEmpty ? nil : parts[part(of: key)][key] }
         set {
+            if parts.isEmpty { parts = [[:]] }
             if count == PartitionedDictionary.few, parts.count == 1 { split() }
             let part = part(of: key)
             count -= parts[part].count
@@ -32,6 +34,7 @@ struct PartitionedDictionary<Key: Hashable, Value> {
     }
 
     mutating func removeValue(forKey key: Key) -> Value? {
+        if parts.isEmpty { return nil }
         let removed = parts[part(of: key)].removeValue(forKey: key)
         if removed != nil { count -= 1 }
         return removed

@@ -23,8 +23,11 @@ struct StoredLog {
     private(set) var earlierEnd = SequenceNumber.first
     /// Whether the store searches for messages that have become too old.
     var isSearching = false
-    /// Messages that have left memory, and the total charge before each. They show how many bytes the store keeps.
-    private var marks: [(sequence: SequenceNumber, chargedBefore: UInt64)] = []
+    /// A message that has left memory, and the total charge before it.
+    private typealias Mark = (sequence: SequenceNumber, chargedBefore: UInt64)
+    /// They show how many bytes the store keeps. The oldest is apart, because few topics have more.
+    private var oldest: Mark?
+    private var marks: [Mark] = []
 
     /// A new topic; nil if it is kept in memory. Its first epoch identifies it in the store.
     init?(_ storage: TopicStorage, epoch: UInt64) {
@@ -45,7 +48,7 @@ struct StoredLog {
         isConfirmed = true
         kept = stored.messages.lower
         earlierEnd = stored.messages.upper
-        marks = [(kept, stored.charged.lowerBound)]
+        oldest = (kept, stored.charged.lowerBound)
         guard stored.mayHaveLost else { return }
         former = former.suffix(StoredTopicRow.mostFormer - 1)
         former.append(FormerEpoch(epoch: stored.row.epoch, end: stored.messages.upper))
@@ -74,15 +77,18 @@ struct StoredLog {
         guard sequence > kept else { return false }
         kept = sequence
         // `sequence` may lie between two marks, so the last mark before it stays.
-        let gone = (marks.firstIndex { $0.sequence > sequence } ?? marks.count) - 1
-        if gone > 0 { marks.removeFirst(gone) }
+        let gone = marks.firstIndex { $0.sequence > sequence } ?? marks.count
+        guard gone > 0 else { return true }
+        oldest = marks[gone - 1]
+        marks.removeFirst(gone)
         return true
     }
 
     /// Removes messages of `log` from memory.
     mutating func evict(_ log: Log, before sequence: SequenceNumber) {
         guard sequence > log.head else { return }
-        marks.append((log.head, log.charged(before: log.head)))
+        let mark = (log.head, log.charged(before: log.head))
+        if oldest == nil { oldest = mark } else { marks.append(mark) }
         if marks.count > StoredLog.most {
             marks = marks.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
         }
@@ -92,16 +98,18 @@ struct StoredLog {
 
     /// The total charge of the messages before `sequence`, or before the mark that precedes it, in bytes.
     func charged(before sequence: SequenceNumber) -> UInt64 {
-        marks.last { $0.sequence <= sequence }?.chargedBefore ?? 0
+        let mark = marks.last { $0.sequence <= sequence } ?? oldest.flatMap { $0.sequence <= sequence ? $0 : nil }
+        return mark?.chargedBefore ?? 0
     }
 
     /// The same for the oldest message; nil if all messages are in memory.
-    var chargedBeforeOldest: UInt64? { marks.first?.chargedBefore }
+    var chargedBeforeOldest: UInt64? { oldest?.chargedBefore }
 
     /// The first sequence from which on the charge is at most `limit` bytes, as accurately as the marks allow.
     func firstWithin(_ limit: Int, _ log: Log) -> SequenceNumber {
         if log.bytes > limit { return log.firstWithin(limit) }
-        let mark = marks.first { log.charged - $0.chargedBefore <= UInt64(limit) }
+        let fits = { (mark: Mark) in log.charged - mark.chargedBefore <= UInt64(limit) }
+        let mark = oldest.flatMap { fits($0) ? $0 : nil } ?? marks.first(where: fits)
         return Swift.max(kept, mark?.sequence ?? log.head)
     }
 }

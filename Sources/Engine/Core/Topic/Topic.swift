@@ -32,7 +32,7 @@ final class Topic: Timed {
     private(set) var activity: Activity
     var busyPlace = -1
     /// Failed publishes to it, on all shards.
-    var losses = TopicLosses()
+    var losses = Rare<TopicLosses>()
     /// The owner of all topics of the shard.
     let ownership: TopicOwnership
 

@@ -107,8 +107,8 @@ extension TopicPublishers {
     func sendAcknowledgements() {
         var next = 0
         // Further channels may be added in the meantime.
-        while next < awaitingAcknowledgement.count {
-            if !awaitingAcknowledgement[next].isRemoved { sendAcknowledgements(of: awaitingAcknowledgement[next]) }
+        while let channel = open.read({ $0.awaiting(at: next) }) {
+            if !channel.isRemoved { sendAcknowledgements(of: channel) }
             next += 1
         }
         if next > 0 { awaitingAcknowledgement.removeAll(keepingCapacity: true) }
@@ -198,7 +198,7 @@ extension TopicPublishers {
         guard let refusal else { return }
         for _ in 0..<Work.endings {
             ownership.work.spent += Work.ending
-            if !parked.isEmpty {
+            if !nothingWaits {
                 refuseFirstParked(refusal)
             } else if let channel = channels.any {
                 reject(channel, refusal)

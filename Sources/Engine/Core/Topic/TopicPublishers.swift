@@ -8,13 +8,10 @@ final class TopicPublishers {
     let log: Log
     /// The topic of these publishers.
     unowned(unsafe) var topic: Topic!
-    var channels = ChannelTable()
-    var parked: ParkedQueue
+    private(set) var open = Rare<OpenChannels>()
+    private var waiting = Rare<ParkedQueue>()
     /// What publishers must leave room for. The topic updates it.
     var room: Room
-    var credits = ChannelCredits()
-    /// Channels with pending acknowledgements.
-    var awaitingAcknowledgement: [Channel] = []
     /// Whether a parked publish got room last. Channels are then next if parked publishes wait too.
     private var isChannelsTurn = false
     /// Whether nothing is granted to channels, because memory is short.
@@ -32,10 +29,32 @@ final class TopicPublishers {
         self.ownership = ownership
         log = window.log
         room = Room(byteLimit: window.retention.bytes)
-        parked = ParkedQueue(budget: ownership.memory)
     }
 
-    var isEmpty: Bool { channels.isEmpty && parked.isEmpty }
+    var isEmpty: Bool { channelCount == 0 && nothingWaits }
+    var channelCount: Int { open.read { $0.channels.count } }
+    /// The number of channels that want credit.
+    private var wantingCredit: Int { open.read { $0.credits.line.count } }
+    /// Whether no publish is parked.
+    var nothingWaits: Bool { waiting.read { $0.isEmpty } }
+
+    var channels: ChannelTable {
+        get { open.value.channels }
+        _modify { yield &open.value.channels }
+    }
+    var credits: ChannelCredits {
+        get { open.value.credits }
+        _modify { yield &open.value.credits }
+    }
+    var parked: ParkedQueue {
+        get { waiting.value }
+        _modify { yield &waiting.value }
+    }
+    /// Channels with pending acknowledgements.
+    var awaitingAcknowledgement: [Channel] {
+        get { open.value.awaitingAcknowledgement }
+        _modify { yield &open.value.awaitingAcknowledgement }
+    }
 
     // Room
 
@@ -45,7 +64,7 @@ final class TopicPublishers {
 
     /// Whether there is room for a message that is neither reserved nor waited for.
     @inline(__always)
-    func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
+    func hasPlace(_ charge: Int) -> Bool { nothingWaits && freeRoom > 0 && bytesFit(charge) }
 
     /// Whether a message fits, given what cannot be evicted, into `times` the byte limit. Late use of grants may reach
     /// twice the limit.
@@ -63,7 +82,7 @@ final class TopicPublishers {
         do throws(Refusal) {
             if try place(metadata: metadata, payload: payload, now: now) != nil { return }
             // Advance the view here first: it may deliver earlier messages of the same input and so free room.
-            if parked.isEmpty, topic.advanceOwnView(now: now),
+            if nothingWaits, topic.advanceOwnView(now: now),
                 try place(metadata: metadata, payload: payload, now: now) != nil
             {
                 return
@@ -127,6 +146,7 @@ final class TopicPublishers {
 
     private func park(_ key: StreamKey, _ message: MessageBatch, _ numbered: NumberedPublish?, now: Instant) {
         let deadline = now.monotonic + ownership.limits.parkTime
+        parked.budget = ownership.memory
         parked.append(ParkedPublish(key: key, message: message, deadline: deadline, numbered: numbered))
     }
 
@@ -258,7 +278,7 @@ final class TopicPublishers {
         channel.first = .taken
         do throws(Refusal) {
             // If it has to be parked, messages before it may be, and its number counts later.
-            let isNumbered = channel.numbers != nil && (parked.isEmpty || channel.outstanding > 0)
+            let isNumbered = channel.numbers != nil && (nothingWaits || channel.outstanding > 0)
             if isNumbered, try isDuplicate(on: channel, now: now) {
                 if channel.reserved > channel.outstanding { credits.release(1, of: channel, in: &room) }
                 acceptAgain(channel, 1, now: now)
@@ -304,7 +324,7 @@ final class TopicPublishers {
 
     /// Grants waiting channels their share of the room, in order. Parked publishes have a share, too.
     private func grant(now: Instant) {
-        guard topic.state.isLive, refusal == nil, credits.line.count > 0 else { return }
+        guard topic.state.isLive, refusal == nil, wantingCredit > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
         awaitsMemory = ownership.relief.refusal(for: topic) != nil
@@ -312,8 +332,8 @@ final class TopicPublishers {
         let most = room.largestGrant(
             messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
             bytes: Swift.min(ownership.limits.grantBytes, room.byteLimit / 4))
-        let share = Swift.min(most, Swift.max(1, free / (credits.line.count + (parked.isEmpty ? 0 : 1))))
-        for _ in 0..<credits.line.count {
+        let share = Swift.min(most, Swift.max(1, free / (wantingCredit + (nothingWaits ? 0 : 1))))
+        for _ in 0..<wantingCredit {
             guard free > 0, let channel = credits.line.next(most / 2) else { return }
             guard
                 let grant = credits.grant(
@@ -333,30 +353,32 @@ final class TopicPublishers {
         awaitsMemory = false
         // If channels and parked publishes both wait for room, channels are granted some each time parked publishes
         // have been served.
-        if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
+        if isChannelsTurn, !nothingWaits, freeRoom > 0 {
             isChannelsTurn = false
             grant(now: now)
         }
         serveParked(now: now)
         sendAcknowledgements()
-        if parked.isEmpty { grant(now: now) }
+        if nothingWaits { grant(now: now) }
         noteBlocking(now)
     }
 
     /// Updates whether publishers wait for room that a `block` subscription does not leave.
     private func noteBlocking(_ now: Instant) {
-        let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
+        let isBlocked = (room.horizon != nil || !nothingWaits) && blockedCount > 0
         guard blocked.note(isBlocked, now: now.monotonic) else { return }
         ownership.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
     }
 
     /// Publishers that wait for room: channels without credit while there is no room, and parked publishes.
-    var blockedCount: Int { freeRoom <= 0 ? credits.line.starvedCount + parked.count : parked.count }
+    var blockedCount: Int {
+        waiting.read { $0.count } + (freeRoom <= 0 ? open.read { $0.credits.line.starvedCount } : 0)
+    }
 
     /// Ends reservations and gives up parked publishes. Returns how many it visited, at most `most`.
     func tick(most: Int, now: Instant) -> Int {
         var visited = 0
-        while visited < most, credits.endReservation(in: &room, now: now.monotonic) {
+        while open.isChanged, visited < most, credits.endReservation(in: &room, now: now.monotonic) {
             visited += 1
             topic.markDirty()
         }
@@ -370,7 +392,7 @@ final class TopicPublishers {
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. Channels that wait for memory
     /// are checked in every tick.
     func deadline(now: UInt64) -> UInt64 {
-        var due = Swift.min(credits.deadline ?? .max, parked.first?.deadline ?? .max)
+        var due = Swift.min(open.read { $0.credits.deadline } ?? .max, waiting.read { $0.first?.deadline } ?? .max)
         if let numbers { due = Swift.min(due, numbers.deadline ?? .max) }
         return awaitsMemory ? Swift.min(due, now + Timers.interval) : due
     }

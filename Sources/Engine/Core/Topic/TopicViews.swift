@@ -18,15 +18,13 @@ struct ViewLink {
 
 struct TopicViews {
     private(set) var links: [ViewLink] = []
-    /// Messages lost by shards that are no longer linked.
-    private var pastDropped = DropCounts()
-    /// Messages delivered by shards that are no longer linked.
-    private var pastDelivered: UInt64 = 0
+    /// Messages lost, and delivered, by shards that are no longer linked.
+    private var past = Rare<ViewTotals>()
 
     var isEmpty: Bool { links.isEmpty }
     var subscriptions: Int { links.reduce(0) { $0 + $1.progress.subscriptions } }
-    var dropped: DropCounts { links.reduce(into: pastDropped) { $0.add($1.progress.dropped) } }
-    var delivered: UInt64 { links.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
+    var dropped: DropCounts { links.reduce(into: past.value.dropped) { $0.add($1.progress.dropped) } }
+    var delivered: UInt64 { links.reduce(past.value.delivered) { $0 &+ $1.progress.delivered } }
 
     /// The oldest message that a subscription waits for; `most` if all are further ahead.
     func needed(atMost most: SequenceNumber) -> SequenceNumber {
@@ -48,10 +46,10 @@ struct TopicViews {
     }
 
     /// Returns false if that shard is not linked.
-    mutating func unlink(_ shard: Int, _ past: ViewTotals) -> Bool {
+    mutating func unlink(_ shard: Int, _ totals: ViewTotals) -> Bool {
         guard let index = index(of: shard) else { return false }
-        pastDropped.add(past.dropped)
-        pastDelivered &+= past.delivered
+        past.value.dropped.add(totals.dropped)
+        past.value.delivered &+= totals.delivered
         links.remove(at: index)
         return true
     }
