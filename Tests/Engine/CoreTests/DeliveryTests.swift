@@ -179,7 +179,7 @@ import Testing
         for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
         // All channels use their grants, so the buffer is full and none has credit.
-        let channels = topic.publishers.channels.all
+        let channels = topic.publishers.current.channels.all
         for channel in channels {
             let stream = try #require(broker.shards[channel.key.shard].streams[channel.key.handle]).stream
             publisher.items(Array(repeating: "n", count: channel.outstanding), stream: stream)

@@ -158,7 +158,8 @@ import Testing
         #expect(texts == texts.indices.map(String.init) && texts.count < 10)
         #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "accepted messages were not acknowledged")
         #expect(
-            peer.http!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty }
+            peer.http!.exchanges.count == 0
+                && broker.shards[0].topics.all.allSatisfy { $0.publishers.current.channels.isEmpty }
         )
     }
 

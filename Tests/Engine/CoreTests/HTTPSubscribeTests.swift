@@ -22,7 +22,9 @@ import Testing
         for shard in broker.shards {
             #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.subscriptions.count == 0)
         }
-        let logs = broker.shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory + $1.publishers.parked.memory }
+        let logs = broker.shards.flatMap(\.topics.all).reduce(0) {
+            $0 + $1.log.memory + $1.publishers.current.parked.memory
+        }
         let caches = broker.shards.flatMap(\.views.attached).reduce(0) { $0 + $1.entries.memory }
         let spare = broker.shards.count * BlockPool.spares * Block.size
         #expect(caches == 0 && broker.memory.used <= logs + spare, "\(broker.memory.used), logs \(logs)")

@@ -300,7 +300,7 @@ private final class Scenario {
             for place in 0..<shard.connections.bound { if let it = shard.connections.at(place) { check(it) } }
             for topic in shard.topics.all { check(topic, on: shard) }
             for channel in shard.parts.requests.intake.channels.values {
-                #expect(channel.topic.publishers.channels[channel.key] === channel)
+                #expect(channel.topic.publishers.current.channels[channel.key] === channel)
             }
             for view in shard.views.attached {
                 let owner = broker.shards[view.owner].topics[epoch: view.epoch]
@@ -336,8 +336,10 @@ private final class Scenario {
         let bound = connection?.http?.exchange(of: account.stream)?.bound
         let known = connection?.rsocket.handle(of: account.stream).flatMap { shard.streams.at(Int($0)) }
         guard let stream = bound ?? known else { return nil }
-        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.publishers.channels[shard.streams.key(stream)] }
-            .first
+        return broker.shards.lazy.flatMap(\.topics.all).compactMap {
+            $0.publishers.current.channels[shard.streams.key(stream)]
+        }
+        .first
     }
 
     private func check(_ connection: Connection) {
@@ -359,16 +361,16 @@ private final class Scenario {
     }
 
     private func check(_ topic: Topic, on shard: Shard) {
-        #expect(topic.publishers.room.reserved == topic.publishers.channels.all.reduce(0) { $0 + $1.reserved })
-        for channel in topic.publishers.channels.all {
-            #expect(topic.publishers.channels[channel.key] === channel)
+        #expect(topic.publishers.room.reserved == topic.publishers.current.channels.all.reduce(0) { $0 + $1.reserved })
+        for channel in topic.publishers.current.channels.all {
+            #expect(topic.publishers.current.channels[channel.key] === channel)
             #expect(
                 channel.reserved >= 0 && channel.reserved <= channel.outstanding + (channel.first == .awaited ? 1 : 0))
             #expect(channel.isStarved || channel.outstanding > 0 || channel.isParked)
         }
         #expect(
-            topic.publishers.credits.line.starvedCount
-                == topic.publishers.channels.all.count { $0.outstanding == 0 && !$0.isParked })
+            topic.publishers.current.credits.line.starvedCount
+                == topic.publishers.current.channels.all.count { $0.outstanding == 0 && !$0.isParked })
         #expect(topic.views.links.allSatisfy { broker.shards[$0.shard].views[epoch: topic.epoch] != nil })
         #expect(
             !topic.isDirty && (topic.publishers.room.floor != nil || topic.log.bytes <= topic.window.retention.bytes))

@@ -191,7 +191,7 @@ import Testing
         first.cancel(stream: 5)
         subscriber.subscribe("t?overflow=block&buffer=3", n: 0x7FFF_FFFF)
         second.channel("t?publisher=p&number=1", "1")
-        let channel = try #require(broker.shards[0].topics["t"]?.publishers.channels.any)
+        let channel = try #require(broker.shards[0].topics["t"]?.publishers.current.channels.any)
         let granted = channel.outstanding
         #expect(granted > 1)
         second.items(["2"])

@@ -144,7 +144,7 @@ import Testing
         reader.subscribe("t?overflow=block&buffer=1", n: 1)
         let publisher = broker.connect()
         for stream in 0..<3 { publisher.publish("t", "x", stream: UInt32(2 * stream + 1)) }
-        #expect(shard.topics.all.contains { $0.publishers.parked.count == 1 })
+        #expect(shard.topics.all.contains { $0.publishers.current.parked.count == 1 })
         broker.advance(seconds: 0.5)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
         #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)

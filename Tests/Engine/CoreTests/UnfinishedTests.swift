@@ -191,7 +191,7 @@ import Testing
             }
             refused += client.received().count { $0.contains("! 202") }
         }
-        let parked = broker.shards[0].topics["full"]!.publishers.parked
+        let parked = broker.shards[0].topics["full"]!.publishers.current.parked
         #expect(parked.memory <= UnfinishedTests.memory / 2 + 2048)
         #expect(refused == 20 * 400 - 2 - parked.count, "\(refused), \(parked.count)")
         expectWorking(broker)

@@ -203,13 +203,13 @@ import Testing
         } else {
             topic.finish(.completed, now: broker.now)
         }
-        #expect(shard.hasWork && topic.publishers.channels.count >= 1000 - 2 * Work.endings)
+        #expect(shard.hasWork && topic.publishers.current.channels.count >= 1000 - 2 * Work.endings)
         // A channel that has not been notified yet finds out when it continues.
         let other = broker.connect()
         other.channel("t", "x")
         #expect(other.received().contains { $0.contains("!") } != isDeleted)
         broker.runAll()
-        #expect(topic.publishers.channels.isEmpty && !shard.hasWork)
+        #expect(topic.publishers.current.channels.isEmpty && !shard.hasWork)
         #expect(client.received().count { $0.contains("!") } == 1000)
         #expect(shard.topics.count == 2, "a deleted one is forgotten, but there are a new one and that of the events")
     }
@@ -240,7 +240,7 @@ import Testing
         let topic = try #require(shard.topics["t"])
         shard.parts.requests.connectionEnds.fatal(
             connection, RSocketError(code: .connectionError, sentence: "test", scope: .connection), now: broker.now)
-        #expect(shard.hasWork && topic.publishers.channels.count > 0)
+        #expect(shard.hasWork && topic.publishers.current.channels.count > 0)
         topic.finish(.completed, now: broker.now)
         broker.runAll()
         #expect(client.received() == ["0:! 101 protocol: test"])

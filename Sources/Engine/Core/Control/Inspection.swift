@@ -194,8 +194,8 @@ package final class Inspector: ShardPart {
             lost: topic.window.lost.value, shed: (topic.window.shed.before.value, topic.window.shed.used),
             forgotten: topic.window.forgotten.value, bytes: topic.log.bytes,
             memory: topic.log.memory, horizon: room.horizon?.value, isBlocked: room.floor != nil,
-            parked: topic.publishers.parked.count, reserved: room.reserved,
-            channels: topic.publishers.channels.inOrder.map {
+            parked: topic.publishers.parkedCount, reserved: room.reserved,
+            channels: (topic.publishers.ifAny?.channels.inOrder ?? []).map {
                 Inspection.Channel(
                     shard: $0.key.shard, place: $0.key.handle.index, generation: $0.key.handle.generation,
                     outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted)

@@ -64,7 +64,7 @@ extension Inspector {
     package func add(to tally: inout MemoryTally) {
         for topic in topics.all {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
-            tally.add(parked: topic.publishers.parked.memory)
+            tally.add(parked: topic.publishers.ifAny?.parked.memory ?? 0)
             tally.add(publishers: topic.publishers.numbers?.memory ?? 0)
         }
         for view in views.named { tally.add(view.log.allPieces) }

@@ -30,7 +30,7 @@ final class PublishIntake: ShardPart {
         do throws(Refusal) {
             let topic = try ownership.topic(named: request.name, for: request.account, now: now)
             topic.publishers.publish(key, request, now: now)
-            if request.isChannel, let channel = topic.publishers.channels[key] { bind(channel, now: now) }
+            if request.isChannel, let channel = topic.publishers.ifAny?.channels[key] { bind(channel, now: now) }
         } catch {
             losses.refusedPublish(error, of: request.name)
             notices.notify(key, .refused(error))
@@ -82,6 +82,6 @@ final class PublishIntake: ShardPart {
         }
         channel.topic.publishers.ended(channel, end, now: now)
         // A completed channel whose first message is parked stays until that message is appended.
-        if channel.topic.publishers.channels[key] == nil { channels[key] = nil }
+        if channel.topic.publishers.ifAny?.channels[key] == nil { channels[key] = nil }
     }
 }

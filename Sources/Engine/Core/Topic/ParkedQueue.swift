@@ -16,7 +16,7 @@ struct ParkedPublish {
     fileprivate var size: Int { message.bytes.count + (numbered?.publisher.bytes.count ?? 0) }
 }
 
-struct ParkedQueue: Resettable {
+struct ParkedQueue {
     private struct Entry {
         var publish: ParkedPublish
         var isGap = false
@@ -28,8 +28,7 @@ struct ParkedQueue: Resettable {
     /// The number of entries removed from the front so far, which is the position of `entries[0]`.
     private var base = 0
     private var places: [StreamKey: Int] = [:]
-    /// What the publishes count against. It must be set before the first.
-    var budget: MemoryBudget?
+    private let budget: MemoryBudget
     /// Bytes of all waiting publishes.
     private(set) var bytes = 0
     /// What a waiting publish takes in addition to its bytes: its publisher, its stream, and its entry here.
@@ -37,12 +36,11 @@ struct ParkedQueue: Resettable {
     /// The broker's memory taken by all waiting publishes.
     var memory: Int { bytes + count * ParkedQueue.overhead }
 
+    init(budget: MemoryBudget) { self.budget = budget }
+
     var count: Int { places.count }
     var isEmpty: Bool { places.isEmpty }
     var first: ParkedPublish? { head < entries.count ? entries[head].publish : nil }
-
-    init() {}
-    init(budget: MemoryBudget) { self.budget = budget }
 
     mutating func append(_ publish: ParkedPublish) {
         places[publish.key] = base + entries.count
@@ -80,7 +78,7 @@ struct ParkedQueue: Resettable {
 
     private mutating func charge(_ amount: Int, _ publishes: Int) {
         bytes += amount
-        budget?.addPending(amount + publishes * ParkedQueue.overhead)
+        budget.addPending(amount + publishes * ParkedQueue.overhead)
     }
 
     private mutating func skipGaps() {

@@ -329,7 +329,7 @@ final class Topic: Timed {
     }
 
     /// Bytes that cannot be released for new messages.
-    var unsheddable: Int { (publishers.room.held(log) ?? 0) + publishers.parked.memory }
+    var unsheddable: Int { (publishers.room.held(log) ?? 0) + (publishers.ifAny?.parked.memory ?? 0) }
 
     /// Evicts the oldest messages until the log, including its next chunk, takes at most `share` bytes of memory. Only
     /// messages that `block` subscriptions wait for are spared.

@@ -29,7 +29,7 @@ extension TopicPublishers {
         if isDuplicate { channel.hasPendingDuplicate = true }
         guard !channel.hasPendingAcknowledgement else { return }
         channel.hasPendingAcknowledgement = true
-        awaitingAcknowledgement.append(channel)
+        current.awaitingAcknowledgement.append(channel)
     }
 
     func acknowledge(_ key: StreamKey, at sequence: SequenceNumber, isDuplicate: Bool = false) {
@@ -105,13 +105,15 @@ extension TopicPublishers {
 
     /// Sends the pending acknowledgements of channels.
     func sendAcknowledgements() {
+        guard let current = ifAny else { return }
         var next = 0
         // Further channels may be added in the meantime.
-        while let channel = open.read({ $0.awaiting(at: next) }) {
+        while next < current.awaitingAcknowledgement.count {
+            let channel = current.awaitingAcknowledgement[next]
             if !channel.isRemoved { sendAcknowledgements(of: channel) }
             next += 1
         }
-        if next > 0 { awaitingAcknowledgement.removeAll(keepingCapacity: true) }
+        if next > 0 { current.awaitingAcknowledgement.removeAll(keepingCapacity: true) }
     }
 
     private func sendAcknowledgements(of channel: Channel) {
@@ -150,7 +152,7 @@ extension TopicPublishers {
     /// All messages of a completed channel are appended. It ends once they are committed.
     func finish(_ channel: Channel, now: Instant) {
         assert(channel.isComplete && !channel.isParked)
-        guard channel.uncommitted == 0 else { return credits.line.update(channel) }
+        guard channel.uncommitted == 0 else { return current.credits.line.update(channel) }
         sendAcknowledgements(of: channel)
         remove(channel)
         if channel.options.completesTopic { topic.finish(.completed, now: now) }
@@ -179,10 +181,10 @@ extension TopicPublishers {
 
     /// Removes a channel and frees the room that it had reserved.
     private func remove(_ channel: Channel) {
-        guard channels.remove(channel) else { return }
-        if channel.isParked { parked.withdraw(channel.key) }
+        guard current.channels.remove(channel) else { return }
+        if channel.isParked { current.parked.withdraw(channel.key) }
         channel.state = .removed(nil)
-        credits.withdraw(channel, from: &room)
+        current.credits.withdraw(channel, from: &room)
         if let known = channel.numbers?.known { numbers?.close(known, now: ownership.moment) }
         topic.markDirty()
     }
@@ -200,7 +202,7 @@ extension TopicPublishers {
             ownership.work.spent += Work.ending
             if !nothingWaits {
                 refuseFirstParked(refusal)
-            } else if let channel = channels.any {
+            } else if let channel = ifAny?.channels.any {
                 reject(channel, refusal)
             } else {
                 return self.refusal = nil

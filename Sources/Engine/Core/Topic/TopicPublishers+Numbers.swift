@@ -103,15 +103,15 @@ extension TopicPublishers {
                 return true
             }
             guard acceptAgain(waiting.key, one, now: now) else { return false }
-            parked.removeFirst()
+            current.parked.removeFirst()
             return true
         }
         guard channel.numbers != nil else { return false }
         do throws(Refusal) {
             guard try isDuplicate(on: channel, now: now) else { return false }
-            parked.removeFirst()
+            current.parked.removeFirst()
             channel.first = .taken
-            credits.line.update(channel)
+            current.credits.line.update(channel)
             acceptAgain(channel, 1, now: now)
             if channel.isComplete { finish(channel, now: now) }
         } catch {
@@ -160,7 +160,7 @@ extension TopicPublishers {
         guard let next = channel.numbers, let publisher = next.known, channel.outstanding >= run.count,
             next.next + UInt64(run.count) - 1 <= publisher.last.number
         else { return false }
-        credits.spend(run.count, of: channel, in: &room)
+        current.credits.spend(run.count, of: channel, in: &room)
         acceptAgain(channel, run.count, now: now)
         return true
     }

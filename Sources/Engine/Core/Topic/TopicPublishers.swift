@@ -8,8 +8,8 @@ final class TopicPublishers {
     let log: Log
     /// The topic of these publishers.
     unowned(unsafe) var topic: Topic!
-    private(set) var open = Rare<OpenChannels>()
-    private var waiting = Rare<ParkedQueue>()
+    /// Nil before the first channel or parked publish.
+    private(set) var ifAny: CurrentPublishers?
     /// What publishers must leave room for. The topic updates it.
     var room: Room
     /// Whether a parked publish got room last. Channels are then next if parked publishes wait too.
@@ -31,30 +31,19 @@ final class TopicPublishers {
         room = Room(byteLimit: window.retention.bytes)
     }
 
-    var isEmpty: Bool { channelCount == 0 && nothingWaits }
-    var channelCount: Int { open.read { $0.channels.count } }
-    /// The number of channels that want credit.
-    private var wantingCredit: Int { open.read { $0.credits.line.count } }
-    /// Whether no publish is parked.
-    var nothingWaits: Bool { waiting.read { $0.isEmpty } }
+    var current: CurrentPublishers {
+        if let ifAny { return ifAny }
+        let new = CurrentPublishers(budget: ownership.memory)
+        ifAny = new
+        return new
+    }
 
-    var channels: ChannelTable {
-        get { open.value.channels }
-        _modify { yield &open.value.channels }
-    }
-    var credits: ChannelCredits {
-        get { open.value.credits }
-        _modify { yield &open.value.credits }
-    }
-    var parked: ParkedQueue {
-        get { waiting.value }
-        _modify { yield &waiting.value }
-    }
-    /// Channels with pending acknowledgements.
-    var awaitingAcknowledgement: [Channel] {
-        get { open.value.awaitingAcknowledgement }
-        _modify { yield &open.value.awaitingAcknowledgement }
-    }
+    var isEmpty: Bool { ifAny?.isEmpty ?? true }
+    var channelCount: Int { ifAny?.channels.count ?? 0 }
+    var parkedCount: Int { ifAny?.parked.count ?? 0 }
+    /// Whether no publish is parked.
+    @inline(__always)
+    var nothingWaits: Bool { ifAny?.parked.isEmpty ?? true }
 
     // Room
 
@@ -134,38 +123,37 @@ final class TopicPublishers {
         if let refused { return refuse(key, refused) }
         if request.isChannel {
             let channel = Channel(key, request, topic: topic)
-            channels.insert(channel)
-            credits.line.update(channel)
+            current.channels.insert(channel)
+            current.credits.line.update(channel)
             topic.noteUse(now)
         }
         topic.markDirty()
         guard charge != nil else { return }
         park(key, request.message, request.isChannel ? nil : request.numbered, now: now)
-        if parked.count == 1 { serveParked(now: now) }
+        if parkedCount == 1 { serveParked(now: now) }
     }
 
     private func park(_ key: StreamKey, _ message: MessageBatch, _ numbered: NumberedPublish?, now: Instant) {
         let deadline = now.monotonic + ownership.limits.parkTime
-        parked.budget = ownership.memory
-        parked.append(ParkedPublish(key: key, message: message, deadline: deadline, numbered: numbered))
+        current.parked.append(ParkedPublish(key: key, message: message, deadline: deadline, numbered: numbered))
     }
 
     /// A parked publish whose publisher has withdrawn.
     func withdraw(_ key: StreamKey, now: Instant) {
-        parked.withdraw(key)
+        ifAny?.parked.withdraw(key)
         topic.markDirty()
         topic.noteUse(now)
     }
 
     /// Appends parked publishes in order of arrival, while there is room.
     private func serveParked(now: Instant) {
-        guard refusal == nil, topic.state.isLive else { return }
-        while let waiting = parked.first, let charge = waiting.message.firstCharge {
-            let channel = channels[waiting.key]
+        guard refusal == nil, topic.state.isLive, let current = ifAny else { return }
+        while let waiting = current.parked.first, let charge = waiting.message.firstCharge {
+            let channel = current.channels[waiting.key]
             // The number counts as of now: messages before this one may have been withdrawn or refused.
             if applyNumber(of: waiting, channel, now: now) { continue }
             guard freeRoom > 0, bytesFit(charge) else { return }
-            parked.removeFirst()
+            current.parked.removeFirst()
             isChannelsTurn = true
             channel?.first = .taken
             waiting.message.forEach { metadata, payload in
@@ -193,13 +181,13 @@ final class TopicPublishers {
         let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
         if let publisher { numbers?.note(1, of: publisher, upTo: sequence, now: now) }
         guard let channel else { return accepted(waiting.key, at: sequence) }
-        credits.line.update(channel)
+        current.credits.line.update(channel)
         accepted(channel, 1, upTo: sequence, now: now)
     }
 
     private func giveUpParked(most: Int, now: Instant) -> Int {
         var count = 0
-        while count < most, let waiting = parked.first, waiting.deadline <= now.monotonic {
+        while count < most, let waiting = ifAny?.parked.first, waiting.deadline <= now.monotonic {
             count += 1
             topic.markDirty()
             ownership.reached(.parkTime)
@@ -216,9 +204,9 @@ final class TopicPublishers {
     }
 
     func refuseFirstParked(_ refusal: Refusal) {
-        guard let key = parked.first?.key else { return }
-        parked.removeFirst()
-        guard let channel = channels[key] else { return refuse(key, refusal) }
+        guard let key = ifAny?.parked.first?.key else { return }
+        current.parked.removeFirst()
+        guard let channel = current.channels[key] else { return refuse(key, refusal) }
         channel.first = .taken
         reject(channel, refusal)
     }
@@ -248,7 +236,7 @@ final class TopicPublishers {
         }
         do throws(Refusal) {
             if channel.numbers != nil, try isDuplicate(on: channel, now: now) {
-                credits.spend(1, of: channel, in: &room)
+                current.credits.spend(1, of: channel, in: &room)
                 acceptAgain(channel, 1, now: now)
                 return true
             }
@@ -263,7 +251,7 @@ final class TopicPublishers {
                     "The channel filled the topic to more than twice its limit of \(room.byteLimit) bytes; "
                         + "send smaller messages."))
         }
-        credits.spend(1, of: channel, in: &room)
+        current.credits.spend(1, of: channel, in: &room)
         room.observe(charge: charge)
         accepted(channel, 1, upTo: topic.append(metadata: metadata, payload: payload, now: now), now: now)
         return true
@@ -280,7 +268,7 @@ final class TopicPublishers {
             // If it has to be parked, messages before it may be, and its number counts later.
             let isNumbered = channel.numbers != nil && (nothingWaits || channel.outstanding > 0)
             if isNumbered, try isDuplicate(on: channel, now: now) {
-                if channel.reserved > channel.outstanding { credits.release(1, of: channel, in: &room) }
+                if channel.reserved > channel.outstanding { current.credits.release(1, of: channel, in: &room) }
                 acceptAgain(channel, 1, now: now)
                 return true
             }
@@ -293,11 +281,13 @@ final class TopicPublishers {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.first = .parked
-            credits.line.update(channel)
+            current.credits.line.update(channel)
             park(channel.key, message, nil, now: now)
             return true
         }
-        if channel.reserved > channel.outstanding || freeRoom <= 0 { credits.release(1, of: channel, in: &room) }
+        if channel.reserved > channel.outstanding || freeRoom <= 0 {
+            current.credits.release(1, of: channel, in: &room)
+        }
         accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now), now: now)
         return true
     }
@@ -315,7 +305,7 @@ final class TopicPublishers {
             run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
             return
         }
-        credits.spend(run.count, of: channel, in: &room)
+        current.credits.spend(run.count, of: channel, in: &room)
         room.observe(charge: charge, count: run.count, largest: largest)
         accepted(channel, run.count, upTo: topic.append(run, now: now), now: now)
     }
@@ -324,7 +314,7 @@ final class TopicPublishers {
 
     /// Grants waiting channels their share of the room, in order. Parked publishes have a share, too.
     private func grant(now: Instant) {
-        guard topic.state.isLive, refusal == nil, wantingCredit > 0 else { return }
+        guard topic.state.isLive, refusal == nil, let current = ifAny, current.credits.line.count > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
         awaitsMemory = ownership.relief.refusal(for: topic) != nil
@@ -332,11 +322,11 @@ final class TopicPublishers {
         let most = room.largestGrant(
             messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
             bytes: Swift.min(ownership.limits.grantBytes, room.byteLimit / 4))
-        let share = Swift.min(most, Swift.max(1, free / (wantingCredit + (nothingWaits ? 0 : 1))))
-        for _ in 0..<wantingCredit {
-            guard free > 0, let channel = credits.line.next(most / 2) else { return }
+        let share = Swift.min(most, Swift.max(1, free / (current.credits.line.count + (nothingWaits ? 0 : 1))))
+        for _ in 0..<current.credits.line.count {
+            guard free > 0, let channel = current.credits.line.next(most / 2) else { return }
             guard
-                let grant = credits.grant(
+                let grant = current.credits.grant(
                     to: channel, share: share, most: most, free: free, of: &room, now: now.monotonic)
             else {
                 continue
@@ -372,13 +362,14 @@ final class TopicPublishers {
 
     /// Publishers that wait for room: channels without credit while there is no room, and parked publishes.
     var blockedCount: Int {
-        waiting.read { $0.count } + (freeRoom <= 0 ? open.read { $0.credits.line.starvedCount } : 0)
+        guard let current = ifAny else { return 0 }
+        return current.parked.count + (freeRoom <= 0 ? current.credits.line.starvedCount : 0)
     }
 
     /// Ends reservations and gives up parked publishes. Returns how many it visited, at most `most`.
     func tick(most: Int, now: Instant) -> Int {
         var visited = 0
-        while open.isChanged, visited < most, credits.endReservation(in: &room, now: now.monotonic) {
+        while visited < most, ifAny?.credits.endReservation(in: &room, now: now.monotonic) == true {
             visited += 1
             topic.markDirty()
         }
@@ -392,7 +383,7 @@ final class TopicPublishers {
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. Channels that wait for memory
     /// are checked in every tick.
     func deadline(now: UInt64) -> UInt64 {
-        var due = Swift.min(open.read { $0.credits.deadline } ?? .max, waiting.read { $0.first?.deadline } ?? .max)
+        var due = Swift.min(ifAny?.credits.deadline ?? .max, ifAny?.parked.first?.deadline ?? .max)
         if let numbers { due = Swift.min(due, numbers.deadline ?? .max) }
         return awaitsMemory ? Swift.min(due, now + Timers.interval) : due
     }
