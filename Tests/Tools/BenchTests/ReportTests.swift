@@ -22,6 +22,7 @@ struct ReportTests {
         #expect(Text.short(9.994) == "9.99" && Text.short(31.25) == "31.3" && Text.short(427.2) == "427")
         #expect(Text.value(1500, .p99) == "1.50 µs")
         #expect(Text.value(3072, .perSubscriber) == "3.00 KiB")
+        #expect(Text.value(1023.6, .perTopic) == "1,024 B" && Text.value(1.25, .slowdown) == "1.25")
         #expect(Text.value(0.00257, .rest) == "0.26 %" && Text.value(123_456.7, .pairs) == "123,457/s")
     }
 
@@ -49,9 +50,11 @@ struct ReportTests {
     @Test func procIsRead() {
         #expect(ProcessStatistics.schedstat("2062760123 55 1\n") == CPUTime(used: 2_062_760_123, waited: 55))
         #expect(ProcessStatistics.schedstat("") == nil)
-        let status = "Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t    1000 kB\n"
+        let status = "Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t    1000 kB\nRssAnon:\t     3 kB\n"
         #expect(ProcessStatistics.kilobytes("VmRSS", in: status) == 1000)
         #expect(ProcessStatistics.kilobytes("VmSwap", in: status) == 0)
+        let memory = ProcessMemory(status: status)
+        #expect(memory.resident == 1000 << 10 && memory.peak == 1234 << 10 && memory.anonymous == 3 << 10)
         let own = ProcessStatistics.memory(of: getpid())
         #expect(own.resident > 1 << 20 && own.peak >= own.resident)
         #expect(ProcessStatistics.time(of: getpid()).used > 0)
@@ -111,6 +114,8 @@ struct ReportTests {
             #expect(launch(.redis, storage).arguments.suffix(4) == ["--appendonly", "yes", "--appendfsync", sync])
             #expect(launch(.forebay, storage).arguments.suffix(4) == ["--store", "store", option, ">"])
         }
+        let one = Contender(system: .forebay, storage: .synced, stored: "bench0")
+        #expect(Launch(one, port: 1, subscriberPort: 1).arguments.suffix(2) == ["--durable", "bench0"])
         #expect(launch(.redis, nil).arguments.contains("no") && !launch(.forebay, nil).arguments.contains("--store"))
         #expect(launch(.nats, .synced).configuration?.contains("sync_interval: always") == true)
         let unsynced = launch(.nats, .unsynced).configuration ?? ""

@@ -59,6 +59,8 @@ final class AcknowledgedPublisher {
     /// How long a broker may take to acknowledge a publish, in nanoseconds.
     private static let patience: UInt64 = 10_000_000_000
 
+    /// How many messages to send.
+    var most = Int.max
     private(set) var sent = 0
     private(set) var acknowledged = 0
     /// How long publishes took to be acknowledged. Empty with several topics, whose acknowledgements have no order.
@@ -114,9 +116,10 @@ final class AcknowledgedPublisher {
     func run(_ load: Load, inFlight: Int, for limit: UInt64, until done: () -> Bool) throws(BenchError) {
         let deadline = Clock.monotonic() + limit
         while !done(), Clock.monotonic() < deadline {
-            if sent - acknowledged < inFlight {
+            let goal = min(most, acknowledged + inFlight)
+            if sent < goal {
                 let now = Clock.monotonic()
-                while sent - acknowledged < inFlight { compose(now) }
+                while sent < goal { compose(now) }
             }
             try flush()
             try load.turn(timeout: 0)

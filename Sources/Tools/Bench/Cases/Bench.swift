@@ -75,6 +75,10 @@ final class Bench {
             return try run(acknowledged, contender)
         case .retained(let messages, let subscribers, let window, let payload):
             return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
+        case .joiners(var joiners):
+            joiners.messages /= budget.divisor
+            return try run(joiners, contender)
+        case .start(let topics): return try start(topics: topics / budget.divisor, contender)
         case .iteration(let messages, let payload):
             return try iteration(messages / budget.divisor, payload: payload, contender)
         case .topics(let payload): return try topics(payload: payload, contender)
@@ -115,7 +119,7 @@ final class Bench {
     }
 
     /// One CPU per thread; the generator's CPU is used last.
-    private func cpus(_ contender: Contender) -> [Int] {
+    func cpus(_ contender: Contender) -> [Int] {
         Array((brokerCPUs + [generatorCPU]).prefix(contender.threads))
     }
 

@@ -20,6 +20,10 @@ struct Case {
         case acknowledged(Acknowledged)
         /// Subscribers that join with a window and request everything retained.
         case retained(messages: Int, subscribers: Int, window: Int, payload: Int)
+        /// Subscribers that request a long history, and latencies of another topic.
+        case joiners(Joiners)
+        /// Starting with this many stored topics.
+        case start(topics: Int)
         /// A topic full of retained messages, all read by the library in the way that the contender specifies.
         case iteration(messages: Int, payload: Int)
         /// One topic at full speed next to the contender's other topics, compared with the same broker when those are
@@ -63,6 +67,15 @@ struct Acknowledged {
     var payload = 128
     /// Whether there is a subscriber, which must receive everything.
     var hasSubscriber = false
+}
+
+/// Subscribers that join a topic at once and request all of its messages, next to another topic with one subscriber.
+struct Joiners {
+    var messages: Int
+    var count: Int
+    var payload = 128
+    /// Messages per second of the other topic.
+    var rate = 1000.0
 }
 
 /// One topic whose messages carry the time at which they were due.

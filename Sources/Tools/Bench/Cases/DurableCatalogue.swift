@@ -17,7 +17,41 @@ extension Catalogue {
                 contenders: [Contender(system: .forebay)] + storing(.forebay),
                 kind: .throughput(Throughput(subscribers: 100)), compared: .cpuPerDelivery,
                 goals: [Goal(.ratio("forebay synced", over: "forebay"), .cpuPerDelivery, .atMost(1.5))]),
+            joiners, start,
         ]
+
+    /// The first row replays the same messages from memory.
+    private static let joiners: Case = {
+        let limits = ["--retain", "10000000", "--retain-bytes", "4G"]
+        return Case(
+            name: "durable-joiners",
+            title: "10,000,000 messages in memory, and stored: 64 replay all; 1,000/s to 1 of another topic",
+            contenders: [
+                Contender(system: .forebay, arguments: limits + ["--memory", "8G"]),
+                Contender(
+                    system: .forebay, arguments: limits + ["--store-bytes", "8G"], storage: .synced, stored: "bench0"),
+            ],
+            kind: .joiners(Joiners(messages: 10_000_000, count: 64)), compared: .p99,
+            goals: [
+                Goal(.value("forebay synced"), .lost, .atMost(0)),
+                Goal(.value("forebay synced"), .anonymousGrowth, .atMost(128 * 1024 * 1024)),
+                Goal(.value("forebay synced"), .slowdown, .atMost(1.5)),
+            ])
+    }()
+
+    private static let start = Case(
+        name: "durable-start", title: "start with 100,000 stored topics of one message each, to the first answer",
+        contenders: [
+            Contender(
+                system: .forebay, arguments: ["--max-topics", "200000", "--max-topics-per-user", "200000"],
+                storage: .synced)
+        ],
+        kind: .start(topics: 100_000), compared: .seconds,
+        goals: [
+            Goal(.value("forebay synced"), .seconds, .atMost(2)),
+            Goal(.value("forebay synced"), .perTopic, .atMost(1024)),
+            Goal(.value("forebay synced"), .lost, .atMost(0)),
+        ])
 
     private static func storing(_ system: System) -> [Contender] {
         [Storage.synced, .unsynced].map { Contender(system: system, storage: $0) }

@@ -35,7 +35,7 @@ extension Bench {
         }
     }
 
-    private func spin(_ load: Load, for time: UInt64) throws(BenchError) {
+    func spin(_ load: Load, for time: UInt64) throws(BenchError) {
         let end = Clock.monotonic() + time
         while Clock.monotonic() < end { try load.turn(timeout: 0) }
     }

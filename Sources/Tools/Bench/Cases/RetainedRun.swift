@@ -3,7 +3,7 @@
 import EventLoop
 
 extension Bench {
-    private static let patience: UInt64 = 120_000_000_000
+    static let patience: UInt64 = 120_000_000_000
 
     func retained(
         _ messages: Int, _ subscribers: Int, window: Int, payload: Int, _ contender: Contender
@@ -35,18 +35,19 @@ extension Bench {
 
     /// Publishes numbered messages; the first, which opens the channel, is number 0 because it contains zeros.
     func fill(
-        _ messages: Int, payload: Int, _ contender: Contender, _ broker: BrokerProcess
+        _ messages: Int, payload: Int, _ contender: Contender, _ broker: BrokerProcess,
+        patience: UInt64 = Bench.patience
     ) throws(BenchError) {
         let publisher = try Publisher(topic: 0, RSocketWire(), payload: payload, port: broker.port)
         let receivers = try Receivers([], RSocketWire(), payload: payload, port: broker.port)
         let load = try Load(receivers, [Lane(publisher: publisher, receivers: 0..<0)])
         load.pace = .numbered(first: 1, count: messages - 1)
-        guard try load.run(for: Bench.patience, until: { publisher.isIdle(after: messages - 1) }) else {
+        guard try load.run(for: patience, until: { publisher.isIdle(after: messages - 1) }) else {
             throw BenchError("only \(publisher.published) messages could be published")
         }
         load.pace = .silent
         try Connector.send(RSocketWire.complete(), on: publisher.fd)
-        guard try load.run(for: Bench.patience, until: { publisher.isComplete }) else {
+        guard try load.run(for: patience, until: { publisher.isComplete }) else {
             throw BenchError("the broker did not acknowledge the published messages")
         }
     }

@@ -35,6 +35,8 @@ final class Load {
     let receivers: Receivers
     let lanes: [Lane]
     var pace = Pace.silent
+    /// A load whose latencies are measured: it takes a turn after each read of this one.
+    var urgent: Load?
     private var poller: Poller
     private let buffer: UnsafeMutableRawBufferPointer
     private static let publisherToken: UInt64 = 1 << 32
@@ -78,11 +80,13 @@ final class Load {
             let (token, ready) = poller[event]
             if token < Load.publisherToken {
                 receivers.read(Int(token))
+                try urgent?.turn(timeout: 0)
             } else {
                 try serve(Int(token - Load.publisherToken), ready)
             }
         }
         for index in lanes.indices { try publish(index) }
+        try urgent?.turn(timeout: 0)
         if let complaint = receivers.complaint { throw BenchError(complaint) }
         if receivers.ended > 0 { throw BenchError("the broker disconnected \(receivers.ended) subscribers") }
     }

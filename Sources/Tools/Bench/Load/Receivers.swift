@@ -47,11 +47,13 @@ final class Receivers {
     /// How received bytes differed from what was expected.
     private(set) var complaint: String?
 
-    private static let readSize = 1 << 20
+    /// The bytes of one read.
+    static let readSize = 1 << 20
 
     /// Connects all `subscriptions`. Their frames have the same size. With `awaiting`, waits until each is in effect.
     init(
-        _ subscriptions: [Subscription], _ wire: any Wire, payload: Int, port: UInt16, awaiting: Bool = true
+        _ subscriptions: [Subscription], _ wire: any Wire, payload: Int, port: UInt16, awaiting: Bool = true,
+        readSize: Int = Receivers.readSize
     ) throws(BenchError) {
         self.subscriptions = subscriptions
         self.wire = wire
@@ -66,7 +68,7 @@ final class Receivers {
         walkers.initialize(repeating: FrameWalker(frame, noise: wire.noise), count: max(1, count))
         readers = wire.answersWithResponses ? .allocate(capacity: max(1, count)) : nil
         readers?.initialize(repeating: ResponseReader(payload: payload), count: max(1, count))
-        buffer = .allocate(byteCount: Receivers.readSize, alignment: 16)
+        buffer = .allocate(byteCount: readSize, alignment: 16)
         sockets.reserveCapacity(count)
         for subscription in subscriptions {
             let greeting = try wire.subscriber(subscription)
@@ -90,7 +92,7 @@ final class Receivers {
         let fd = sockets[index]
         let count: Int
         if reception == .count, readers == nil {
-            count = Int(cb_discard(fd, Receivers.readSize))
+            count = Int(cb_discard(fd, buffer.count))
         } else {
             switch Socket.read(fd, into: buffer) {
             case .bytes(let got): count = got

@@ -9,6 +9,21 @@ struct CPUTime: Equatable {
     var waited: UInt64 = 0
 }
 
+/// Resident bytes of a process.
+struct ProcessMemory {
+    var resident: Int
+    var peak: Int
+    /// Without mapped files, such as a store's.
+    var anonymous: Int
+
+    /// - Parameter status: the text of /proc/PID/status.
+    init(status: String) {
+        resident = ProcessStatistics.kilobytes("VmRSS", in: status) << 10
+        peak = ProcessStatistics.kilobytes("VmHWM", in: status) << 10
+        anonymous = ProcessStatistics.kilobytes("RssAnon", in: status) << 10
+    }
+}
+
 enum ProcessStatistics {
     /// CPU time of all threads of a process, to the precision of a scheduler tick.
     static func time(of process: Int32) -> CPUTime {
@@ -24,10 +39,8 @@ enum ProcessStatistics {
         return sum
     }
 
-    /// Resident bytes, now and at the peak.
-    static func memory(of process: Int32) -> (resident: Int, peak: Int) {
-        let status = Machine.text(ofFile: "/proc/\(process)/status") ?? ""
-        return (kilobytes("VmRSS", in: status) << 10, kilobytes("VmHWM", in: status) << 10)
+    static func memory(of process: Int32) -> ProcessMemory {
+        ProcessMemory(status: Machine.text(ofFile: "/proc/\(process)/status") ?? "")
     }
 
     /// The first two of the three values in schedstat.

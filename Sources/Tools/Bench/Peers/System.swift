@@ -77,6 +77,8 @@ struct Contender {
     var acknowledges = false
     /// If messages are stored: Forebay's durable and relaxed topics, JetStream's files, Redis's append-only file.
     var storage: Storage?
+    /// The pattern of Forebay's stored topics.
+    var stored = ">"
     /// The number of connections that must be possible.
     var connections = 1024
     /// Bytes of a payload, passed to the grpcio server.
@@ -125,7 +127,7 @@ struct Launch {
                 "--threads", String(contender.threads), "--log-level", "warn",
             ]
             if let storage = contender.storage {
-                arguments += ["--store", "store", storage == .synced ? "--durable" : "--relaxed", ">"]
+                arguments += ["--store", "store", storage == .synced ? "--durable" : "--relaxed", contender.stored]
             }
             arguments += contender.arguments
         case .grpcio:

@@ -22,9 +22,10 @@ struct Results {
         ("deliveries/s", .deliveriesPerSecond), ("acks/s", .acknowledgementsPerSecond),
         ("CPU/ack", .cpuPerAcknowledgement), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
         ("pairs/s", .pairs), ("broker", .utilisation), ("at rest", .rest), ("generator", .generator), ("p50 µs", .p50),
-        ("p99 µs", .p99), ("p99.9 µs", .p999),
+        ("p99 alone µs", .p99Alone), ("p99 µs", .p99), ("p99.9 µs", .p999),
         ("p99.99 µs", .p9999),
-        ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak), ("lost", .lost),
+        ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak),
+        ("+anon MiB", .anonymousGrowth), ("anon/topic", .perTopic), ("seconds", .seconds), ("lost", .lost),
         ("disconnected", .disconnected), ("connections", .connections),
     ]
 

@@ -39,9 +39,10 @@ enum Text {
     /// In the metric's unit: nanoseconds of CPU, microseconds of latency, MiB or KiB of memory.
     static func value(_ value: Double, _ metric: Metric) -> String {
         switch metric {
-        case .p50, .p99, .p999, .p9999, .maximum: return short(value / 1000) + " µs"
-        case .resident, .peak, .growth: return short(value / 1_048_576) + " MiB"
+        case .p50, .p99, .p99Alone, .p999, .p9999, .maximum: return short(value / 1000) + " µs"
+        case .resident, .peak, .growth, .anonymousGrowth: return short(value / 1_048_576) + " MiB"
         case .perSubscriber: return short(value / 1024) + " KiB"
+        case .perTopic: return number(value, decimals: 0) + " B"
         case .cpuPerDelivery, .cpuPerAcknowledgement, .cpuPerRequest, .perMessage: return short(value) + " ns"
         case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
         case .rest: return number(value * 100, decimals: 2) + " %"
@@ -49,7 +50,7 @@ enum Text {
         case .deliveriesPerSecond, .acknowledgementsPerSecond, .acknowledgementsPerCPUSecond, .requestsPerCPUSecond,
             .requestsPerSecond, .rate, .pairs:
             return number(value, decimals: 0) + "/s"
-        case .batch: return short(value)
+        case .batch, .slowdown: return short(value)
         case .lost, .disconnected, .connections: return number(value, decimals: 0)
         }
     }
