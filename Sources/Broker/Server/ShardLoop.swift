@@ -23,12 +23,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var lingering: LingerQueue
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    /// The connections to write to, and how many of them are done; the engine collects further ones in the meantime.
-    private var flushing: [ConnectionID] = []
-    private var flushed = 0
-    /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).
-    private static var flushSlice: Int { 256 }
-    private static var flushBytes: Int { 4 << 20 }
+    /// The connections to write to; the engine collects further ones in the meantime.
+    private var outputs = OutputQueue()
     /// Items from the inbox that have not been handled yet.
     var inboxItems: [InboxItem] = []
     /// The poller's events that have not been handled yet.
@@ -141,7 +137,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     }
 
     private var timeout: UInt64? {
-        if shard.hasWork || flushed < flushing.count || !shard.effects.flush.isEmpty || http1.isDue
+        if shard.hasWork || !outputs.isEmpty || !shard.effects.flush.isEmpty || http1.isDue
             || !unread.isEmpty || !newcomers.isEmpty || !arrivals.isEmpty || !inboxItems.isEmpty
         {
             return 0
@@ -280,37 +276,27 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     /// Writes once to each connection that had output at the end of this turn's inputs. If there are many, some of them
     /// are left for later turns.
     func writeOutput() {
-        if flushed == flushing.count {
-            flushing.removeAll(keepingCapacity: true)
-            flushed = 0
-            swap(&flushing, &shard.effects.flush)
-        } else {
-            flushing += shard.effects.flush
-            shard.effects.flush.removeAll(keepingCapacity: true)
-        }
-        let end = min(flushing.count, flushed + ShardLoop.flushSlice)
-        var bytes = 0
-        while flushed < end, bytes < ShardLoop.flushBytes {
-            let id = flushing[flushed]
-            flushed += 1
-            guard let connection = connections[id] else { continue }
-            if case .handshaking = connection.pointee.kind {
-                refuseHandshake(id, unfinishedHandshake)
-                continue
-            }
-            let count = shard.gather(id, into: pieces)
-            if count > 0 {
-                bytes += write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count]))
-            } else if let micro = connection.pointee.micro {
-                micro.daemon.proceed(micro)
-            }
-        }
-        if flushed > 16 << 10 {
-            flushing.removeFirst(flushed)
-            flushed = 0
+        outputs.take(&shard.effects.flush)
+        outputs.writeSome { id in
+            connections[id]?.pointee.hasMuchOutput == true
+        } write: { id in
+            write(id)
         }
         // As before a read: items in the inbox come ahead of requests from clients.
         if http1.isDue, takeInbox() { http1.runDue { isTurnOver } }
+    }
+
+    /// Writes once to a connection; returns how many bytes the socket accepted.
+    private func write(_ id: ConnectionID) -> Int {
+        guard let connection = connections[id] else { return 0 }
+        if case .handshaking = connection.pointee.kind {
+            refuseHandshake(id, unfinishedHandshake)
+            return 0
+        }
+        let count = shard.gather(id, into: pieces)
+        if count > 0 { return write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count])) }
+        if let micro = connection.pointee.micro { micro.daemon.proceed(micro) }
+        return 0
     }
 
     /// Returns how many bytes the socket accepted.
@@ -337,6 +323,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             lose(id, error: error)
             return 0
         }
+        connection.pointee.hasMuchOutput = offered > OutputQueue.much
         let blocked = written < offered || isHeld
         if blocked {
             connection.pointee.blocked = true
