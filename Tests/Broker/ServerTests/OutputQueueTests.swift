@@ -1,3 +1,5 @@
+// The order in which connections with output are written to.
+
 import Core
 import Testing
 
