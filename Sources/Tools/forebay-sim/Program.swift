@@ -13,7 +13,8 @@ enum Program {
           --seconds S      run seeds for S seconds; default 10
           --features LIST  use only these features, separated by commas: \
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
-          --with LIST      give every run these rare features: overload, store, numbers
+          --with LIST      give every run these rare features: overload, store, times, numbers,
+                           store-failures, crashes
           --trace          print every event
           --hash           print the hash of each run's events
 

@@ -35,6 +35,17 @@ import Testing
         #expect(marks.takeOld(age: 64, now: 5000) == nil)
     }
 
+    @Test func messagesThatWereRemovedHaveNoAge() {
+        var marks = AgeMarks()
+        marks.note(end: SequenceNumber(5), age: 64, now: 1)
+        marks.note(end: SequenceNumber(9), age: 64, now: 10)
+        marks.remove(from: SequenceNumber(7))
+        marks.note(end: SequenceNumber(9), age: 64, now: 20)
+        #expect(marks.takeOld(age: 64, now: 70) == SequenceNumber(5))
+        #expect(marks.takeOld(age: 64, now: 80) == SequenceNumber(7))
+        #expect(marks.takeOld(age: 64, now: 90) == SequenceNumber(9))
+    }
+
     @Test(arguments: [-hour, hour])
     func aStepOfTheClockMakesNothingOlderOrYounger(_ step: Int64) {
         var limits = Limits()

@@ -22,6 +22,20 @@ import Testing
         }
     }
 
+    /// The second removal takes a whole chunk; the chunk before it still has messages of the first.
+    @Test func messagesThatWereRemovedTwiceDoNotComeBack() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        fill(log, [1, 2, 3], budget: budget)
+        for size in [4, 5] {
+            log.removeAll(from: SequenceNumber(2))
+            fill(log, [size], budget: budget)
+        }
+        let piece = log.piece(of: SequenceNumber(2))
+        #expect(log.end == SequenceNumber(3))
+        #expect(piece.chunk.entry(SequenceNumber(2) - piece.first).payload == 5)
+    }
+
     @Test func messagesStandFramed() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

@@ -317,4 +317,46 @@ import Testing
         #expect(broker.store.publishers.last?.changed.map(\.number) == [1])
         #expect(broker.store.publishers.count == 2)
     }
+
+    /// The store refuses a topic's first messages, and the row that came with them; its end comes later.
+    @Test func theEndOfATopicThatTheStoreMayNotKnowHasItsRow() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t", "a")
+        client.publish("$SYS.topic.complete?name=t", "", stream: 5)
+        #expect(broker.store.rows.map(\.end) == [nil, .completed])
+    }
+
+    @Test func aNewEpochIsStoredWithItsFirstMessages() throws {
+        let broker = try broker(relaxed: true)
+        restore(broker, earlier(11..<21, relaxed: true, lost: true))
+        let client = broker.connect()
+        client.publish("t", "a")
+        #expect(broker.store.rows.count == 2, "the first may have been refused")
+        #expect(Set(broker.store.rows.map(\.epoch)).count == 1)
+        broker.commit()
+        client.publish("t", "b", stream: 5)
+        #expect(broker.store.rows.count == 2)
+    }
+
+    @Test func numbersAreNotStoredWithoutTheirMessages() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t?publisher=p&number=1", "a")
+        client.publish("t?publisher=p&number=1", "a", stream: 5)
+        #expect(broker.store.publishers.count == 1, "the message may still be refused")
+        broker.commit()
+        #expect(broker.store.publishers.count == 2)
+    }
+
+    @Test func aChannelLearnsThatTheOutcomeIsUnknown() throws {
+        let broker = try broker()
+        let (publisher, client) = (broker.connect(), broker.connect())
+        publisher.channel("t", "a")
+        client.publish("$SYS.topic.complete?name=t", "")
+        publisher.items(["b"])
+        #expect(!publisher.received().contains { $0.contains("has completed") })
+        broker.refuse(.unknown)
+        #expect(publisher.received().last?.contains("outcome unknown") == true)
+    }
 }

@@ -19,6 +19,9 @@ package struct Inspection {
         package var committed: UInt64
         /// For a topic kept in a store: messages before this sequence are written.
         package var written: UInt64?
+        /// How the topic keeps its messages, and how often a store has refused some of them.
+        package var storage: TopicStorage
+        package var withdrawals: UInt32
         /// The oldest message in memory or in the store.
         package var kept: UInt64
         package var retained: UInt64
@@ -189,6 +192,7 @@ package final class Inspector: ShardPart {
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value,
             committed: topic.committed.value, written: topic.window.commits?.written.value,
+            storage: topic.window.storage, withdrawals: topic.window.commits?.attempt ?? 0,
             kept: topic.window.oldest.value,
             retained: topic.retained.value,
             lost: topic.window.lost.value, shed: (topic.window.shed.before.value, topic.window.shed.used),
@@ -255,6 +259,9 @@ package final class Inspector: ShardPart {
         )
         return left
     }
+
+    /// Whether some topics have messages, or an end, that their store has not written.
+    package var awaitsStore: Bool { topics.all.contains { !$0.isStoreDone } }
 
     /// The names of the topics that stay because the store keeps them.
     package func keptTopics() -> [String] { topics.all.filter(\.isKept).map(\.name).sorted() }

@@ -59,6 +59,11 @@ package struct MemoryTally: CustomStringConvertible {
     fileprivate mutating func add(messages bytes: Int) { messages += bytes }
 }
 
+extension AppendedMessages {
+    /// Adds messages that the store has not written. Their topic may have withdrawn them.
+    package func add(to tally: inout MemoryTally) { tally.add(pieces) }
+}
+
 extension Inspector {
     /// Adds what this shard references. Messages that have left it belong to their receivers.
     package func add(to tally: inout MemoryTally) {
@@ -82,6 +87,7 @@ extension Inspector {
             guard let stream = streams.at(place), stream.kind == .publisher else { continue }
             tally.add(parked: stream.asPublisher.early.bytes.count)
         }
+        for case .append(let messages) in effects.store { messages.add(to: &tally) }
         for messages in effects.messages.joined() { messages.add(to: &tally) }
         for messages in effects.deferredMessages.joined() { messages.add(to: &tally) }
     }

@@ -42,8 +42,11 @@ package struct StoredMessage: Sendable {
     package var payload: [UInt8]
     /// When the broker accepted it, in ns since 1970.
     package var timestamp: Int64
-    /// The total charge of all earlier messages of the topic, in bytes.
-    var chargedBefore: UInt64
+    /// The total charge of all earlier messages of the topic, in bytes; and the same with this message.
+    package var chargedBefore: UInt64
+    package var chargedAfter: UInt64 {
+        chargedBefore &+ UInt64(Log.charge(payload: payload.count, metadata: metadata.count))
+    }
 
     /// Bytes of metadata and payload.
     package var size: Int { metadata.count + payload.count }

@@ -216,9 +216,9 @@ final class Log {
         if pieces[last].visible == 0 {
             letGo(last..<last + 1)
             pieces.removeLast()
-        } else {
-            isSealed = true
         }
+        // Also if the chunk is gone: the one before it may hold messages that were removed earlier.
+        isSealed = true
         end = sequence
         head = Swift.min(head, end)
     }

@@ -29,6 +29,15 @@ struct AgeMarks {
         return end
     }
 
+    /// Messages from `end` on have been removed from the log.
+    mutating func remove(from end: SequenceNumber) {
+        guard let first = marks.firstIndex(where: { $0.end > end }) else { return }
+        let time = marks[first].time
+        marks.removeSubrange(first...)
+        // Earlier messages for which there was no mark of their own.
+        if marks.last.map({ $0.end < end }) ?? true { marks.append((end, time)) }
+    }
+
     /// Starts with the log's existing messages. Their ages follow from their timestamps, and are right if the clock is.
     mutating func begin(with log: Log, now: Instant) {
         marks.removeAll()

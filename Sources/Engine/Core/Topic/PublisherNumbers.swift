@@ -72,6 +72,9 @@ final class KnownPublisher {
     fileprivate init(_ key: PublisherKey) { self.key = key }
 
     fileprivate var isInUse: Bool { channels > 0 || last.number > committed.number }
+    fileprivate func isUncommitted(before first: SequenceNumber) -> Bool {
+        !isForgotten && last.number > committed.number && last.sequence < first
+    }
 
     /// What a topic remembers of a publisher takes this much memory in addition to its key.
     static let overhead = 256
@@ -331,10 +334,17 @@ final class PublisherNumbers {
     // For a store
 
     /// What has changed since the last call, as of the last appended message. Call it together with taking the
-    /// messages, and save both in one transaction.
-    func takeChanges(now: Instant) -> PublisherChanges {
+    /// messages, and save both in one transaction. The store may still refuse messages that it was given before: their
+    /// publishers are returned once it has answered.
+    /// - Parameter first: the first message that is taken together with the changes.
+    func takeChanges(from first: SequenceNumber = .first, now: Instant) -> PublisherChanges {
         var changes = PublisherChanges()
+        var later: [KnownPublisher] = []
         for publisher in changed {
+            if publisher.isUncommitted(before: first) {
+                later.append(publisher)
+                continue
+            }
             publisher.isChanged = false
             guard !publisher.isForgotten, publisher.last.number > 0 else { continue }
             changes.changed.append(
@@ -344,6 +354,7 @@ final class PublisherNumbers {
         }
         changes.removed = removed.map(\.bytes)
         changed.removeAll(keepingCapacity: true)
+        changed += later
         removed.removeAll()
         return changes
     }

@@ -34,6 +34,7 @@ struct RetainedWindow {
 
     /// Whether messages and the topic's end wait for the store before they are visible and acknowledged.
     var awaitsStore: Bool { stored.map { !$0.isRelaxed } ?? false }
+    var storage: TopicStorage { stored.map { $0.isRelaxed ? .relaxed : .durable } ?? .memory }
     /// Messages before this are visible to subscribers and acknowledged to publishers.
     var committed: SequenceNumber {
         guard let commits, awaitsStore else { return log.end }
@@ -68,6 +69,15 @@ struct RetainedWindow {
         guard sequence > forgotten else { return false }
         forgotten = sequence
         return true
+    }
+
+    /// Removes the messages that the store has refused. Others will take their sequences.
+    mutating func withdrawUnwritten() {
+        guard let written = commits?.written else { return }
+        log.removeAll(from: written)
+        forgotten = Swift.min(forgotten, written)
+        ages.remove(from: written)
+        commits?.withdraw()
     }
 
     /// Evicts the head of the log, even if subscriptions wait for it.

@@ -59,9 +59,9 @@ struct StoredLog {
     /// What views need to request messages.
     var reference: StoreReference { StoreReference(id: id, former: former) }
 
-    /// The topic's row, if the store does not have it yet.
+    /// The topic's row, unless the store is known to have it: it may still refuse what it was asked to write before.
     mutating func takeRow(name: String, epoch: UInt64, _ end: StoredEnd?) -> StoredTopicRow? {
-        guard !isKept else { return nil }
+        guard !isKept || !isConfirmed else { return nil }
         isKept = true
         return StoredTopicRow(id: id, name: name, epoch: epoch, isRelaxed: isRelaxed, end: end, former: former)
     }

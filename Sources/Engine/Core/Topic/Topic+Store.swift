@@ -23,21 +23,23 @@ extension Topic {
     /// Passes new messages, and the numbers of their publishers, to the store.
     func storeNew() {
         guard let stored = window.stored else { return }
-        if let new = window.commits?.takeNew(of: log, stored, epoch: epoch) {
+        let new = window.commits?.takeNew(of: log, stored, epoch: epoch)
+        if let new {
             keep()
             ownership.effects.store.append(.append(new))
             updateUnwritten()
         }
-        storeNumbers()
+        storeNumbers(from: new?.first ?? log.end)
     }
 
-    private func storeNumbers() {
+    /// - Parameter first: the first message that is stored with the numbers.
+    private func storeNumbers(from first: SequenceNumber) {
         guard let numbers = publishers.numbers, let stored = window.stored, stored.isKept else { return }
-        let changes = numbers.takeChanges(now: ownership.moment)
+        let changes = numbers.takeChanges(from: first, now: ownership.moment)
         if !changes.isEmpty { ownership.effects.store.append(.publishers(stored.id, changes)) }
     }
 
-    /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept.
+    /// Asks the store to keep the topic, unless it is known to do so. A topic without messages is not kept.
     func keep() {
         guard let row = window.stored?.takeRow(name: name, epoch: epoch, state.stored) else { return }
         ownership.effects.store.append(.keep(row))
@@ -51,7 +53,7 @@ extension Topic {
             window.commits?.restoreEnd()
             return
         }
-        keep()
+        if !isDeleted { keep() }
         window.commits?.requestEnd()
         ownership.effects.store.append(request)
     }
@@ -120,8 +122,7 @@ extension Topic {
         }
         let waiting = window.commits?.takeRefused(includingEnd: failure == .unknown) ?? []
         if failure != .unknown {
-            log.removeAll(from: commits.written)
-            window.commits?.withdraw()
+            window.withdrawUnwritten()
             publishers.numbers?.rollBack(to: commits.written)
         }
         publishers.refused(waiting, Refusal.store(failure), now: now)
@@ -142,7 +143,8 @@ extension Topic {
 
     /// Asks the store again to note the topic's end.
     func repeatEnd() {
-        guard let request = endRequest else { return }
+        guard let request = endRequest, window.commits?.refusedEnds ?? 0 > 0 else { return }
+        if !isDeleted { keep() }
         for _ in 0..<(window.commits?.takeRefusedEnds() ?? 0) { ownership.effects.store.append(request) }
     }
 

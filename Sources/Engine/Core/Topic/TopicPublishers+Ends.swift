@@ -85,9 +85,10 @@ extension TopicPublishers {
         switch channel.state {
         case .open, .complete: reject(channel, refusal)
         case .removed(nil): break
-        case .removed(let earlier?):
+        // It was to end at a later message.
+        case .removed(_?):
             channel.state = .removed(nil)
-            ownership.notices.notify(channel.key, .refused(earlier))
+            ownership.notices.notify(channel.key, .refused(refusal))
         }
     }
 

@@ -45,9 +45,11 @@ struct EndCheck {
         if isSpent { return "spent" }
         guard let error else {
             expect(topic?.states.contains("completed") ?? true, "\(name) was completed, but its topic was not")
+            ledger.journal.promised(ledger.epoch, isDeleted: false)
             return "completed"
         }
         if error.hasPrefix("topic failed: ") {
+            ledger.journal.promised(ledger.epoch, isDeleted: error.hasPrefix("topic failed: deleted"))
             expect(topic?.states.contains("failed") ?? true, "\(name) was notified that its topic had failed: \(error)")
             return "failed"
         }

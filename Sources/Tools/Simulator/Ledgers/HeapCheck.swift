@@ -43,7 +43,7 @@ final class HeapCheck {
 
     /// Call after every input.
     func run() {
-        let live = Heap.live
+        let live = Heap.live - broker.leftover
         guard live > most else { return }
         most = live
         guard live > fixed else { return }

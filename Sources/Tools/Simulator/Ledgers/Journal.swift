@@ -15,7 +15,13 @@ struct Published {
     var size: Int
     /// Whether the message has metadata, which then contains its number again.
     var hasMetadata: Bool
+    /// Whether the message has a number, and may be published again after it was refused or lost.
+    var isNumbered = false
     var isRefused = false
+    /// Whether the message was in its topic and the store has refused it, or lost it before it was committed.
+    var isWithdrawn = false
+    /// Whether a crash has lost the message, which may have been seen, because its topic is relaxed.
+    var isLost = false
     var place: Place?
 }
 
@@ -24,63 +30,14 @@ struct Place: Equatable {
     var sequence: UInt64
 }
 
-/// A topic from its creation to its end, as the ledgers know it.
-final class TopicLedger {
-    let name: String
-    let epoch: UInt64
-    /// All states of the topic so far: "live", "completed", "failed". Clients that were not notified of one end may be
-    /// notified of the next.
-    var states: Set<String> = ["live"]
-    /// Whether the topic is gone from every shard. What arrived at its last moment was not observed.
-    var isGone = false
-    /// The sequence of the next message.
-    var end: UInt64 = 1
-    /// Messages before this sequence are committed; all messages are, if the topic is not stored.
-    var committed: UInt64 = 1
-    /// The known messages by sequence.
-    var numbers: [UInt64: Int] = [:]
-    var charges: [UInt64: Int] = [:]
-    /// In ns since 1970.
-    var timestamps: [UInt64: Int64] = [:]
-    /// Whether a shard may be a MiB behind. It then receives later messages with a delay, even acknowledged ones: a
-    /// subscription that joins there in the meantime receives them as new ones.
-    var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
-    /// The log's head as last observed.
-    var head: UInt64 = 1
-    /// Like `head`, but including messages in the store.
-    var kept: UInt64 = 1
-    var lost: UInt64 = 1
-    var forgotten: UInt64 = 1
-    var horizon: UInt64?
-    /// Bytes of the topic's log, and whether a `block` subscription retained some of them.
-    var bytes = 0
-    var isBlocked = false
-    /// The unused credit of the topic's channels, and the part of it with reserved room.
-    var outstanding = 0
-    var reserved = 0
-
-    init(name: String, epoch: UInt64) {
-        self.name = name
-        self.epoch = epoch
-    }
-
-    /// The first message before `end` whose timestamp is at or after `time`; `end` if there is none. It is a range if
-    /// not all messages were observed.
-    func first(atOrAfter time: Int64, before end: UInt64) -> ClosedRange<UInt64> {
-        let earlier = timestamps.filter { $0.key < end && $0.value < time }.keys.max()
-        let first = timestamps.filter { $0.key < end && $0.value >= time }.keys.min() ?? end
-        return Swift.min(earlier.map { $0 + 1 } ?? 1, first)...first
-    }
-}
-
 final class Journal {
     private struct Order: Hashable {
         let client: ObjectIdentifier
         let topic: String
     }
 
-    private(set) var messages: [Published] = []
-    private var topics: [UInt64: TopicLedger] = [:]
+    var messages: [Published] = []
+    var topics: [UInt64: TopicLedger] = [:]
     /// The places of channels' messages, by channel and index.
     private var channels: [[Place?]] = []
     /// What a client sent to a topic outside of channels, in order, and the index of each message in that order.
@@ -89,9 +46,14 @@ final class Journal {
     /// Names of topics that clients deleted: a topic that was created and deleted at the same moment was never
     /// observed.
     var deleted: Set<String> = []
-    private let referee: Referee
+    /// Excerpts of the broker's reasons for refusing a message.
+    let refusals: [String]
+    let referee: Referee
 
-    init(_ referee: Referee) { self.referee = referee }
+    init(_ referee: Referee, refusals: [String] = publishRefusals) {
+        self.referee = referee
+        self.refusals = refusals
+    }
 
     // What clients do
 
@@ -237,6 +199,13 @@ final class Journal {
         channels[message.channel][message.index] = place
     }
 
+    /// Changes the place of a message that has one.
+    func move(_ number: Int, to place: Place?) {
+        messages[number].place = place
+        let message = messages[number]
+        if message.strength == .channel { channels[message.channel][message.index] = place }
+    }
+
     /// Notes that a message is no longer published or parked: if it has no place by now, it will not get one.
     func withdrawn(_ number: Int) {
         if messages[number].place == nil { messages[number].isRefused = true }
@@ -260,7 +229,7 @@ final class Journal {
         let message = messages[number]
         guard let place = message.place else {
             return referee.expect(
-                mayStand(number, at: sequence),
+                !message.isWithdrawn && mayStand(number, at: sequence),
                 "m\(number) was acknowledged as \(sequence) of '\(message.topic)', but is not in the topic")
         }
         if let topic = topics[place.epoch], !topic.isGone {
@@ -276,6 +245,7 @@ final class Journal {
     func mayStand(_ number: Int, at sequence: UInt64? = nil) -> Bool {
         let message = messages[number]
         if message.place != nil || deleted.contains(message.topic) { return true }
+        if message.isWithdrawn { return false }
         return topics.values.contains {
             guard $0.name == message.topic else { return false }
             guard let sequence else { return $0.isGone || $0.numbers.count < $0.end - 1 }

@@ -34,9 +34,9 @@ final class AcknowledgedLedger: StreamLedger {
         super.ended(metadata, error)
         guard let error else { return referee.expect(isAnswered, "\(name) was completed without a response") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
-        expectError(error, among: publishRefusals)
+        expectError(error, among: journal.refusals)
         // If a request could not be reassembled, its connection ends with everything in progress on it.
-        if !StreamLedger.isOfFragments(error) { journal.refused(number, error) }
+        if !StreamLedger.isOfFragments(error) { journal.failed(number, error) }
     }
 }
 
@@ -92,7 +92,7 @@ final class ChannelLedger: StreamLedger {
         referee.expect(n > 0, "\(name) was granted a credit of 0")
         referee.expect(end == nil, "\(name) was granted \(n) after its end")
         referee.expect(
-            isOpenedAlone || journal.mayStand(sent[0]),
+            isOpenedAlone || journal.mayStand(sent[0]) || journal.messages[sent[0]].isWithdrawn,
             "\(name) was granted \(n) before its first message was in the topic")
         credit += n
         wasGranted = true
@@ -119,12 +119,15 @@ final class ChannelLedger: StreamLedger {
         super.ended(metadata, error)
         // If there is credit for it, the last acknowledgement precedes the end: messages after that were not accepted.
         if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
-            for number in sent[accepted...] { journal.refused(number, error ?? "its channel was completed") }
+            for number in sent[accepted...] { journal.failed(number, error ?? "its channel was completed") }
         }
         if let error {
-            expectError(error, among: publishRefusals)
+            expectError(error, among: journal.refusals)
         } else {
             hasEndedTopic = completesTopic
+            if completesTopic, let place = sent.lazy.compactMap({ self.journal.messages[$0].place }).first {
+                journal.promised(place.epoch, isDeleted: false)
+            }
             referee.expect(isComplete, "\(name) was completed by the broker before the client completed its half")
             for number in sent {
                 referee.expect(journal.mayStand(number), "\(name) was completed, but m\(number) is not in its topic")

@@ -5,34 +5,6 @@ import Core
 import ForebayWire
 import Replay
 
-struct SubscribeRequest {
-    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?), since(StartTime) }
-
-    var topic: String
-    var policy = "drop-oldest"
-    var buffer = 1024
-    var start = Start.next
-    var hasMeta = true
-    var gapFails = false
-    var isCumulative = false
-
-    var route: String {
-        var route = "\(topic)?overflow=\(policy)&buffer=\(buffer)&meta=\(hasMeta ? "on" : "off")"
-        switch start {
-        case .next: break
-        case .all: route += "&replay=all"
-        case .last(let count): route += "&replay=\(count)"
-        case .from(let sequence, let epoch):
-            route += "&from=\(sequence)"
-            if let epoch { route += "&epoch=\(epoch)" }
-        case .since(let time): route += "&since=\(time)"
-        }
-        if gapFails { route += "&gap=fail" }
-        if isCumulative { route += "&demand=cumulative" }
-        return route
-    }
-}
-
 final class SubscriberLedger: StreamLedger {
     static let everything = 0x7FFF_FFFF
 
@@ -76,6 +48,8 @@ final class SubscriberLedger: StreamLedger {
     private(set) var received = 0
     private(set) var last: Place?
     private var restFirst = 0
+    /// Whether the broker has been restarted since.
+    var isEarlier = false
     /// Marks the subscription as found by an inspection.
     var stamp = 0
 
@@ -101,8 +75,12 @@ final class SubscriberLedger: StreamLedger {
     // The engine's side
 
     /// Compares the ledger with the engine, which has the subscription in this state.
-    /// - Parameter isBatch: whether this is called after several messages from other shards.
-    func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
+    /// - Parameters:
+    ///   - unreadable: the end of messages that the store could not read just now.
+    ///   - isBatch: whether this is called after several messages from other shards.
+    func reconcile(
+        _ now: Inspection.Subscription, _ connection: Inspection.Connection, unreadable: UInt64?, isBatch: Bool
+    ) {
         defer {
             seen = now
             room = Swift.min(client.output, client.window(connection)) - connection.output
@@ -124,12 +102,18 @@ final class SubscriberLedger: StreamLedger {
         }
         // If many subscriptions took their turns first, this one notices a loss later than its view.
         let isLossy = now.viewLost > seen?.viewLost ?? 1 || now.viewLost > cursor.next
-        guard let (next, lot) = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch) else {
+        var way = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
+        if way == nil, let unreadable {
+            var lossy = now
+            lossy.viewLost = Swift.max(unreadable, now.viewLost)
+            way = cursor.follow(lossy, handing: count, isLossy: true, isBatch: isBatch)
+        }
+        guard let (next, lot) = way else {
             return referee.fail(
                 "\(name) does not follow its policy: it had \(cursor), was handed \(count) messages up to "
                     + "\(now.viewEnd), lost those before \(now.viewLost), and is at \(now)")
         }
-        if next.policy == "block", now.sharesLog, next.dropped > cursor.dropped {
+        if next.policy == "block", now.sharesLog, next.dropped > cursor.dropped, unreadable == nil {
             let earlier = cursor.waiting.count { $0 < next.joined } + Swift.max(0, Int(next.joined) - Int(cursor.next))
             referee.expect(
                 next.dropped - cursor.dropped <= earlier, "\(name) lost messages that arrived after it joined: \(now)")
@@ -188,7 +172,7 @@ final class SubscriberLedger: StreamLedger {
         let (wanted, missed) = expectedBegin(now, begin, topic)
         self.missed = missed
         checkBegin(begin, wanted, now, topic)
-        checkGap(begin, now)
+        checkGap(begin, now, topic)
         var cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)
         if request.policy == "latest" { cursor.keepNewest(isReported: true) }
@@ -205,8 +189,10 @@ final class SubscriberLedger: StreamLedger {
         case .last(let count):
             let first = now.joined > count ? now.joined - count : 1
             return (first...first, 0)
-        case .from(_, let other?) where other != now.epoch: return (1...1, 0)
-        case .from(let sequence, _):
+        case .from(_, let other?) where other != now.epoch && topic.former(other) == nil: return (1...1, 0)
+        case .from(var sequence, let other):
+            // Later messages of a former epoch are lost.
+            if let other, let end = topic.former(other) { sequence = Swift.min(sequence, end) }
             let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
             let first = Swift.min(sequence, now.joined)
             return (first...first, missed)
@@ -216,11 +202,17 @@ final class SubscriberLedger: StreamLedger {
 
     /// Checks that there is no gap at the start if the subscription does not accept gaps, or could not have one
     /// reported: it would have been refused.
-    private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription) {
+    private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
         guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
         referee.expect(
-            begin <= sequence && sequence <= now.joined && (other == nil || other == now.epoch),
+            begin <= sequence && sequence <= now.joined && isPosition(sequence, of: other, in: topic),
             "\(name) begins at \(begin) of \(now.joined), with a gap after \(sequence), but was not refused: \(now)")
+    }
+
+    /// Whether the topic has, or had, this position.
+    private func isPosition(_ sequence: UInt64, of other: UInt64?, in topic: TopicLedger) -> Bool {
+        guard let other, other != topic.epoch else { return true }
+        return topic.former(other).map { sequence <= $0 } ?? false
     }
 
     private func checkBegin(
@@ -228,10 +220,12 @@ final class SubscriberLedger: StreamLedger {
     ) {
         var lowest = wanted.lowerBound
         var isFrom = false
-        if case .from(_, let other) = request.start, other == nil || other == now.epoch { isFrom = true }
+        if case .from(_, let other) = request.start {
+            isFrom = other == nil || other == now.epoch || topic.former(other ?? 0) != nil
+        }
         if request.policy == "latest", !isFrom { lowest = Swift.max(lowest, now.joined - 1) }
         let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
-        let gone = Swift.max(topic.lost, topic.forgotten)
+        let gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
         let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
             begin >= Swift.min(Swift.max(lowest, retained), now.joined)
@@ -243,7 +237,8 @@ final class SubscriberLedger: StreamLedger {
     // Leaving
 
     /// Handles the subscription's removal from the engine.
-    func left() {
+    /// - Parameter isUnreadable: whether the store could not read some messages just now.
+    func left(isUnreadable: Bool = false) {
         guard leaving == nil else { return }
         let topic = journal.topic(epoch)
         if let cursor, let topic {
@@ -265,7 +260,8 @@ final class SubscriberLedger: StreamLedger {
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
         let hasRoom = size < room && !client.isPaced
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
-        let isExact = (hasCredit && hasRoom || rest.isEmpty) && topic.lost == seen.viewLost && cursor.policy != "fail"
+        let isLossy = topic.lost != seen.viewLost || isUnreadable
+        let isExact = (hasCredit && hasRoom || rest.isEmpty) && !isLossy && cursor.policy != "fail"
         leaving = .ended(rest: rest, isExact: isExact)
     }
 

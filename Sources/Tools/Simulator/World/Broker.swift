@@ -6,56 +6,36 @@ import Core
 import Replay
 
 final class Broker {
-    private(set) var shards: [Shard] = []
-    private var watched: [WatchedShard] = []
-    let memory: MemoryBudget
-    let quotas = Quotas()
+    /// Ends with a crash; everything else does not.
+    private var process: BrokerProcess
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
-    private enum Letter {
-        case messages([ShardMessage])
-        case socket(Wire, Handover)
-    }
-
-    /// What each shard has been sent and has not handled, oldest first.
-    private var inboxes: [[Letter]]
-    private let store: Store
-    /// Sockets that each shard has taken from its inbox.
-    private var arrivals: [[(wire: Wire, handover: Handover)]]
-    /// Wires that are not closed, in the order in which they were opened.
-    private(set) var wires: [[Wire]]
-    private var wiresByID: [[ConnectionID: Wire]]
+    let store: Store
     private let trace: Trace
     private let chance: Chance
     private let plan: Plan
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     private var opened = 0
+    /// Allocated bytes of processes that have ended: connections and streams that refer to each other.
+    private(set) var leftover = 0
     /// Examines a shard after each of its inputs, or after several shard messages at once.
     var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
     /// Called when a socket that began with RESUME has been assigned to a connection.
     var handedOver: (Wire) -> Void = { _ in }
+    /// While an answer of the store is examined that some messages cannot be read: the topic, and the end of these.
+    private(set) var unreadable: (epoch: UInt64, end: UInt64)?
 
     init(_ plan: Plan, _ chance: Chance, _ trace: Trace) {
         self.plan = plan
         self.chance = chance
         self.trace = trace
-        memory = MemoryBudget(limit: plan.limits.memory)
-        inboxes = Array(repeating: [], count: plan.shards)
-        arrivals = Array(repeating: [], count: plan.shards)
         store = Store(plan, chance)
-        wires = Array(repeating: [], count: plan.shards)
-        wiresByID = Array(repeating: [:], count: plan.shards)
         pieces = .allocate(capacity: chance.pick([2, 5, 64]))
-        for index in 0..<plan.shards {
-            let seed = chance.number()
-            shards.append(
-                Heap.engine {
-                    Shard(
-                        index: index, count: plan.shards, limits: plan.limits, memory: memory, quotas: quotas,
-                        seed: seed, now: now)
-                })
-            if plan.splitsBatches { shards[index].slice = 2 }
-        }
-        watched = shards.indices.map { index in
+        process = BrokerProcess(plan, chance, now: now)
+        watch()
+    }
+
+    private func watch() {
+        process.watched = shards.indices.map { index in
             WatchedShard(
                 shards[index], examine: { [unowned self] in examine(index, $0) },
                 fired: { [unowned self] in self.trace.add(.fire, index) })
@@ -64,14 +44,43 @@ final class Broker {
 
     deinit { pieces.deallocate() }
 
+    var shards: [Shard] { process.shards }
+    var memory: MemoryBudget { process.memory }
+    var quotas: Quotas { process.quotas }
+    var wires: [[Wire]] { process.wires }
+
+    /// Replaces the process by a new one, which has the topics of the store. The new shards have not been examined.
+    /// - Parameter isClean: whether the store has everything; if not, the process has crashed.
+    func restart(isClean: Bool) -> [StoredTopic] {
+        trace.add(.restart, isClean ? 1 : 0)
+        for wire in process.allWires {
+            wire.drop()
+            wire.isClosed = true
+        }
+        let topics = store.reopen(isClean: isClean)
+        process.end()
+        leftover = Heap.live
+        process = BrokerProcess(plan, chance, now: now)
+        watch()
+        for (index, shard) in shards.enumerated() {
+            let own = topics.filter { Shard.owner(of: $0.row.name, among: plan.shards) == index }
+            if !own.isEmpty { Heap.engine { shard.restore(own, now: now) } }
+        }
+        return topics
+    }
+
     /// Whether nothing more happens unless a client does something or time passes.
     var isAtRest: Bool {
         shards.indices.allSatisfy {
-            inboxes[$0].isEmpty && store.isAtRest($0) && shards[$0].effects.store.isEmpty
-                && arrivals[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
+            process.inboxes[$0].isEmpty && store.isAtRest($0) && shards[$0].effects.store.isEmpty
+                && process.arrivals[$0].isEmpty && shards[$0].effects.flush.isEmpty
+                && !wires[$0].contains { $0.isReady }
                 && (shards[$0].deadline ?? .max) > now.monotonic && !shards[$0].hasWork
         }
     }
+
+    /// Whether the store lacks messages or ends, perhaps because it has refused them.
+    var awaitsStore: Bool { shards.contains { $0.inspector.awaitsStore } }
 
     func advance(_ nanoseconds: UInt64) {
         now.monotonic += nanoseconds
@@ -94,19 +103,20 @@ final class Broker {
         let place = shards[shard]
         guard let id = Heap.engine({ place.open(peer: peer, wireProtocol: wireProtocol, now: now) }) else { return nil }
         let wire = Wire(shard: shard, id: id, isHTTP2: wireProtocol == .http)
-        wires[shard].append(wire)
-        wiresByID[shard][id] = wire
+        process.wires[shard].append(wire)
+        process.wiresByID[shard][id] = wire
         trace.add(.open, shard, Int(id.index))
         return wire
     }
 
-    func wire(_ id: ConnectionID, on shard: Int) -> Wire? { wiresByID[shard][id] }
+    func wire(_ id: ConnectionID, on shard: Int) -> Wire? { process.wiresByID[shard][id] }
 
     /// All memory referenced by shards and by messages between them.
     var tally: MemoryTally {
         var tally = MemoryTally()
         for shard in shards { shard.inspector.add(to: &tally) }
-        for case .messages(let batch) in inboxes.joined() {
+        store.add(to: &tally)
+        for case .messages(let batch) in process.inboxes.joined() {
             for messages in batch { messages.add(to: &tally) }
         }
         return tally
@@ -143,17 +153,18 @@ final class Broker {
         let index: Int
         let isPartial: Bool
 
-        var engine: WatchedShard { broker.watched[index] }
+        var engine: WatchedShard { broker.process.watched[index] }
         var now: Instant { broker.now }
 
         func readSockets() { broker.serve(index, isPartial) }
         func carryOut() { broker.carryOut(index) }
-        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(.messages(batch)) }
+        func post(_ batch: [ShardMessage], to shard: Int) { broker.process.inboxes[shard].append(.messages(batch)) }
 
         func readInbox() {
             broker.receiveFromStore(index, isPartial)
             guard !isPartial || !broker.plan.has(.deferredMessages) || broker.chance.isOne(in: 2) else { return }
-            broker.takeMessages(index, most: isPartial ? 1 + broker.chance.below(broker.inboxes[index].count) : .max)
+            let count = broker.process.inboxes[index].count
+            broker.takeMessages(index, most: isPartial ? 1 + broker.chance.below(count) : .max)
         }
 
         func adoptSockets() { broker.takeSockets(index) }
@@ -161,7 +172,7 @@ final class Broker {
         /// Writes once to each connection with output.
         func writeOutput() {
             write(takeFlushes(), broker.pieces) { id, pieces, offered in
-                broker.wiresByID[index][id].map { broker.write(pieces, offered, to: $0, isPartial) }
+                broker.process.wiresByID[index][id].map { broker.write(pieces, offered, to: $0, isPartial) }
             }
         }
     }
@@ -201,13 +212,13 @@ final class Broker {
     }
 
     private func takeMessages(_ index: Int, most: Int) {
-        let letters = inboxes[index].prefix(most)
+        let letters = process.inboxes[index].prefix(most)
         guard !letters.isEmpty else { return }
-        inboxes[index].removeFirst(letters.count)
+        process.inboxes[index].removeFirst(letters.count)
         for letter in letters {
             switch letter {
             case .messages(let batch): takeMessages(index, batch)
-            case .socket(let wire, let handover): arrivals[index].append((wire, handover))
+            case .socket(let wire, let handover): process.arrivals[index].append((wire, handover))
             }
         }
     }
@@ -232,14 +243,20 @@ final class Broker {
             case .report(let report):
                 trace.add(.store, index, 0, "\(report)")
                 Heap.engine { shard.stored([report], now: now) }
+            case .refused(let reports, let failure):
+                trace.add(.store, index, reports.count, "\(reports)")
+                process.health.note(failure, now: now.monotonic)
+                Heap.engine { shard.stored(reports, now: now) }
             case .found(let first, let search):
                 trace.add(.store, index, Int(first?.value ?? 0), "found")
                 Heap.engine { shard.found(first, search, now: now) }
             case .answer(let request, let answer):
                 trace.add(.store, index, Int(request.first.value), "\(answer)")
                 Heap.engine { shard.answer(request, answer, now: now) }
+                if case .unreadable(let end) = answer { unreadable = (request.topic, end.value) }
             }
             examine(index, false)
+            unreadable = nil
         }
     }
 
@@ -247,27 +264,27 @@ final class Broker {
 
     private func sendSockets(_ index: Int) {
         for handover in shards[index].effects.handovers {
-            guard let wire = wiresByID[index][handover.from] else { continue }
+            guard let wire = process.wiresByID[index][handover.from] else { continue }
             trace.add(.handover, index, handover.shard)
             discard(wire)
             wire.isUnderWay = true
-            inboxes[handover.shard].append(.socket(wire, handover))
+            process.inboxes[handover.shard].append(.socket(wire, handover))
         }
         shards[index].effects.handovers.removeAll()
     }
 
     private func takeSockets(_ index: Int) {
-        let due = arrivals[index]
-        arrivals[index].removeAll()
+        let due = process.arrivals[index]
+        process.arrivals[index].removeAll()
         for (wire, handover) in due {
             // The engine may have just closed the socket that the arriving one replaces.
             carryOut(index)
             let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))
-            if let old = wiresByID[index][id] { remove(old) }
+            if let old = process.wiresByID[index][id] { remove(old) }
             wire.move(to: id, on: index)
-            wires[index].append(wire)
-            wiresByID[index][id] = wire
+            process.wires[index].append(wire)
+            process.wiresByID[index][id] = wire
             handedOver(wire)
             examine(index, false)
             if wire.isReset { reset(wire) }
@@ -277,11 +294,11 @@ final class Broker {
     private func carryOut(_ index: Int) {
         for (id, isReading) in shards[index].effects.reading {
             trace.add(.pause, index, isReading ? 0 : 1)
-            wiresByID[index][id]?.isPaused = !isReading
+            process.wiresByID[index][id]?.isPaused = !isReading
         }
         for id in shards[index].effects.close {
             trace.add(.close, index, Int(id.index))
-            if let wire = wiresByID[index][id] { remove(wire) }
+            if let wire = process.wiresByID[index][id] { remove(wire) }
         }
         shards[index].effects.reading.removeAll()
         shards[index].effects.close.removeAll()
@@ -300,8 +317,8 @@ final class Broker {
     }
 
     private func discard(_ wire: Wire) {
-        wiresByID[wire.shard][wire.id] = nil
-        wires[wire.shard].removeAll { $0 === wire }
+        process.wiresByID[wire.shard][wire.id] = nil
+        process.wires[wire.shard].removeAll { $0 === wire }
     }
 
     /// Returns how many bytes the socket accepts.
@@ -320,47 +337,5 @@ final class Broker {
         }
         wire.isBlocked = taken < offered
         return taken
-    }
-}
-
-/// A shard whose memory is counted while it works, and which is examined after each input.
-private final class WatchedShard: TurnEngine {
-    private let shard: Shard
-    private let examine: (_ isBatch: Bool) -> Void
-    private let fired: () -> Void
-
-    init(_ shard: Shard, examine: @escaping (_ isBatch: Bool) -> Void, fired: @escaping () -> Void) {
-        self.shard = shard
-        self.examine = examine
-        self.fired = fired
-    }
-
-    var effects: Effects {
-        get { shard.effects }
-        _modify { yield &shard.effects }
-    }
-    var hasWork: Bool { shard.hasWork }
-    var deadline: UInt64? { shard.deadline }
-
-    func beginTurn() { shard.beginTurn() }
-
-    func goOn(now: Instant) {
-        Heap.engine { shard.goOn(now: now) }
-        examine(true)
-    }
-
-    func fire(now: Instant) {
-        fired()
-        Heap.engine { shard.fire(now: now) }
-        examine(false)
-    }
-
-    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        Heap.engine { shard.gather(id, into: pieces) }
-    }
-
-    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
-        Heap.engine { shard.wrote(count, blocked: blocked, on: id, now: now) }
-        examine(false)
     }
 }

@@ -64,12 +64,29 @@ final class Examiner {
                 let ledger = ledgers[shard][stream.connection]?[stream.stream]
             else { continue }
             ledger.stamp = stamp
-            ledger.reconcile(seen, connection, isBatch: isBatch)
+            ledger.reconcile(seen, connection, unreadable: unreadable(seen), isBatch: isBatch)
         }
         for ledger in subscribers[shard] where ledger.stamp != stamp && ledger.isFed {
-            ledger.left()
+            ledger.left(isUnreadable: broker.unreadable?.epoch == ledger.epoch)
         }
         subscribers[shard].removeAll { $0.leaving != nil }
+    }
+
+    /// The end of the messages that the subscription may have lost just now because the store could not read them.
+    private func unreadable(_ seen: Inspection.Subscription) -> UInt64? {
+        broker.unreadable.flatMap { $0.epoch == seen.epoch ? $0.end : nil }
+    }
+
+    /// The broker has been started again: it knows none of its clients.
+    func restarted() {
+        sessions.removeAll()
+        for shard in inspections.indices {
+            subscribers[shard].removeAll()
+            ledgers[shard].removeAll()
+            epochs[shard].removeAll()
+            inspections[shard] = Inspection()
+        }
+        for shard in inspections.indices { examine(shard, isBatch: false) }
     }
 
     private func examineSessions(_ connections: [ConnectionID: Inspection.Connection], _ shard: Int) {
@@ -86,9 +103,7 @@ final class Examiner {
     private func noteGone(_ inspection: Inspection, _ shard: Int) {
         let now = inspection.topics.map(\.epoch)
         for epoch in epochs[shard] where !now.contains(epoch) {
-            guard let topic = journal.topic(epoch) else { continue }
-            topic.isGone = true
-            topic.states.formUnion(["completed", "failed"])
+            journal.topic(epoch)?.leave()
         }
         epochs[shard] = now
     }
@@ -113,6 +128,7 @@ final class Examiner {
 
     private func examine(_ topic: Inspection.Topic, _ shard: Int, isBatch: Bool) {
         let ledger = journal.topic(topic.epoch, named: topic.name)
+        examineStorage(topic, ledger)
         let before = ledger.end
         referee.expect(topic.end >= before, "'\(topic.name)' went backwards from \(before) to \(topic.end)")
         ledger.states.insert(topic.state)
@@ -123,6 +139,9 @@ final class Examiner {
             ledger.committed <= topic.committed && topic.committed <= topic.end,
             "'\(topic.name)' was committed up to \(ledger.committed), and is now committed up to \(topic.committed)")
         ledger.committed = topic.committed
+        referee.expect(
+            topic.forgotten <= topic.end,
+            "'\(topic.name)' does not replay messages before \(topic.forgotten), but ends at \(topic.end)")
         ledger.head = topic.head
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
@@ -148,12 +167,26 @@ final class Examiner {
         ledger.reserved = topic.reserved
     }
 
+    /// Notes messages that the store has refused. Others may have been appended since, with the same sequences.
+    private func examineStorage(_ topic: Inspection.Topic, _ ledger: TopicLedger) {
+        ledger.storage.kind = topic.storage
+        guard let written = topic.written else { return }
+        if topic.storage == .durable, topic.withdrawals != ledger.storage.withdrawals {
+            journal.withdraw(ledger, from: written)
+        }
+        ledger.storage.withdrawals = topic.withdrawals
+        referee.expect(
+            ledger.written <= written && written <= topic.end,
+            "'\(topic.name)' was written up to \(ledger.written), and is now written up to \(written)")
+        ledger.written = written
+    }
+
     /// Checks that the log has everything that is retained, and no more bytes than allowed.
     private func checkWindow(_ topic: Inspection.Topic, _ ledger: TopicLedger) {
         let retain = UInt64(plan.limits.retain)
         let oldest = topic.end - Swift.min(topic.end - 1, retain)
         referee.expect(
-            topic.kept <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
+            topic.kept <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end), ledger.storage.first),
             "'\(topic.name)' has released messages before \(topic.kept), but retains those from \(oldest) on: \(topic)")
         // When a `block` subscription on another shard becomes known, messages already on their way may exceed this,
         // once.

@@ -45,11 +45,17 @@ public enum Feature: String, CaseIterable, Sendable {
     case times
     /// Acknowledged publishes with numbers, which are repeated.
     case numbers
+    /// A store that refuses to write, and cannot read everything. Requires `store`.
+    case storeFailures = "store-failures"
+    /// A broker that crashes, or is restarted, and continues with what its store has. Requires `store`.
+    case crashes
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
     /// Features that were added later. They are drawn separately, so that runs without them stay the same.
-    static let drawnApart: Set<Feature> = [.overload, .store, .times, .numbers]
+    static let drawnApart: Set<Feature> = [
+        .overload, .store, .times, .numbers, .storeFailures, .crashes,
+    ]
 }
 
 struct Plan {
@@ -121,6 +127,12 @@ struct Plan {
         if hasTimes || required.contains(.times) { features.insert(.times) }
         let isNumbered = permitted.contains(.numbers) && apart.isOne(in: 3)
         if isNumbered || required.contains(.numbers) { number(apart) }
+        if !required.isDisjoint(with: [.storeFailures, .crashes]), !has(.store) { store(apart) }
+        guard has(.store) else { return }
+        for feature in [Feature.storeFailures, .crashes] {
+            let isDrawn = permitted.contains(feature) && apart.isOne(in: 2)
+            if isDrawn || required.contains(feature) { features.insert(feature) }
+        }
     }
 
     /// One shard and default limits.

@@ -38,6 +38,7 @@ public final class Simulation {
     private let workload: Workload
     private let rooms: RoomCheck
     private let heap: HeapCheck
+    private let restarts: Restarts
     private var step = 0
 
     /// Runs a seed to its end, or until a rule is broken.
@@ -60,12 +61,13 @@ public final class Simulation {
         plan = Plan(chance, permitted: permitted, required: required, apart: Chance(seed: ~seed))
         trace = Trace(print: print)
         print?(plan.description)
-        journal = Journal(referee)
+        journal = Journal(referee, refusals: publishRefusals + (plan.has(.storeFailures) ? storeRefusals : []))
         broker = Broker(plan, chance, trace)
         let examiner = Examiner(broker, plan, journal, referee)
         self.examiner = examiner
         rooms = RoomCheck(examiner, plan, journal, referee)
         workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
+        restarts = Restarts(workload)
         let heap = HeapCheck(broker, plan, referee)
         self.heap = heap
         broker.examine = { [unowned examiner] in
@@ -93,6 +95,7 @@ public final class Simulation {
         while step < plan.steps, referee.fault == nil {
             step += 1
             if step % 8 == 0 { examiner.examineMemory() }
+            if plan.has(.crashes) { restarts.maybe(step) }
             switch chance.below(10) {
             case 0...3: workload.act()
             case 4...6:
@@ -129,6 +132,8 @@ public final class Simulation {
     }
 
     private func quiesce() {
+        // A store that has failed takes nothing until the broker is restarted.
+        if broker.store.hasFailed { restarts.crash() }
         for client in workload.clients {
             client.wire.isStalled = false
             client.wire.capacity = .max
@@ -190,7 +195,8 @@ public final class Simulation {
         guard referee.fault == nil else { return }
         let check = ListCheck(
             plan: plan, journal: journal, referee: referee, clients: workload.clients,
-            subscribers: workload.subscribers, channels: workload.channels, singles: workload.singles, reader: reader)
+            subscribers: workload.subscribers.filter { !$0.isEarlier }, channels: workload.channels,
+            singles: workload.singles, reader: reader)
         check.check(subscriptions: lists[0])
         check.check(topics: lists[1])
         check.check(connections: lists[2])
@@ -301,7 +307,7 @@ public final class Simulation {
         for topic in plan.topics {
             let end = chance.pick(TopicCall.allCases)
             if end == .delete { journal.deleted.insert(topic) }
-            client.control(end, of: topic, CallLedger(client, "\(end) '\(topic)'", referee))
+            client.control(end, of: topic, CallLedger(client, end, topic, journal, referee))
         }
         rest()
         for ledger in workload.subscribers where isUsable(ledger) || isOwed(ledger) {

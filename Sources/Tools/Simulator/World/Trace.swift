@@ -5,7 +5,7 @@
 final class Trace {
     enum Kind: UInt8 {
         case plan, clock, act, turn, messages, read, end, lost, fire, writable, write, take, open, close, pause, log
-        case cut, handover, takeOver, store
+        case cut, handover, takeOver, store, restart
     }
 
     /// FNV-1a, over all events and bytes so far.

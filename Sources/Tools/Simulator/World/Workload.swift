@@ -169,7 +169,7 @@ final class Workload {
     }
 
     /// Resumes a subscription that received messages with their places and has ended.
-    private func rejoin() {
+    func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
         let ledger = chance.pick(gone)
@@ -182,7 +182,8 @@ final class Workload {
 
     /// A new message; for a channel, `behind` is the number of messages sent before it.
     func message(
-        _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0
+        _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0,
+        isNumbered: Bool = false
     ) -> Int {
         var size = chance.pick([0, 0, 12, 100])
         if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, Workload.largestMessage]) }
@@ -195,7 +196,8 @@ final class Workload {
         let hasMetadata = plan.has(.metadata) && chance.isOne(in: 3)
         let message = Published(
             topic: topic, strength: strength, channel: channel?.channel ?? 0,
-            index: (channel?.sent.count ?? 0) + behind, size: size, hasMetadata: hasMetadata)
+            index: (channel?.sent.count ?? 0) + behind, size: size, hasMetadata: hasMetadata,
+            isNumbered: isNumbered)
         return journal.publish(message)
     }
 
@@ -264,7 +266,7 @@ final class Workload {
     private func control(_ call: TopicCall) {
         guard let client = client() else { return }
         let topic = chance.pick(plan.topics)
-        let ledger = CallLedger(client, "\(call) '\(topic)'", referee)
+        let ledger = CallLedger(client, call, topic, journal, referee)
         singles.append(ledger)
         if call == .delete { journal.deleted.insert(topic) }
         client.control(call, of: topic, ledger)
