@@ -359,4 +359,34 @@ import Testing
         broker.refuse(.unknown)
         #expect(publisher.received().last?.contains("outcome unknown") == true)
     }
+
+    @Test func messagesThatArriveDuringASearchAreFound() throws {
+        var limits = Limits()
+        limits.durable = [try TopicPattern(parsing: ">")]
+        limits.resident = 0
+        let broker = TestBroker(limits: limits)
+        restore(broker, earlier(11..<21))
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?since=2023-11-14T22:13:20Z&meta=on")
+        broker.connect().publish("t", "a")
+        broker.commit()
+        broker.find(nil)
+        #expect(broker.store.searches.count == 1, "the message has left memory")
+        broker.find(21)
+        #expect(broker.reads.map { $0.request.first.value } == [21])
+    }
+
+    @Test func aTimeInTheFutureIsAfterAllMessages() throws {
+        let broker = try broker()
+        restore(broker, earlier(11..<21))
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?since=2100-01-01T00:00:00Z&meta=on")
+        broker.connect().publish("t", "a")
+        broker.commit()
+        broker.find(nil)
+        #expect(subscriber.received().isEmpty)
+        broker.connect().publish("t", "b")
+        broker.commit()
+        #expect(subscriber.received() == ["1:[22]b"])
+    }
 }

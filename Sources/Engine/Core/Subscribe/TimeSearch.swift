@@ -13,6 +13,16 @@ public struct TimeSearch: Sendable {
     public let time: Int64
     /// Nil for the topic itself.
     let subscriber: Handle?
+    /// The first message in memory when the search was requested: those before it were in the store.
+    let head: SequenceNumber
+
+    init(id: StoreID, topic: UInt64, time: Int64, subscriber: Handle?, head: SequenceNumber = .first) {
+        self.id = id
+        self.topic = topic
+        self.time = time
+        self.subscriber = subscriber
+        self.head = head
+    }
 }
 
 /// The searches of a shard's subscriptions. Only a few are in flight at a time: clients may subscribe and cancel faster
@@ -31,7 +41,9 @@ struct TimeSearches {
         while underWay < TimeSearches.most, let (subscriber, time) = waiting.popFirst() {
             guard subscriber.isWaiting, let id = subscriber.view.store?.id else { continue }
             underWay += 1
-            return TimeSearch(id: id, topic: subscriber.view.epoch, time: time, subscriber: subscriber.handle)
+            let view = subscriber.view
+            return TimeSearch(
+                id: id, topic: view.epoch, time: time, subscriber: subscriber.handle, head: view.log.head)
         }
         return nil
     }
@@ -70,10 +82,20 @@ extension Subscribing {
         guard let stream = streams[handle], stream.kind == .subscriber else { return }
         let subscriber = stream.asSubscriber
         guard subscriber.isWaiting else { return }
-        subscriber.view.removeWaiting(subscriber)
-        // Messages that are only in memory are newer than those of the store.
         let view = subscriber.view
-        join(subscriber, atOrAfter: first ?? Swift.max(view.log.head, window(of: view).lower), now: now)
+        guard let first = first ?? firstInMemory(of: view, search) else {
+            views.searches.append(subscriber, time: search.time)
+            return
+        }
+        view.removeWaiting(subscriber)
+        join(subscriber, atOrAfter: first, now: now)
+    }
+
+    /// The first message that a search looks for, if the store did not have it. Nil if messages have left memory since
+    /// then, which have to be searched, too.
+    private func firstInMemory(of view: TopicView, _ search: TimeSearch) -> SequenceNumber? {
+        if let first = view.log.first(atOrAfter: search.time) { return first }
+        return view.log.head > search.head ? nil : Swift.max(view.log.head, window(of: view).lower)
     }
 
     /// If some of the messages since a time are no longer retained, that is not a gap, just as if the subscription had

@@ -134,8 +134,7 @@ final class Workload {
         case 4: request.start = .from(UInt64(chance.size(upTo: 60)), epoch: nil)
         default: break
         }
-        // The time may lie among messages of a store, which the broker cannot search yet.
-        if plan.has(.times), !plan.has(.store), chance.isOne(in: 3) {
+        if plan.has(.times), chance.isOne(in: 3) {
             request.start = .since(.at(broker.now.wall - chance.pick([-1, 1, 1, 1]) * span()))
         }
         subscribe(request)
