@@ -149,4 +149,32 @@ import Testing
         #expect(subscriber.received() == (1...taken).map { "1:\($0)" })
         #expect(log.head == log.end.advanced(by: -1))
     }
+
+    /// The store reports both at once, after which the topic is gone.
+    @Test func aTopicMayBeGoneAsSoonAsItsMessagesAreCommitted() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t", "a")
+        client.publish("$SYS.topic.delete?name=t", "", stream: 5)
+        let last = broker.appended[0][0]
+        broker.shards[0].stored(
+            [.committed(topic: last.topic, attempt: 0, upTo: last.end), .ended(topic: last.topic)], now: broker.now)
+        broker.run()
+        #expect(client.received().count == 2)
+        #expect(broker.store.purged.count == 1)
+    }
+
+    @Test func aDeletionIsStoredBeforeTheNextTopicOfThatName() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t", "a")
+        broker.commit()
+        client.publish("$SYS.topic.delete?name=t", "", stream: 5)
+        client.publish("t", "b", stream: 7)
+        #expect(broker.store.rows.count == 2)
+        #expect(broker.store.deleted.count == 2, "the first may have been refused")
+        broker.commit()
+        client.publish("t", "c", stream: 9)
+        #expect(broker.store.deleted.count == 2)
+    }
 }

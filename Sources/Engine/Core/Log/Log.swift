@@ -66,6 +66,7 @@ final class Log {
     func removeAll() {
         letGo(0..<pieces.count)
         pieces = []
+        head = end
         history.evict(before: end)
     }
 

@@ -17,6 +17,8 @@ final class TopicOwnership: ShardPart {
     /// Searches in flight for messages that have become too old, and the most at a time.
     var oldSearches = 0
     static let mostOldSearches = 256
+    /// Topics whose deletion the store has not noted, by name.
+    var unwrittenDeletions: [String: [Topic]] = [:]
     // Above
     unowned(unsafe) var calls: ControlRequests!
 
@@ -149,6 +151,7 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
+        topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }
 }

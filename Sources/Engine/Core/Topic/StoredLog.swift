@@ -21,6 +21,8 @@ struct StoredLog {
     private(set) var kept = SequenceNumber.first
     /// The end of the messages of earlier runs. Their age is not known.
     private(set) var earlierEnd = SequenceNumber.first
+    /// Whether the store has been asked to delete the topic.
+    var isDeletionRequested = false
     /// Whether the store searches for messages that have become too old.
     var isSearching = false
     /// A message that has left memory, and the total charge before it.
@@ -59,9 +61,10 @@ struct StoredLog {
     /// What views need to request messages.
     var reference: StoreReference { StoreReference(id: id, former: former) }
 
-    /// The topic's row, unless the store is known to have it: it may still refuse what it was asked to write before.
-    mutating func takeRow(name: String, epoch: UInt64, _ end: StoredEnd?) -> StoredTopicRow? {
-        guard !isKept || !isConfirmed else { return nil }
+    /// The topic's row, if the store does not have it yet.
+    /// - Parameter again: whether to return it also if it is on its way: the store may still refuse it.
+    mutating func takeRow(name: String, epoch: UInt64, _ end: StoredEnd?, again: Bool) -> StoredTopicRow? {
+        guard !isKept || again && !isConfirmed else { return nil }
         isKept = true
         return StoredTopicRow(id: id, name: name, epoch: epoch, isRelaxed: isRelaxed, end: end, former: former)
     }

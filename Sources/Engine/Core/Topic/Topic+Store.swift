@@ -22,10 +22,12 @@ extension Topic {
 
     /// Passes new messages, and the numbers of their publishers, to the store.
     func storeNew() {
-        guard let stored = window.stored else { return }
+        // Messages that the store has refused, and that were deleted, are not written again.
+        guard let stored = window.stored, !stored.isDeletionRequested else { return }
         let new = window.commits?.takeNew(of: log, stored, epoch: epoch)
         if let new {
-            keep()
+            // If earlier messages are on their way, the store must refuse these together with them.
+            keep(again: new.first == window.commits?.written)
             ownership.effects.store.append(.append(new))
             updateUnwritten()
         }
@@ -39,21 +41,33 @@ extension Topic {
         if !changes.isEmpty { ownership.effects.store.append(.publishers(stored.id, changes)) }
     }
 
-    /// Asks the store to keep the topic, unless it is known to do so. A topic without messages is not kept.
-    func keep() {
-        guard let row = window.stored?.takeRow(name: name, epoch: epoch, state.stored) else { return }
+    /// Asks the store to keep the topic, unless it already does. A topic without messages is not kept. Earlier topics
+    /// of that name are deleted in the same transaction: the store may refuse what it was asked before.
+    func keep(again: Bool = false) {
+        guard let row = window.stored?.takeRow(name: name, epoch: epoch, state.stored, again: again) else { return }
+        for earlier in ownership.unwrittenDeletions[name] ?? [] where earlier !== self { earlier.requestEnd() }
         ownership.effects.store.append(.keep(row))
     }
 
     /// Passes the topic's end, or its deletion, to the store.
     func storeEnd() {
-        guard let request = endRequest else { return }
+        guard endRequest != nil else { return }
         storeNew()
         if isDeleted, window.stored?.isKept == false {
             window.commits?.restoreEnd()
             return
         }
-        if !isDeleted { keep() }
+        if isDeleted {
+            window.stored?.isDeletionRequested = true
+            ownership.unwrittenDeletions[name, default: []].append(self)
+        } else {
+            keep(again: true)
+        }
+        requestEnd()
+    }
+
+    private func requestEnd() {
+        guard let request = endRequest else { return }
         window.commits?.requestEnd()
         ownership.effects.store.append(request)
     }
@@ -94,6 +108,10 @@ extension Topic {
     func commitEnd(now: Instant) {
         window.commits?.noteEnd()
         window.stored?.noteAnswer(isCommitted: true)
+        if isDeleted, window.commits?.isEndWritten == true {
+            let others = ownership.unwrittenDeletions[name]?.filter { $0 !== self } ?? []
+            ownership.unwrittenDeletions[name] = others.isEmpty ? nil : others
+        }
         progressed(now: now)
     }
 
@@ -123,6 +141,8 @@ extension Topic {
         let waiting = window.commits?.takeRefused(includingEnd: failure == .unknown) ?? []
         if failure != .unknown {
             window.withdrawUnwritten()
+            // They may have been encoded ahead for subscribers.
+            ownership.views[epoch: epoch]?.removeRuns()
             publishers.numbers?.rollBack(to: commits.written)
         }
         publishers.refused(waiting, Refusal.store(failure), now: now)
@@ -144,7 +164,7 @@ extension Topic {
     /// Asks the store again to note the topic's end.
     func repeatEnd() {
         guard let request = endRequest, window.commits?.refusedEnds ?? 0 > 0 else { return }
-        if !isDeleted { keep() }
+        if !isDeleted { keep(again: true) }
         for _ in 0..<(window.commits?.takeRefusedEnds() ?? 0) { ownership.effects.store.append(request) }
     }
 
@@ -152,7 +172,8 @@ extension Topic {
     /// continue because the store has written messages of other topics.
     var awaitsStoreTick: Bool {
         guard let commits = window.commits else { return false }
-        return commits.hasNew(in: log) || commits.refusedEnds > 0
+        let isDeletionRequested = window.stored?.isDeletionRequested ?? false
+        return !isDeletionRequested && commits.hasNew(in: log) || commits.refusedEnds > 0
             || publishers.room.unwrittenLimit == 0 && publishers.blockedCount > 0
     }
 
@@ -189,6 +210,12 @@ extension Topic {
         if unwritten >= limit / 4, window.unwritten < limit / 4 { ownership.reached(.uncommitted) }
         ownership.store.addUncommitted(unwritten - window.unwritten)
         window.unwritten = unwritten
+    }
+
+    /// The topic is removed, perhaps with messages that the store has refused.
+    func releaseUnwritten() {
+        ownership.store.addUncommitted(-window.unwritten)
+        window.unwritten = 0
     }
 
     /// Like `unload`, here and on other shards, because memory is short or the topic is idle.

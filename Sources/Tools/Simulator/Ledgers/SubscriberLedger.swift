@@ -108,6 +108,12 @@ final class SubscriberLedger: StreamLedger {
             lossy.viewLost = Swift.max(unreadable, now.viewLost)
             way = cursor.follow(lossy, handing: count, isLossy: true, isBatch: isBatch)
         }
+        if way == nil, isLossy {
+            // It has not had its turn yet.
+            var before = now
+            before.viewLost = seen?.viewLost ?? 1
+            way = cursor.follow(before, handing: count, isLossy: false, isBatch: isBatch)
+        }
         guard let (next, lot) = way else {
             return referee.fail(
                 "\(name) does not follow its policy: it had \(cursor), was handed \(count) messages up to "
