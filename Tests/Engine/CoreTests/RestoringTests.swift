@@ -275,6 +275,22 @@ import Testing
         #expect(broker.shards[0].context.store.uncommitted == 0)
     }
 
+    @Test func fewDeletionsOfANameWaitForTheStore() throws {
+        let broker = try broker(relaxed: true)
+        let client = broker.connect()
+        for number in 0..<17 {
+            client.publish("t", "a", stream: UInt32(4 * number + 3))
+            client.publish("$SYS.topic.delete?name=t", "", stream: UInt32(4 * number + 5))
+            let refused = client.received().last?.contains("limit: The store has not noted the last 16 deletions")
+            #expect(refused == (number == 16))
+        }
+        broker.commit()
+        client.publish("$SYS.topic.delete?name=t", "", stream: 101)
+        broker.commit()
+        #expect(broker.shards[0].topics.count == broker.shards[0].topics.namedCount)
+        #expect(broker.shards[0].parts.output.ownership.unwrittenDeletions.isEmpty)
+    }
+
     @Test func fewSearchesAreInFlight() throws {
         let broker = try broker()
         restore(broker, earlier(11..<21))

@@ -294,6 +294,7 @@ final class ControlRequests: ShardPart {
             auditLog.audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:
+            try ownership.expectDeletable(topic)
             // The topic is described as it was: after that, only the failure that its subscribers still have to receive
             // is left.
             let description = descriptions.describe(topic, now: now)

@@ -17,8 +17,10 @@ final class TopicOwnership: ShardPart {
     /// Searches in flight for messages that have become too old, and the most at a time.
     var oldSearches = 0
     static let mostOldSearches = 256
-    /// Topics whose deletion the store has not noted, by name.
-    var unwrittenDeletions: [String: [Topic]] = [:]
+    /// Topics whose deletion the store has not noted, by name; at most `mostDeletions` of a name, because each new topic
+    /// of that name repeats them.
+    var unwrittenDeletions = PartitionedDictionary<String, [Topic]>()
+    private static let mostDeletions = 16
     // Above
     unowned(unsafe) var calls: ControlRequests!
 
@@ -109,6 +111,17 @@ final class TopicOwnership: ShardPart {
     func notifyOwnView(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
         guard let view = views[epoch: topic.epoch], view.sharesLog else { return }
         view.lose(before: sequence, now: now)
+    }
+
+    /// Throws if the store has to note too many deletions of topics of that name first.
+    func expectDeletable(_ topic: Topic) throws(Refusal) {
+        guard let unwritten = unwrittenDeletions[topic.name], unwritten.count >= TopicOwnership.mostDeletions else {
+            return
+        }
+        throw Refusal(
+            .limit,
+            "The store has not noted the last \(unwritten.count) deletions of topics named '\(topic.name)' yet; try again "
+                + "later.")
     }
 
     /// Ends a topic permanently. Its name can be used for a new one at once.

@@ -59,7 +59,7 @@ extension Topic {
         }
         if isDeleted {
             window.stored?.isDeletionRequested = true
-            ownership.unwrittenDeletions[name, default: []].append(self)
+            ownership.unwrittenDeletions[name] = (ownership.unwrittenDeletions[name] ?? []) + [self]
         } else {
             keep(again: true)
         }
