@@ -17,8 +17,8 @@ final class TopicOwnership: ShardPart {
     /// Searches in flight for messages that have become too old, and the most at a time.
     var oldSearches = 0
     static let mostOldSearches = 256
-    /// Topics whose deletion the store has not noted, by name; at most `mostDeletions` of a name, because each new topic
-    /// of that name repeats them.
+    /// Topics whose deletion the store has not noted, by name; at most `mostDeletions` of a name, because each new
+    /// topic of that name repeats them.
     var unwrittenDeletions = PartitionedDictionary<String, [Topic]>()
     private static let mostDeletions = 16
     // Above
@@ -120,8 +120,8 @@ final class TopicOwnership: ShardPart {
         }
         throw Refusal(
             .limit,
-            "The store has not noted the last \(unwritten.count) deletions of topics named '\(topic.name)' yet; try again "
-                + "later.")
+            "The store has not noted the last \(unwritten.count) deletions of topics named '\(topic.name)' yet; "
+                + "try again later.")
     }
 
     /// Ends a topic permanently. Its name can be used for a new one at once.
