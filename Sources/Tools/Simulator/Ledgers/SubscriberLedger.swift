@@ -231,7 +231,9 @@ final class SubscriberLedger: StreamLedger {
         }
         if request.policy == "latest", !isFrom { lowest = Swift.max(lowest, now.joined - 1) }
         let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
-        let gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
+        var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
+        // The store may have been searched after it removed messages that this shard still counts as retained.
+        if case .since = request.start { gone = Swift.max(gone, topic.kept) }
         let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
             begin >= Swift.min(Swift.max(lowest, retained), now.joined)
