@@ -8,8 +8,8 @@ import TLS
 struct Connection {
     var fd: Int32
     var generation: UInt32
-    /// Whether it was last offered much output, see `OutputQueue`.
-    var hasMuchOutput = false
+    /// Whether its last write offered more than `OutputQueue.small` bytes.
+    var hasBulkOutput = false
     /// Whether a write was blocked, which makes the loop notify the engine by `writable`.
     var blocked = false
     /// Whether the engine accepts no bytes for now.

@@ -1,55 +1,68 @@
 // OutputQueue: the connections of a loop that have output, in the order in which they are written to.
 //
-//     output ─┬─ little ─▶ written to in this turn, as long as half of its share is left
-//             └─ much ───▶ written to in order of arrival, with what is left of the turn's share
+//     output ─┬─ small ─▶ written first, up to half of the turn's budget, and again if some is left
+//             └─ bulk ──▶ written next, in order of arrival
 //
-// Without this order, a few messages would wait until all connections that read a long history have been written to.
+// Otherwise, a small message would wait for every connection that reads a long history.
 
 import Core
 
 struct OutputQueue {
     /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).
-    static let slice = 256
-    static let share = 1 << 20
-    /// A connection that was last offered more bytes than this counts as one with much output.
-    static let much = 16 << 10
+    static let connections = 256
+    static let bytes = 1 << 20
+    /// A connection whose last write offered more bytes than this has bulk output.
+    static let small = 16 << 10
 
-    private var new: [ConnectionID] = []
-    private var waiting: [ConnectionID] = []
-    /// The index of the first connection in `waiting` that has not been written to.
-    private var head = 0
+    private var arrived: [ConnectionID] = []
+    private var small = Line()
+    private var bulk = Line()
 
-    var isEmpty: Bool { head == waiting.count }
+    var isEmpty: Bool { small.isEmpty && bulk.isEmpty }
 
     /// Takes further connections with output. `flush` is empty afterwards.
-    mutating func take(_ flush: inout [ConnectionID]) { swap(&new, &flush) }
+    mutating func take(_ flush: inout [ConnectionID]) { swap(&arrived, &flush) }
 
     /// Writes to some connections, once to each. Called once after each `take`.
     /// - Parameters:
-    ///   - hasMuch: whether a connection was last offered more than `much` bytes.
+    ///   - isBulk: whether a connection's last write offered more than `small` bytes.
     ///   - write: writes to a connection, and returns how many bytes it took.
-    mutating func writeSome(hasMuch: (ConnectionID) -> Bool, write: (ConnectionID) -> Int) {
-        var (count, bytes) = (0, 0)
-        for id in new {
-            if count < OutputQueue.slice / 2, bytes < OutputQueue.share / 2, !hasMuch(id) {
-                bytes += write(id)
-                count += 1
-            } else {
-                waiting.append(id)
+    mutating func writeSome(isBulk: (ConnectionID) -> Bool, write: (ConnectionID) -> Int) {
+        for id in arrived {
+            if isBulk(id) { bulk.append(id) } else { small.append(id) }
+        }
+        arrived.removeAll(keepingCapacity: true)
+        var (connections, bytes) = (OutputQueue.connections / 2, OutputQueue.bytes / 2)
+        small.write(&connections, &bytes, write)
+        connections += OutputQueue.connections / 2
+        bytes += OutputQueue.bytes / 2
+        bulk.write(&connections, &bytes, write)
+        small.write(&connections, &bytes, write)
+    }
+
+    private struct Line {
+        private var ids: [ConnectionID] = []
+        /// The index of the first connection that has not been written to.
+        private var head = 0
+
+        var isEmpty: Bool { head == ids.count }
+
+        mutating func append(_ id: ConnectionID) { ids.append(id) }
+
+        /// Writes until the budget is used up, which is reduced by what was written.
+        mutating func write(_ connections: inout Int, _ bytes: inout Int, _ write: (ConnectionID) -> Int) {
+            while head < ids.count, connections > 0, bytes > 0 {
+                head += 1
+                connections -= 1
+                bytes -= write(ids[head - 1])
             }
-        }
-        new.removeAll(keepingCapacity: true)
-        while head < waiting.count, count < OutputQueue.slice, bytes < OutputQueue.share {
-            head += 1
-            bytes += write(waiting[head - 1])
-            count += 1
-        }
-        if isEmpty {
-            waiting.removeAll(keepingCapacity: true)
-            head = 0
-        } else if head > 16 << 10 {
-            waiting.removeFirst(head)
-            head = 0
+            if isEmpty {
+                ids.removeAll(keepingCapacity: true)
+                head = 0
+            } else if head > 16 << 10 {
+                ids.removeFirst(head)
+                head = 0
+            }
         }
     }
 }

@@ -278,7 +278,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     func writeOutput() {
         outputs.take(&shard.effects.flush)
         outputs.writeSome { id in
-            connections[id]?.pointee.hasMuchOutput == true
+            connections[id]?.pointee.hasBulkOutput == true
         } write: { id in
             write(id)
         }
@@ -323,7 +323,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             lose(id, error: error)
             return 0
         }
-        connection.pointee.hasMuchOutput = offered > OutputQueue.much
+        connection.pointee.hasBulkOutput = offered > OutputQueue.small
         let blocked = written < offered || isHeld
         if blocked {
             connection.pointee.blocked = true

@@ -5,9 +5,10 @@ import CStoreIO
 extension Store {
     /// Maximum number of batches that one transaction deletes when a topic is trimmed.
     static let trimmedRows = 1024
-    /// Maximum number of rows of deleted topics that one transaction deletes: more than a transaction of topics that
-    /// are created, written to and deleted adds.
+    /// Maximum number of rows of deleted topics that one transaction deletes; a large batch counts as several.
     static let purgedRows = 4096
+    /// A step of the purge can delete this many small topics.
+    static let purgedTopics = 2048
 
     /// Whether `purgeSome` has work to do.
     public var needsPurge: Bool { !writing.isPurgePaused && (!writing.deleted.isEmpty || !writing.trims.isEmpty) }
@@ -16,31 +17,47 @@ extension Store {
     func resumePurge() { writing.isPurgePaused = false }
 
     /// Deletes some rows of deleted or trimmed topics, in a transaction of its own. Only the writer's thread may call
-    /// it. If there is no room, it pauses until `resumePurge`. After other failures, the topic is left for the next
+    /// it. After a failure, it pauses until `resumePurge`. A topic whose rows cannot be deleted is left for the next
     /// opening of the store.
     public func purgeSome() throws(StoreError) {
-        if let (id, sequence) = writing.trims.first {
-            writing.trims[id] = nil
-            _ = try commit([.trim(id, before: sequence)])
-        } else if !writing.deleted.isEmpty {
-            var isDone = 0
-            do throws(StoreError) {
-                try transact { transaction throws(Failure) in
-                    var rows = Store.purgedRows
-                    for id in writing.deleted.reversed() {
-                        rows -= try Store.purge(id, atMost: rows, transaction)
-                        guard rows > 0 else { break }
-                        isDone += 1
-                    }
-                    return false
+        do throws(StoreError) {
+            if let (id, sequence) = writing.trims.first {
+                writing.trims[id] = nil
+                do throws(StoreError) {
+                    _ = try commit([.trim(id, before: sequence)])
+                } catch {
+                    writing.trims[id] = sequence
+                    throw error
                 }
-            } catch {
-                writing.isPurgePaused = error == .full
-                if error != .full { writing.deleted.remove(at: max(0, writing.deleted.count - 1 - isDone)) }
-                throw error
+            } else if !writing.deleted.isEmpty {
+                try purgeDeleted()
             }
-            writing.deleted.removeLast(isDone)
+        } catch {
+            writing.isPurgePaused = true
+            throw error
         }
+    }
+
+    private func purgeDeleted() throws(StoreError) {
+        var finished = 0
+        var underWay: Int?
+        do throws(StoreError) {
+            try transact { transaction throws(Failure) in
+                var rows = Store.purgedRows
+                for index in writing.deleted.indices.reversed() {
+                    underWay = index
+                    rows -= try Store.purge(writing.deleted[index], atMost: rows, transaction)
+                    guard rows > 0 else { break }
+                    finished += 1
+                }
+                underWay = nil
+                return false
+            }
+        } catch {
+            if let underWay, error != .full { writing.deleted.remove(at: underWay) }
+            throw error
+        }
+        writing.deleted.removeLast(finished)
     }
 
     /// Deletes batches that lie wholly before a sequence, but never the newest.
@@ -64,28 +81,30 @@ extension Store {
     }
 
     /// Deletes rows of a deleted topic; the one in `deleted` is the last.
-    /// - Returns: how many; `most` if rows may remain.
+    /// - Returns: how many; at least `most` if rows may remain.
     private static func purge(_ id: TopicID, atMost most: Int, _ transaction: Transaction) throws(Failure) -> Int {
         var batches: [UInt64] = []
         var publishers: [[UInt8]] = []
+        var count = 0
         try transaction.withCursor(.batches) { cursor throws(Failure) in
             var row = try cursor.seek(id.value)
-            while let found = row, found.id == id.value, batches.count < most {
+            while let found = row, found.id == id.value, count < most {
                 batches.append(found.sequence)
+                count += 1 + found.size >> 14
                 row = try cursor.next()
             }
         }
         try transaction.withCursor(.publishers) { cursor throws(Failure) in
             var row = try cursor.seek(id.value)
-            while let found = row, found.id == id.value, batches.count + publishers.count < most {
+            while let found = row, found.id == id.value, count < most {
                 publishers.append(try found.restBytes())
+                count += 1
                 row = try cursor.next()
             }
         }
         for first in batches { try transaction.delete(.batches, id.value, first) }
         for key in publishers { try transaction.delete(.publishers, id.value, rest: key) }
-        let count = batches.count + publishers.count
-        guard count < most else { return most }
+        guard count < most else { return count }
         try transaction.delete(.deleted, id.value)
         return count + 1
     }

@@ -139,8 +139,10 @@ public final class StoreWriter: @unchecked Sendable {
         while let submissions = next() {
             var rest = submissions[...]
             while !rest.isEmpty {
+                let before = store.writing.deleted.count
                 write(StoreWriter.cut(&rest))
-                purge()
+                // In proportion to what was deleted, so that the rest does not grow.
+                for _ in 0...Swift.max(0, store.writing.deleted.count - before) / Store.purgedTopics { purge() }
             }
             if submissions.isEmpty { purge() }
         }
@@ -232,8 +234,7 @@ public final class StoreWriter: @unchecked Sendable {
         writes.contains(where: \.isMaintenance) ? .partial(error) : .failed(error)
     }
 
-    /// One step. A failure is not reported: the topic is purged after the next opening, and a failed write or sync
-    /// fails the next commit.
+    /// One step. A failure is not reported: the purge pauses, and a failed write or sync fails the next commit.
     private func purge() {
         if store.needsPurge { try? store.purgeSome() }
     }

@@ -166,8 +166,8 @@ public final class Shard {
         input(now) { $0.requests.subscribing.found(first, search, now: now) }
     }
 
-    /// Answers a query of the admin listener, through `Effects.answers`, at once or once the store has written what
-    /// was asked for.
+    /// Answers a query of the admin listener through `Effects.answers`: at once, or, for the end of a stored topic,
+    /// once the store has committed it.
     /// - Parameter job: identifies the query.
     public func answer(_ query: ShardQuery, job: UInt64, now: Instant) {
         input(now) { $0.requests.surveys.answer(query, job: job, now: now) }

@@ -122,7 +122,7 @@ struct ViewProgress: Sendable, Equatable {
 }
 
 /// The final counts of a view that was removed.
-struct ViewTotals: Sendable, Resettable {
+struct ViewTotals: Sendable, EmptyInitializable {
     var dropped = DropCounts()
     var delivered: UInt64 = 0
 }

@@ -102,7 +102,9 @@ int fb_store_open(const char *path, size_t map_size, int read_only, MDB_env **en
     if (result) return result;
     mdb_env_set_assert(*env, on_assertion);
     unsigned flags = MDB_NOSUBDIR | MDB_NOTLS | MDB_NORDAHEAD | (read_only ? MDB_RDONLY : 0);
-    if ((result = mdb_env_set_maxdbs(*env, 6)) || (result = mdb_env_set_mapsize(*env, map_size)) ||
+    // Each shard reads its topics at the start.
+    if ((result = mdb_env_set_maxdbs(*env, 6)) || (result = mdb_env_set_maxreaders(*env, 1024)) ||
+        (result = mdb_env_set_mapsize(*env, map_size)) ||
         (result = GUARDED(mdb_env_open(*env, path, flags, 0600)))) {
         mdb_env_close(*env);
         *env = NULL;

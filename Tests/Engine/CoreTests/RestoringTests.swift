@@ -249,11 +249,11 @@ import Testing
         restore(broker, earlier(11..<21))
         let clients = (0..<200).map { _ in broker.connect() }
         for client in clients { client.subscribe("t?since=2020-09-13T12:00:00Z&meta=on") }
-        #expect(broker.store.searches.count == TimeSearches.most)
+        #expect(broker.store.searches.count == TimeSearches.mostInFlight)
         for client in clients[..<199] { client.cancel() }
         broker.find(15)
-        #expect(broker.store.searches.count == TimeSearches.most, "those that were cancelled are passed over")
-        for _ in 0..<TimeSearches.most { broker.find(15) }
+        #expect(broker.store.searches.count == TimeSearches.mostInFlight, "those that were cancelled are passed over")
+        for _ in 0..<TimeSearches.mostInFlight { broker.find(15) }
         #expect(broker.store.searches.isEmpty)
         #expect(broker.reads.map { $0.request.first.value } == [15])
     }
@@ -271,10 +271,9 @@ import Testing
         }
         broker.shards[0].restore(topics, now: broker.now)
         broker.advance(seconds: 3)
-        #expect(broker.store.searches.count == TopicOwnership.mostOldSearches)
-        for _ in 0..<TopicOwnership.mostOldSearches { broker.find(15) }
-        broker.advance(seconds: 3)
-        #expect(broker.store.searches.count == TopicOwnership.mostOldSearches, "the others, and some again")
+        #expect(broker.store.searches.count == AgeSearches.mostInFlight)
+        for _ in 0..<AgeSearches.mostInFlight { broker.find(15) }
+        #expect(broker.store.searches.count == 400 - AgeSearches.mostInFlight, "the others")
     }
 
     @Test func numbersOfRelaxedTopicsAreSavedAgain() throws {

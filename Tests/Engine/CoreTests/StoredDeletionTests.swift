@@ -49,7 +49,7 @@ import Testing
         for number in 0..<17 {
             client.publish("t", "a", stream: UInt32(4 * number + 3))
             client.publish("$SYS.topic.delete?name=t", "", stream: UInt32(4 * number + 5))
-            let refused = client.received().last?.contains("limit: The store has not noted the last 16 deletions")
+            let refused = client.received().last?.contains("limit: 16 deletions of topics named 't' are waiting")
             #expect(refused == (number == 16))
         }
         broker.commit()

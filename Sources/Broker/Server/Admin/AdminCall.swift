@@ -58,6 +58,8 @@ enum AdminCall: Sendable {
     case list(BrokerList, ListCursor, limit: Int)
     case control(ControlRequest)
 
+    var isControl: Bool { if case .control = self { true } else { false } }
+
     /// Whether the request changes nothing.
     var isReading: Bool {
         switch self {

@@ -7,7 +7,8 @@ enum AdminLimits {
     static let lingering = 64
     /// Maximum number of files for all of these: over TLS, a connection has a socket pair in addition to its socket.
     static let files = 3 * connections + lingering
-    /// Maximum number of queries to the shards in progress; others are queued, one per connection.
+    /// Maximum number of queries to the shards in progress, besides control calls; others are queued, one per
+    /// connection.
     static let jobs = 4
     /// Nanoseconds that the shards have to respond. Missing responses are reported as such.
     static let patience: UInt64 = 2_000_000_000

@@ -285,9 +285,14 @@ final class AdminLoop {
         startJobs()
     }
 
+    /// Jobs that do more than wait for one shard.
+    private var surveys: Int { jobs.values.count { !$0.call.isControl } }
+
     private func startJobs() {
-        while jobs.count < AdminLimits.jobs, !queue.isEmpty {
-            let client = queue.removeFirst()
+        // Control calls may wait for the store. Health checks must not wait for them.
+        let isControl = { (client: AdminClient) in (try? client.call?.get().isControl) == true }
+        while let place = queue.firstIndex(where: { isControl($0) || surveys < AdminLimits.jobs }) {
+            let client = queue.remove(at: place)
             guard case .success(let call) = client.call else { continue }
             nextJob += 1
             let number = nextJob

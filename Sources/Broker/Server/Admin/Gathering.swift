@@ -131,8 +131,8 @@ struct Gathering {
         case .list: return .refused(Problem(.busy, "Shard \(missing) is not responding; try again later."))
         case .control:
             let text =
-                "Shard \(missing) has not answered yet, or its topic's store has not; the call may still be carried "
-                + "out. Check before you try again."
+                "The call did not complete in time and may still take effect: shard \(missing) has not responded, or "
+                + "the store has not committed it. Check the result before you try again."
             return .refused(Problem(.busy, text))
         }
     }

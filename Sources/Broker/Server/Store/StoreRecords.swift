@@ -1,5 +1,5 @@
-// StoreRecords: topics and their ends, from the engine's types to the store's and back. Some of these types have equal
-// names.
+// StoreRecords: topics and their ends, from the engine's types to the store's and back. Some types have the same name
+// in both modules.
 
 import Core
 import Replay

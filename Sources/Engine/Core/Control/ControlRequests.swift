@@ -163,7 +163,7 @@ public struct ControlRequest: Sendable {
 }
 
 /// The client, or the listener, that made a control call.
-enum ControlCaller {
+enum ReplyTarget {
     case stream(StreamKey)
     /// The admin listener, on its own thread.
     case listener(job: UInt64)
@@ -230,7 +230,7 @@ final class ControlRequests: ShardPart {
         }
     }
 
-    func answer(_ caller: ControlCaller, _ result: Result<Description?, Refusal>) {
+    func answer(_ caller: ReplyTarget, _ result: Result<Description?, Refusal>) {
         switch caller {
         case .stream(let key): answer(key, result)
         case .listener(let job):
@@ -257,7 +257,7 @@ final class ControlRequests: ShardPart {
 
     /// Carries out a call about something that this shard owns, and answers it. The end of a stored topic is answered
     /// once it is committed.
-    func perform(_ call: ControlRequest, for caller: ControlCaller, now: Instant) {
+    func perform(_ call: ControlRequest, for caller: ReplyTarget, now: Instant) {
         let result = result(of: call, now: now)
         if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(caller, description)) { return }
         answer(caller, result.map { $0.0 })

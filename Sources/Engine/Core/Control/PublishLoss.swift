@@ -83,7 +83,7 @@ extension ShardCounters {
 }
 
 /// Failed publishes to one topic.
-struct TopicLosses: Sendable, Resettable {
+struct TopicLosses: Sendable, EmptyInitializable {
     /// Fire-and-forget publishes that were dropped.
     var dropped: UInt64 = 0
     /// Other publishes that were refused.

@@ -1,6 +1,7 @@
 // ShardQuery: queries that the admin listener sends to a shard from its own thread. Each is answered within one turn,
-// except that control calls which end a stored topic are answered once the store has noted the end. A query examines at
-// most a few thousand slots of a table; to see everything, the caller continues where the last answer stopped.
+// except for control calls that end a stored topic: these are answered once the store has recorded the end. A query
+// examines at most a few thousand slots of a table; to see everything, the caller continues where the last answer
+// stopped.
 
 import ForebayWire
 import Replay

@@ -28,19 +28,27 @@ public struct TimeSearch: Sendable {
 /// The searches of a shard's subscriptions. Only a few are in flight at a time: clients may subscribe and cancel faster
 /// than the store answers.
 struct TimeSearches {
-    static let most = 64
+    static let mostInFlight = 64
 
-    private var underWay = 0
+    private var inFlight = 0
     private var waiting = TurnQueue<(subscriber: Subscriber, time: Int64)>()
 
-    mutating func append(_ subscriber: Subscriber, time: Int64) { waiting.append((subscriber, time)) }
+    mutating func append(_ subscriber: Subscriber, time: Int64) {
+        subscriber.search = waiting.append((subscriber, time))
+    }
 
-    /// The next search to request; nil if enough are in flight or no subscription waits. Subscriptions that have ended
-    /// are passed over.
+    /// A subscription has ended before its search was requested.
+    mutating func withdraw(_ subscriber: Subscriber) {
+        if let ticket = subscriber.search { waiting.withdraw(ticket) }
+        subscriber.search = nil
+    }
+
+    /// The next search to request; nil if enough are in flight or no subscription waits.
     mutating func next() -> TimeSearch? {
-        while underWay < TimeSearches.most, let (subscriber, time) = waiting.popFirst() {
-            guard subscriber.isWaiting, let id = subscriber.view.store?.id else { continue }
-            underWay += 1
+        while inFlight < TimeSearches.mostInFlight, let (subscriber, time) = waiting.popFirst() {
+            subscriber.search = nil
+            guard let id = subscriber.view.store?.id else { continue }
+            inFlight += 1
             let view = subscriber.view
             return TimeSearch(
                 id: id, topic: view.epoch, time: time, subscriber: subscriber.handle, head: view.log.head)
@@ -49,7 +57,34 @@ struct TimeSearches {
     }
 
     /// A search has been answered.
-    mutating func answered() { underWay -= 1 }
+    mutating func answered() { inFlight -= 1 }
+}
+
+/// The searches of a shard's topics for messages of earlier runs that have become too old. Only a few are in flight at
+/// a time, because many topics may have such messages after a start.
+struct AgeSearches {
+    static let mostInFlight = 256
+
+    private var inFlight = 0
+    private var waiting = TurnQueue<Topic>()
+
+    mutating func append(_ topic: Topic) { waiting.append(topic) }
+
+    /// The next search to request; nil if enough are in flight or no topic waits.
+    mutating func next(now: Instant) -> TimeSearch? {
+        while inFlight < AgeSearches.mostInFlight, let topic = waiting.popFirst() {
+            guard let id = topic.window.stored?.id, let time = topic.window.oldestTime(now: now) else {
+                topic.window.stored?.isSearching = false
+                continue
+            }
+            inFlight += 1
+            return TimeSearch(id: id, topic: topic.epoch, time: time, subscriber: nil)
+        }
+        return nil
+    }
+
+    /// A search has been answered.
+    mutating func answered() { inFlight -= 1 }
 }
 
 extension Subscribing {
@@ -73,9 +108,9 @@ extension Subscribing {
     /// - Parameter first: nil if the store has no such message.
     func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant) {
         guard let handle = search.subscriber else {
-            ownership.oldSearches -= 1
+            ownership.ageSearches.answered()
             topics[epoch: search.topic]?.foundOld(before: first, now: now)
-            return
+            return ownership.requestAgeSearches(now: now)
         }
         views.searches.answered()
         defer { requestSearches() }

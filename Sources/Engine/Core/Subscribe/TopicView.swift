@@ -120,6 +120,7 @@ final class TopicView {
     func removeWaiting(_ subscriber: Subscriber) {
         // It may have been refused just before it joined.
         guard subscriber.isWaiting else { return }
+        views.searches.withdraw(subscriber)
         let last = waiting.removeLast()
         if last !== subscriber {
             waiting[subscriber.member] = last

@@ -1,34 +1,23 @@
-// Rare: a value that few of many objects ever change. It takes one word until it is changed.
+// Rare: a value that most objects never change. It takes one word until the first change.
 
 /// A value with an initial state.
-protocol Resettable {
+protocol EmptyInitializable {
     init()
 }
 
-struct Rare<Value: Resettable> {
+struct Rare<Value: EmptyInitializable> {
     private final class Box {
-        var value: Value
-        init(_ value: Value) { self.value = value }
+        var value = Value()
     }
 
     private var box: Box?
 
-    var isChanged: Bool { box != nil }
+    /// Do not copy it after the first change: copies share the value.
     var value: Value {
         get { box?.value ?? Value() }
         _modify {
-            if box == nil {
-                box = Box(Value())
-            } else if !isKnownUniquelyReferenced(&box) {
-                box = Box(box!.value)
-            }
+            if box == nil { box = Box() }
             yield &box!.value
         }
-    }
-
-    /// Reads a part of the value without copying the rest.
-    @inline(__always)
-    func read<Part>(_ part: (borrowing Value) -> Part) -> Part {
-        if let box { part(box.value) } else { part(Value()) }
     }
 }

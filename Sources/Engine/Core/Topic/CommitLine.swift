@@ -22,7 +22,7 @@ struct CommitLine {
         /// A channel that ended the topic.
         case finished(StreamKey)
         /// A control call that ended the topic, and its answer.
-        case call(ControlCaller, Description)
+        case call(ReplyTarget, Description)
         /// `count` duplicates on the channel.
         case duplicates(Channel, count: Int)
         case duplicate(StreamKey, of: KnownPublisher)

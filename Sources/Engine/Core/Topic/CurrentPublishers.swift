@@ -1,4 +1,5 @@
-// CurrentPublishers: the open channels and parked publishes of a topic. Most of many topics have none.
+// CurrentPublishers: the open channels and parked publishes of a topic. Most topics have none, so the object is created
+// on first use.
 
 final class CurrentPublishers {
     var channels = ChannelTable()

@@ -14,9 +14,8 @@ final class TopicOwnership: ShardPart {
     let events: Events
     let views: ViewTable
     let notices: PublisherNotices
-    /// Searches in flight for messages that have become too old, and the most at a time.
-    var oldSearches = 0
-    static let mostOldSearches = 256
+    /// Searches for messages that have become too old.
+    var ageSearches = AgeSearches()
     /// Topics whose deletion the store has not noted, by name; at most `mostDeletions` of a name, because each new
     /// topic of that name repeats them.
     var unwrittenDeletions = PartitionedDictionary<String, [Topic]>()
@@ -120,7 +119,7 @@ final class TopicOwnership: ShardPart {
         }
         throw Refusal(
             .limit,
-            "The store has not noted the last \(unwritten.count) deletions of topics named '\(topic.name)' yet; "
+            "\(unwritten.count) deletions of topics named '\(topic.name)' are waiting for the store, the maximum; "
                 + "try again later.")
     }
 
@@ -159,6 +158,10 @@ final class TopicOwnership: ShardPart {
             case .endRefused(let topic, let failure): topics[epoch: topic]?.refuseEnd(failure, now: now)
             }
         }
+    }
+
+    func requestAgeSearches(now: Instant) {
+        while let search = ageSearches.next(now: now) { effects.store.append(.search(search)) }
     }
 
     func removeIfUnused(_ topic: Topic) {

@@ -114,7 +114,12 @@ struct RetainedWindow {
 
     /// The time before which messages of earlier runs are too old, in ns since 1970; nil if there are none.
     func oldest(now: Instant) -> Int64? {
-        guard let stored, retention.age > 0, !stored.isSearching else { return nil }
+        stored?.isSearching == false ? oldestTime(now: now) : nil
+    }
+
+    /// The same while the store is to search for them.
+    func oldestTime(now: Instant) -> Int64? {
+        guard let stored, retention.age > 0 else { return nil }
         return Swift.max(forgotten, oldest) < stored.earlierEnd ? now.wall &- Int64(clamping: retention.age) : nil
     }
 

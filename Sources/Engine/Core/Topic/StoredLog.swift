@@ -27,7 +27,7 @@ struct StoredLog {
     var isSearching = false
     /// A message that has left memory, and the total charge before it.
     private typealias Mark = (sequence: SequenceNumber, chargedBefore: UInt64)
-    /// They show how many bytes the store keeps. The oldest is apart, because few topics have more.
+    /// Marks show how many bytes the store keeps. The oldest is stored separately, because most topics have no other.
     private var oldest: Mark?
     private var marks: [Mark] = []
 
@@ -90,13 +90,18 @@ struct StoredLog {
     /// Removes messages of `log` from memory.
     mutating func evict(_ log: Log, before sequence: SequenceNumber) {
         guard sequence > log.head else { return }
-        let mark = (log.head, log.charged(before: log.head))
-        if oldest == nil { oldest = mark } else { marks.append(mark) }
-        if marks.count > StoredLog.most {
-            marks = marks.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+        for piece in log.pieces(from: log.head, upTo: sequence) {
+            let first = Swift.max(piece.first, log.head)
+            add((first, log.charged(before: first)))
         }
         log.evict(before: sequence)
         log.releaseLastChunk()
+    }
+
+    private mutating func add(_ mark: Mark) {
+        if oldest == nil { oldest = mark } else { marks.append(mark) }
+        guard marks.count > StoredLog.most else { return }
+        marks = marks.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
     }
 
     /// The total charge of the messages before `sequence`, or before the mark that precedes it, in bytes.
@@ -108,12 +113,18 @@ struct StoredLog {
     /// The same for the oldest message; nil if all messages are in memory.
     var chargedBeforeOldest: UInt64? { oldest?.chargedBefore }
 
-    /// The first sequence from which on the charge is at most `limit` bytes, as accurately as the marks allow.
+    /// The first sequence from which on the charge is at most `limit` bytes. Messages between two marks are taken to be
+    /// of equal size.
     func firstWithin(_ limit: Int, _ log: Log) -> SequenceNumber {
         if log.bytes > limit { return log.firstWithin(limit) }
-        let fits = { (mark: Mark) in log.charged - mark.chargedBefore <= UInt64(limit) }
-        let mark = oldest.flatMap { fits($0) ? $0 : nil } ?? marks.first(where: fits)
-        return Swift.max(kept, mark?.sequence ?? log.head)
+        guard let oldest, log.charged > oldest.chargedBefore + UInt64(limit) else { return kept }
+        let target = log.charged - UInt64(limit)
+        let next = marks.firstIndex { $0.chargedBefore > target } ?? marks.count
+        let from = next > 0 ? marks[next - 1] : oldest
+        let to: Mark = next < marks.count ? marks[next] : (log.head, log.charged - UInt64(log.bytes))
+        let share = Double(target - from.chargedBefore) / Double(Swift.max(1, to.chargedBefore - from.chargedBefore))
+        let count = Int((Double(to.sequence - from.sequence) * share).rounded(.up))
+        return Swift.max(kept, Swift.min(from.sequence.advanced(by: count), to.sequence))
     }
 }
 

@@ -22,7 +22,7 @@ extension Topic {
 
     /// Passes new messages, and the numbers of their publishers, to the store.
     func storeNew() {
-        // Messages that the store has refused, and that were deleted, are not written again.
+        // Messages of a deleted topic that the store has refused are not written again.
         guard let stored = window.stored, !stored.isDeletionRequested else { return }
         let new = window.commits?.takeNew(of: log, stored, epoch: epoch)
         if let new {
@@ -77,13 +77,13 @@ extension Topic {
         return isDeleted ? .delete(id, epoch: epoch) : .end(id, epoch: epoch, end)
     }
 
-    /// Searches for messages of earlier runs that have become too old. If many topics do, some try again later.
+    /// Searches for messages of earlier runs that have become too old.
+    /// If too many searches are in flight, the topic waits for its turn.
     func searchOld(now: Instant) {
-        guard ownership.oldSearches < TopicOwnership.mostOldSearches else { return }
-        guard let id = window.stored?.id, let time = window.oldest(now: now) else { return }
+        guard window.oldest(now: now) != nil else { return }
         window.stored?.isSearching = true
-        ownership.oldSearches += 1
-        ownership.effects.store.append(.search(TimeSearch(id: id, topic: epoch, time: time, subscriber: nil)))
+        ownership.ageSearches.append(self)
+        ownership.requestAgeSearches(now: now)
     }
 
     // From the store
@@ -223,6 +223,7 @@ extension Topic {
         let before = log.head
         unload(to: most)
         log.releaseLastChunk()
+        publishers.releaseIfEmpty()
         if log.head > before { advanceOtherViews(now: now) }
     }
 }

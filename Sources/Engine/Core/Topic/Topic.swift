@@ -71,7 +71,7 @@ final class Topic: Timed {
     var published: UInt64 { log.end.value - 1 }
     /// Whether the topic has ended, and its messages and its end are committed. Subscribers may then learn of the end.
     var isOver: Bool { !state.isLive && window.isCommitted && window.isEndCommitted }
-    /// Whether the store has everything that it was asked to write.
+    /// Whether the topic need not wait for the store any longer.
     var isStoreDone: Bool {
         guard let commits = window.commits else { return true }
         // Nobody waits for the messages of a deleted relaxed topic to be written.

@@ -201,7 +201,7 @@ extension TopicPublishers {
         guard let refusal else { return }
         for _ in 0..<Work.endings {
             ownership.work.spent += Work.ending
-            if !nothingWaits {
+            if !noneParked {
                 refuseFirstParked(refusal)
             } else if let channel = ifAny?.channels.any {
                 reject(channel, refusal)

@@ -71,7 +71,7 @@ extension TopicPublishers {
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if let refusal = topic.refusal(charge: charge) { throw refusal }
         // The messages before it may be parked.
-        guard nothingWaits else { return nil }
+        guard noneParked else { return nil }
         if let refusal = refusal(verdict, of: one.publisher) { throw refusal }
         guard hasPlace(charge) else { return nil }
         let publisher = try table.findOrAdd(one.publisher, now: now)

@@ -38,12 +38,17 @@ final class TopicPublishers {
         return new
     }
 
+    /// Releases what only channels and parked publishes need.
+    func releaseIfEmpty() {
+        if let ifAny, ifAny.isEmpty, ifAny.awaitingAcknowledgement.isEmpty { self.ifAny = nil }
+    }
+
     var isEmpty: Bool { ifAny?.isEmpty ?? true }
     var channelCount: Int { ifAny?.channels.count ?? 0 }
     var parkedCount: Int { ifAny?.parked.count ?? 0 }
     /// Whether no publish is parked.
     @inline(__always)
-    var nothingWaits: Bool { ifAny?.parked.isEmpty ?? true }
+    var noneParked: Bool { ifAny?.parked.isEmpty ?? true }
 
     // Room
 
@@ -53,7 +58,7 @@ final class TopicPublishers {
 
     /// Whether there is room for a message that is neither reserved nor waited for.
     @inline(__always)
-    func hasPlace(_ charge: Int) -> Bool { nothingWaits && freeRoom > 0 && bytesFit(charge) }
+    func hasPlace(_ charge: Int) -> Bool { noneParked && freeRoom > 0 && bytesFit(charge) }
 
     /// Whether a message fits, given what cannot be evicted, into `times` the byte limit. Late use of grants may reach
     /// twice the limit.
@@ -71,7 +76,7 @@ final class TopicPublishers {
         do throws(Refusal) {
             if try place(metadata: metadata, payload: payload, now: now) != nil { return }
             // Advance the view here first: it may deliver earlier messages of the same input and so free room.
-            if nothingWaits, topic.advanceOwnView(now: now),
+            if noneParked, topic.advanceOwnView(now: now),
                 try place(metadata: metadata, payload: payload, now: now) != nil
             {
                 return
@@ -266,7 +271,7 @@ final class TopicPublishers {
         channel.first = .taken
         do throws(Refusal) {
             // If it has to be parked, messages before it may be, and its number counts later.
-            let isNumbered = channel.numbers != nil && (nothingWaits || channel.outstanding > 0)
+            let isNumbered = channel.numbers != nil && (noneParked || channel.outstanding > 0)
             if isNumbered, try isDuplicate(on: channel, now: now) {
                 if channel.reserved > channel.outstanding { current.credits.release(1, of: channel, in: &room) }
                 acceptAgain(channel, 1, now: now)
@@ -322,7 +327,7 @@ final class TopicPublishers {
         let most = room.largestGrant(
             messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
             bytes: Swift.min(ownership.limits.grantBytes, room.byteLimit / 4))
-        let share = Swift.min(most, Swift.max(1, free / (current.credits.line.count + (nothingWaits ? 0 : 1))))
+        let share = Swift.min(most, Swift.max(1, free / (current.credits.line.count + (noneParked ? 0 : 1))))
         for _ in 0..<current.credits.line.count {
             guard free > 0, let channel = current.credits.line.next(most / 2) else { return }
             guard
@@ -343,19 +348,19 @@ final class TopicPublishers {
         awaitsMemory = false
         // If channels and parked publishes both wait for room, channels are granted some each time parked publishes
         // have been served.
-        if isChannelsTurn, !nothingWaits, freeRoom > 0 {
+        if isChannelsTurn, !noneParked, freeRoom > 0 {
             isChannelsTurn = false
             grant(now: now)
         }
         serveParked(now: now)
         sendAcknowledgements()
-        if nothingWaits { grant(now: now) }
+        if noneParked { grant(now: now) }
         noteBlocking(now)
     }
 
     /// Updates whether publishers wait for room that a `block` subscription does not leave.
     private func noteBlocking(_ now: Instant) {
-        let isBlocked = (room.horizon != nil || !nothingWaits) && blockedCount > 0
+        let isBlocked = (room.horizon != nil || !noneParked) && blockedCount > 0
         guard blocked.note(isBlocked, now: now.monotonic) else { return }
         ownership.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
     }

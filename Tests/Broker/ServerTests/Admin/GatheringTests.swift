@@ -179,7 +179,11 @@ struct GatheringTests {
         #expect(gathering.receive(.done("{}"), from: 1, loop: loop).isEmpty)
         #expect(gathering.outcome == nil)
         guard case .refused(let problem) = gathering.giveUp() else { throw Missing() }
-        #expect(problem.status == 503 && problem.detail.hasPrefix("unavailable: Shard 2 has not answered yet"))
+        #expect(
+            problem.status == 503
+                && problem.detail.hasPrefix(
+                    "unavailable: The call did not complete in time and may still take effect: shard 2")
+        )
     }
 
     @Test func drainingIsNotReadyAndStillAlive() {
