@@ -28,8 +28,9 @@ def test_what_clients_know_outlives_kills(tmp_path):
 def again(begin, tmp_path):
     """Starts a broker on the test's store. Relaxed topics are written only when a durable one is, or at the end."""
     def start(*options: str):
+        limit = () if "--retain-bytes" in options else ("--retain-bytes", "64M")
         start.broker = begin("--store", str(tmp_path / "store"), "--durable", "d.>", "--relaxed", "r.>", "--threads",
-                             "1", "--store-interval", "10s", "--retain-bytes", "64M", *options)
+                             "1", "--store-interval", "10s", *limit, *options)
         return start.broker
     return start
 
@@ -90,6 +91,25 @@ def test_positions_in_a_relaxed_topic_after_kills(again):
     (line,) = stream.objects(1)
     assert line["sequence"] == stored and line["restarted"] is True, line
     curl.stop()
+
+
+def test_a_topic_at_its_byte_limit_keeps_its_messages(again):
+    """Over restarts, and with more messages on disk than in memory."""
+    options = ("--retain", "100000", "--retain-bytes", "256K", "--resident-bytes", "64K")
+    payload, firsts = b"x" * 200, []
+    for turn in range(3):
+        broker = again(*options)
+        peer = broker.peer()
+        if turn:
+            assert abs(peer.info("d.a")["first"] - firsts[-1]) <= 10
+        peer.publish("d.a", *[payload] * (2000 if turn == 0 else 100))
+        info = peer.info("d.a")
+        assert 900 <= info["next"] - info["first"] <= 1100 and 200_000 < info["bytes"] < 300_000, info
+        firsts.append(info["first"])
+        found = resume(peer, "d.a", info["first"], info["epoch"], "gap=fail", n=9999).take(info["next"] - info["first"])
+        assert {one.data for one in found} == {payload}
+        peer.close()
+        kill(broker)
 
 
 def test_a_clean_stop_loses_nothing_of_a_relaxed_topic(again):

@@ -91,7 +91,7 @@ def test_dump(start, begun, folder):
     assert (code, out) == (1, "") and "the store has no topic orders.us" in err
 
 
-def test_check_finds_damage(start, begun, folder):
+def test_check_finds_damage(start, begun, folder, tmp_path):
     peer = begun.peer()
     peer.publish("orders.eu", b"marked " * 2000)
     peer.close()
@@ -105,6 +105,8 @@ def test_check_finds_damage(start, begun, folder):
     code, out, err = store(start, folder, "check")
     assert (code, err) == (1, "") and out.endswith(": 1 problem\n")
     assert re.match(r"topic orders\.eu, batch 5: the batch is damaged: ", out)
+    code, out, err = store(start, folder, "copy", str(tmp_path / "copy"))
+    assert code == 1 and out.startswith("copied 2 topics") and "the copy has 1 problem, probably like the store" in err
     code, out, err = store(start, folder, "dump", "orders.eu")
     assert code == 1 and len(out.splitlines()) == 4 and "messages before 6 cannot be read" in err
 

@@ -17,7 +17,7 @@ extension Store {
         // The reserve, computed from the map's size: a tool does not know the options of the broker.
         let reserve = (live.map_size - min(live.map_size, 64 << 20)) / 5 + 64 << 20
         let limit = live.map_size - min(live.map_size, growth ?? reserve / 2)
-        let place = StorePlace(StoreOptions(directory: directory, bytes: live.map_size))
+        let place = StorePlace(StoreOptions(directory: directory, bytes: live.map_size), isCopy: true)
         try place.checkDirectory()
         guard try !place.checkFiles() else { throw .foreign("there already is a store in \(directory)") }
         var isTooSlow = false

@@ -43,11 +43,17 @@ extension Store {
 /// A directory that may hold a store.
 struct StorePlace {
     let options: StoreOptions
+    /// Whether a copy is to be created there.
+    let isCopy: Bool
 
-    init(_ options: StoreOptions) { self.options = options }
+    init(_ options: StoreOptions, isCopy: Bool = false) {
+        self.options = options
+        self.isCopy = isCopy
+    }
 
     private var directory: String { options.directory }
-    private var fresh: String { "\(options.path).new" }
+    /// The name of a store that is being created. An unfinished copy must not be taken for an unfinished new store.
+    private var fresh: String { options.path + (isCopy ? ".copy" : ".new") }
 
     func unusable(_ action: String, _ code: Int32) -> StoreError {
         .unusable("cannot \(action) the store in \(directory): \(StoreError.text(of: code))")
@@ -135,7 +141,11 @@ struct StorePlace {
             let name = withUnsafeBytes(of: entry.pointee.d_name) { bytes in
                 String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
             }
-            let ours = name == "lock" || name.hasPrefix("forebay.store.new") || name == "forebay.store-lock"
+            if name.hasPrefix("forebay.store.copy"), !isCopy {
+                throw .foreign("\(directory) holds an unfinished copy of a store; copy it again, or remove its files")
+            }
+            let unfinished = ["forebay.store.new", "forebay.store.copy"]
+            let ours = ["lock", "forebay.store-lock"].contains(name) || unfinished.contains { name.hasPrefix($0) }
             if !ours && ![".", "..", "lost+found"].contains(name) {
                 throw .foreign("\(directory) is not empty and holds no Forebay store: it has a file \(name)")
             }

@@ -50,6 +50,24 @@ struct StoreCopyTests {
         }
     }
 
+    @Test func anUnfinishedCopyIsNotTakenForANewStore() throws {
+        try withFolder { folder in
+            let store = try open(folder + "/live")
+            defer { store.close() }
+            let target = folder + "/copy"
+            try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
+            for name in ["forebay.store.copy", "forebay.store.copy-lock"] {
+                #expect(FileManager.default.createFile(atPath: "\(target)/\(name)", contents: Data("half".utf8)))
+            }
+            let error = StoreError.foreign(
+                "\(target) holds an unfinished copy of a store; copy it again, or remove its files")
+            #expect(throws: error) { try Store.checkPlace(StoreOptions(directory: target, bytes: 64 << 20)) }
+            #expect(throws: error) { try open(target).close() }
+            try store.copy(to: target)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: target) == ["forebay.store"])
+        }
+    }
+
     @Test func aCopyIsGivenUpWhenTheStoreGrowsTooMuch() throws {
         try withFolder { folder in
             let store = try open(folder + "/live", bytes: 128 << 20)

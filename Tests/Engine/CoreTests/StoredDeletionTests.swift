@@ -43,6 +43,21 @@ import Testing
         #expect(broker.shards[0].context.store.uncommitted == 0)
     }
 
+    @Test func aFailedStoreRefusesEndsAndDeletions() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.publish("t", "a")
+        broker.commit()
+        _ = client.received()
+        broker.storeHealth.note(.unknown, now: broker.now.monotonic)
+        for (index, call) in ["complete", "fail", "delete"].enumerated() {
+            client.publish("$SYS.topic.\(call)?name=t", "", stream: UInt32(2 * index + 11))
+            #expect(client.received().first?.contains("store: The store has failed") == true)
+        }
+        client.subscribe("t?replay=all&meta=off", stream: 21)
+        #expect(client.received() == ["21:a"])
+    }
+
     @Test func fewDeletionsOfANameWaitForTheStore() throws {
         let broker = try broker(relaxed: true)
         let client = broker.connect()

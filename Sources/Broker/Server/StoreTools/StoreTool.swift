@@ -23,7 +23,14 @@ enum StoreTool {
                 return try dump.run(store, topic)
             case .copy(let target):
                 try store.copy(to: target)
-                return Broker.show("copied \(counted(Int(try store.info().topics), "topic")) to \(target)\n")
+                let code = Broker.show("copied \(counted(Int(try store.info().topics), "topic")) to \(target)\n")
+                let copy = try Store.open(StoreOptions(directory: target, bytes: 0, isReadOnly: true))
+                defer { copy.close() }
+                let problems = copy.check().problemCount
+                guard problems > 0 else { return code }
+                Broker.complain(
+                    "the copy has \(counted(problems, "problem")), probably like the store; see forebayd store check")
+                return 1
             }
         } catch {
             Broker.complain(error.description)

@@ -43,8 +43,8 @@ public struct Refusal: Error, Sendable {
         case .unknown:
             Refusal(
                 .store,
-                "outcome unknown; the store failed while writing the message, and the broker must be restarted to find "
-                    + "out whether it is kept.")
+                "outcome unknown; the store failed while writing, and the broker must be restarted to find out what it "
+                    + "kept.")
         }
     }
 

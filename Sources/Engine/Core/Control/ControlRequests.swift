@@ -287,10 +287,12 @@ final class ControlRequests: ShardPart {
         case .info: return (descriptions.describe(topic, now: now), nil)
         case .complete:
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            try ownership.expectEndable(topic)
             auditLog.audit(action, on: topic, by: caller)
             topic.finish(.completed, now: now)
         case .fail(let message):
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            try ownership.expectEndable(topic)
             auditLog.audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:

@@ -57,10 +57,9 @@ extension StorageStatistics {
 }
 
 extension Topic {
-    /// The charge of all messages in memory and in the store, in bytes; a little more if the oldest are only in the
-    /// store.
+    /// The charge of all messages in memory and in the store, in bytes; estimated for those that are only in the store.
     var bytes: Int {
-        guard window.oldest < log.head, let before = window.stored?.chargedBeforeOldest else { return log.bytes }
+        guard window.oldest < log.head, let before = window.stored?.chargedBeforeKept(log) else { return log.bytes }
         return Int(clamping: log.charged - before)
     }
 

@@ -154,7 +154,10 @@ final class Subscribing: ShardPart {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
         }
         let end = view.log.end
-        if view.isStored { return SequenceRange(lower: Swift.min(view.retained, end), upper: end) }
+        // The store may have removed messages that the owner has not reported as such yet.
+        if view.isStored {
+            return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.lost), end), upper: end)
+        }
         return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.log.head), end), upper: end)
     }
 

@@ -112,8 +112,15 @@ final class TopicOwnership: ShardPart {
         view.lose(before: sequence, now: now)
     }
 
-    /// Throws if the store has to note too many deletions of topics of that name first.
+    /// Throws if the topic cannot be ended or deleted, because its store has failed.
+    func expectEndable(_ topic: Topic) throws(Refusal) {
+        if topic.isStored, store.hasFailed { throw Refusal.storeFailed }
+    }
+
+    /// Throws if the topic cannot be deleted, because its store has failed, or has to note too many deletions of topics
+    /// of that name first.
     func expectDeletable(_ topic: Topic) throws(Refusal) {
+        try expectEndable(topic)
         guard let unwritten = unwrittenDeletions[topic.name], unwritten.count >= TopicOwnership.mostDeletions else {
             return
         }
@@ -141,6 +148,7 @@ final class TopicOwnership: ShardPart {
         for each in earlier {
             let topic = topics.restore(each, by: self)
             topic.publishers.restore(each, now: moment)
+            topic.searchOld(now: moment)
             if each.mayHaveLost { topic.keep() }
             topic.markDirty()
             timers.schedule(topic, now: moment.monotonic)

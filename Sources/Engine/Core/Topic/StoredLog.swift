@@ -110,8 +110,14 @@ struct StoredLog {
         return mark?.chargedBefore ?? 0
     }
 
-    /// The same for the oldest message; nil if all messages are in memory.
-    var chargedBeforeOldest: UInt64? { oldest?.chargedBefore }
+    /// About the same for the oldest message that the store must keep; nil if all messages are in memory.
+    func chargedBeforeKept(_ log: Log) -> UInt64? {
+        guard let oldest else { return nil }
+        let next: Mark = marks.first ?? (log.head, log.charged - UInt64(log.bytes))
+        guard kept > oldest.sequence, next.sequence > oldest.sequence else { return oldest.chargedBefore }
+        let share = Double(kept - oldest.sequence) / Double(next.sequence - oldest.sequence)
+        return oldest.chargedBefore + UInt64(Double(next.chargedBefore - oldest.chargedBefore) * Swift.min(1, share))
+    }
 
     /// The first sequence from which on the charge is at most `limit` bytes. Messages between two marks are taken to be
     /// of equal size.
