@@ -268,7 +268,9 @@ final class SubscriberLedger: StreamLedger {
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
         let hasRoom = size < room && !client.isPaced
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
-        let isLossy = topic.lost != seen.viewLost || isUnreadable
+        // What is only in the store may have been lost at the last moment.
+        let isInStore = rest.first.map { $0 < seen.viewHead } ?? false
+        let isLossy = topic.lost != seen.viewLost || isUnreadable || isInStore
         let isExact = (hasCredit && hasRoom || rest.isEmpty) && !isLossy && cursor.policy != "fail"
         leaving = .ended(rest: rest, isExact: isExact)
     }
