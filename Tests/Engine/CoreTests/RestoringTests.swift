@@ -9,10 +9,7 @@ import Testing
 
 @Suite struct RestoringTests {
     private func broker(_ shards: Int = 1, relaxed: Bool = false) throws -> TestBroker {
-        var limits = Limits()
-        let all = [try TopicPattern(parsing: ">")]
-        if relaxed { limits.relaxed = all } else { limits.durable = all }
-        return TestBroker(shards: shards, limits: limits)
+        try TestBroker.storing(shards, relaxed: relaxed)
     }
 
     private func earlier(
@@ -249,11 +246,12 @@ import Testing
         restore(broker, earlier(11..<21))
         let clients = (0..<200).map { _ in broker.connect() }
         for client in clients { client.subscribe("t?since=2020-09-13T12:00:00Z&meta=on") }
-        #expect(broker.store.searches.count == TimeSearches.mostInFlight)
+        #expect(broker.store.searches.count == TimeSearch.mostForSubscriptions)
         for client in clients[..<199] { client.cancel() }
         broker.find(15)
-        #expect(broker.store.searches.count == TimeSearches.mostInFlight, "those that were cancelled are passed over")
-        for _ in 0..<TimeSearches.mostInFlight { broker.find(15) }
+        #expect(
+            broker.store.searches.count == TimeSearch.mostForSubscriptions, "those that were cancelled are passed over")
+        for _ in 0..<TimeSearch.mostForSubscriptions { broker.find(15) }
         #expect(broker.store.searches.isEmpty)
         #expect(broker.reads.map { $0.request.first.value } == [15])
     }
@@ -271,9 +269,9 @@ import Testing
         }
         broker.shards[0].restore(topics, now: broker.now)
         broker.advance(seconds: 3)
-        #expect(broker.store.searches.count == AgeSearches.mostInFlight)
-        for _ in 0..<AgeSearches.mostInFlight { broker.find(15) }
-        #expect(broker.store.searches.count == 400 - AgeSearches.mostInFlight, "the others")
+        #expect(broker.store.searches.count == TimeSearch.mostForTopics)
+        for _ in 0..<TimeSearch.mostForTopics { broker.find(15) }
+        #expect(broker.store.searches.count == 400 - TimeSearch.mostForTopics, "the others")
     }
 
     @Test func numbersOfRelaxedTopicsAreSavedAgain() throws {

@@ -6,10 +6,7 @@ import Testing
 
 @Suite struct StoredDeletionTests {
     private func broker(_ shards: Int = 1, relaxed: Bool = false) throws -> TestBroker {
-        var limits = Limits()
-        let all = [try TopicPattern(parsing: ">")]
-        if relaxed { limits.relaxed = all } else { limits.durable = all }
-        return TestBroker(shards: shards, limits: limits)
+        try TestBroker.storing(shards, relaxed: relaxed)
     }
 
     @Test func aDeletedTopicIsPurgedOnceNobodyReadsIt() throws {

@@ -44,6 +44,14 @@ struct TestStore {
 }
 
 extension TestBroker {
+    /// A broker that stores all topics.
+    static func storing(_ shards: Int = 1, relaxed: Bool = false) throws -> TestBroker {
+        var limits = Limits()
+        let all = [try TopicPattern(parsing: ">")]
+        if relaxed { limits.relaxed = all } else { limits.durable = all }
+        return TestBroker(shards: shards, limits: limits)
+    }
+
     /// Reads that shards have requested.
     var reads: [(shard: Int, request: HistoryRequest)] { store.reads }
     var appended: [[AppendedMessages]] { store.appended }

@@ -230,8 +230,8 @@ final class ControlRequests: ShardPart {
         }
     }
 
-    func answer(_ caller: ReplyTarget, _ result: Result<Description?, Refusal>) {
-        switch caller {
+    func answer(_ target: ReplyTarget, _ result: Result<Description?, Refusal>) {
+        switch target {
         case .stream(let key): answer(key, result)
         case .listener(let job):
             let answer: ShardAnswer =
@@ -257,10 +257,10 @@ final class ControlRequests: ShardPart {
 
     /// Carries out a call about something that this shard owns, and answers it. The end of a stored topic is answered
     /// once it is committed.
-    func perform(_ call: ControlRequest, for caller: ReplyTarget, now: Instant) {
+    func perform(_ call: ControlRequest, for target: ReplyTarget, now: Instant) {
         let result = result(of: call, now: now)
-        if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(caller, description)) { return }
-        answer(caller, result.map { $0.0 })
+        if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(target, description)) { return }
+        answer(target, result.map { $0.0 })
     }
 
     /// Returns a description, and the topic that the call has ended.

@@ -30,7 +30,7 @@ final class Subscriber: BoundStream, Timed {
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isWaitingForOutput: Bool { outputTurn != nil }
     /// Its position in the queue for searches by time; nil if it is not in the queue.
-    var search: TurnQueue<(subscriber: Subscriber, time: Int64)>.Ticket?
+    var search: TurnQueue<TimeSearch.Waiting>.Ticket?
     /// Whether the next message will be encoded when a turn has time for that.
     var awaitsForm = false
     /// Whether the next message is in the store and has to be requested (`lacksHistory`), or the request is queued or

@@ -154,11 +154,9 @@ final class Subscribing: ShardPart {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
         }
         let end = view.log.end
-        // The store may have removed messages that the owner has not reported as such yet.
-        if view.isStored {
-            return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.lost), end), upper: end)
-        }
-        return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.log.head), end), upper: end)
+        // A store may have removed messages that the owner has not reported as such yet.
+        let oldest = view.isStored ? view.lost : view.log.head
+        return SequenceRange(lower: Swift.min(Swift.max(view.retained, oldest), end), upper: end)
     }
 
     // The end

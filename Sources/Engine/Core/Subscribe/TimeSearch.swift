@@ -25,33 +25,27 @@ public struct TimeSearch: Sendable {
     }
 }
 
-/// The searches of a shard's subscriptions. Only a few are in flight at a time: clients may subscribe and cancel faster
-/// than the store answers.
-struct TimeSearches {
-    static let mostInFlight = 64
-
+/// Searches of a shard that wait until fewer are in flight.
+struct SearchQueue<Waiter> {
+    private let most: Int
     private var inFlight = 0
-    private var waiting = TurnQueue<(subscriber: Subscriber, time: Int64)>()
+    private var waiting = TurnQueue<Waiter>()
 
-    mutating func append(_ subscriber: Subscriber, time: Int64) {
-        subscriber.search = waiting.append((subscriber, time))
-    }
+    /// - Parameter most: searches in flight at a time.
+    init(most: Int) { self.most = most }
 
-    /// A subscription has ended before its search was requested.
-    mutating func withdraw(_ subscriber: Subscriber) {
-        if let ticket = subscriber.search { waiting.withdraw(ticket) }
-        subscriber.search = nil
-    }
+    @discardableResult
+    mutating func append(_ waiter: Waiter) -> TurnQueue<Waiter>.Ticket { waiting.append(waiter) }
 
-    /// The next search to request; nil if enough are in flight or no subscription waits.
-    mutating func next() -> TimeSearch? {
-        while inFlight < TimeSearches.mostInFlight, let (subscriber, time) = waiting.popFirst() {
-            subscriber.search = nil
-            guard let id = subscriber.view.store?.id else { continue }
+    mutating func withdraw(_ ticket: TurnQueue<Waiter>.Ticket) { waiting.withdraw(ticket) }
+
+    /// The next search to request; nil if enough are in flight or nothing waits.
+    /// - Parameter search: the search for a waiter; nil if it needs none any more.
+    mutating func next(_ search: (Waiter) -> TimeSearch?) -> TimeSearch? {
+        while inFlight < most, let waiter = waiting.popFirst() {
+            guard let search = search(waiter) else { continue }
             inFlight += 1
-            let view = subscriber.view
-            return TimeSearch(
-                id: id, topic: view.epoch, time: time, subscriber: subscriber.handle, head: view.log.head)
+            return search
         }
         return nil
     }
@@ -60,31 +54,15 @@ struct TimeSearches {
     mutating func answered() { inFlight -= 1 }
 }
 
-/// The searches of a shard's topics for messages of earlier runs that have become too old. Only a few are in flight at
-/// a time, because many topics may have such messages after a start.
-struct AgeSearches {
-    static let mostInFlight = 256
+extension TimeSearch {
+    /// The most searches in flight of a shard's subscriptions: clients may subscribe and cancel faster than the store
+    /// answers.
+    static let mostForSubscriptions = 64
+    /// The most in flight of its topics: many may have messages of earlier runs that have become too old.
+    static let mostForTopics = 256
 
-    private var inFlight = 0
-    private var waiting = TurnQueue<Topic>()
-
-    mutating func append(_ topic: Topic) { waiting.append(topic) }
-
-    /// The next search to request; nil if enough are in flight or no topic waits.
-    mutating func next(now: Instant) -> TimeSearch? {
-        while inFlight < AgeSearches.mostInFlight, let topic = waiting.popFirst() {
-            guard let id = topic.window.stored?.id, let time = topic.window.oldestTime(now: now) else {
-                topic.window.stored?.isSearching = false
-                continue
-            }
-            inFlight += 1
-            return TimeSearch(id: id, topic: topic.epoch, time: time, subscriber: nil)
-        }
-        return nil
-    }
-
-    /// A search has been answered.
-    mutating func answered() { inFlight -= 1 }
+    /// A subscription that waits, and the time that it asked for.
+    typealias Waiting = (subscriber: Subscriber, time: Int64)
 }
 
 extension Subscribing {
@@ -95,13 +73,27 @@ extension Subscribing {
         if let first = view.log.first(atOrAfter: time) { return first }
         guard view.isStored, oldest < view.log.head else { return oldest }
         view.addWaiting(subscriber)
-        views.searches.append(subscriber, time: time)
+        queueSearch(for: subscriber, time: time)
         requestSearches()
         return nil
     }
 
+    private func queueSearch(for subscriber: Subscriber, time: Int64) {
+        subscriber.search = views.searches.append((subscriber, time))
+    }
+
     private func requestSearches() {
-        while let search = views.searches.next() { effects.store.append(.search(search)) }
+        while let search = views.searches.next({ search(for: $0.subscriber, time: $0.time) }) {
+            effects.store.append(.search(search))
+        }
+    }
+
+    private func search(for subscriber: Subscriber, time: Int64) -> TimeSearch? {
+        subscriber.search = nil
+        let view = subscriber.view
+        return view.store.map {
+            TimeSearch(id: $0.id, topic: view.epoch, time: time, subscriber: subscriber.handle, head: view.log.head)
+        }
     }
 
     /// The store has searched.
@@ -119,8 +111,7 @@ extension Subscribing {
         guard subscriber.isWaiting else { return }
         let view = subscriber.view
         guard let first = first ?? firstInMemory(of: view, search) else {
-            views.searches.append(subscriber, time: search.time)
-            return
+            return queueSearch(for: subscriber, time: search.time)
         }
         view.removeWaiting(subscriber)
         join(subscriber, atOrAfter: first, now: now)

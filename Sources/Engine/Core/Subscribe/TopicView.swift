@@ -120,7 +120,8 @@ final class TopicView {
     func removeWaiting(_ subscriber: Subscriber) {
         // It may have been refused just before it joined.
         guard subscriber.isWaiting else { return }
-        views.searches.withdraw(subscriber)
+        if let ticket = subscriber.search { views.searches.withdraw(ticket) }
+        subscriber.search = nil
         let last = waiting.removeLast()
         if last !== subscriber {
             waiting[subscriber.member] = last

@@ -27,7 +27,7 @@ final class ViewTable: ShardPart {
     var slice = TopicView.slice
     /// History reads in flight, and the views that wait until there are fewer.
     var readsUnderWay = 0
-    var searches = TimeSearches()
+    var searches = SearchQueue<TimeSearch.Waiting>(most: TimeSearch.mostForSubscriptions)
     private var waitingForReads = TurnQueue<TopicView>()
 
     /// The number of views by name and by epoch. A view in both tables counts twice.

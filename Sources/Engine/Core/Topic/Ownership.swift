@@ -15,7 +15,7 @@ final class TopicOwnership: ShardPart {
     let views: ViewTable
     let notices: PublisherNotices
     /// Searches for messages that have become too old.
-    var ageSearches = AgeSearches()
+    var ageSearches = SearchQueue<Topic>(most: TimeSearch.mostForTopics)
     /// Topics whose deletion the store has not noted, by name; at most `mostDeletions` of a name, because each new
     /// topic of that name repeats them.
     var unwrittenDeletions = PartitionedDictionary<String, [Topic]>()
@@ -169,7 +169,7 @@ final class TopicOwnership: ShardPart {
     }
 
     func requestAgeSearches(now: Instant) {
-        while let search = ageSearches.next(now: now) { effects.store.append(.search(search)) }
+        while let search = ageSearches.next({ $0.ageSearch(now: now) }) { effects.store.append(.search(search)) }
     }
 
     func removeIfUnused(_ topic: Topic) {

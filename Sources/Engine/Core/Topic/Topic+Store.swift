@@ -86,6 +86,15 @@ extension Topic {
         ownership.requestAgeSearches(now: now)
     }
 
+    /// The search for messages that have become too old; nil if there are none any more.
+    func ageSearch(now: Instant) -> TimeSearch? {
+        guard let id = window.stored?.id, let time = window.oldestTime(now: now) else {
+            window.stored?.isSearching = false
+            return nil
+        }
+        return TimeSearch(id: id, topic: epoch, time: time, subscriber: nil)
+    }
+
     // From the store
 
     /// The first message of the store that is not too old; nil if it has none.
