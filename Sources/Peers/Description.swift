@@ -58,11 +58,13 @@ final class Descriptions: ShardPart {
                 features: features))
     }
 
-    func describe(_ topic: Topic, now: Instant) -> Description {
-        let figures = TopicStatistics(topic, now: now)
+    /// - Parameter end: the state to report once the store has recorded it; nil for the state that subscribers see.
+    func describe(_ topic: Topic, end: TopicState? = nil, now: Instant) -> Description {
+        let figures = TopicStatistics(topic, end: end, now: now)
         return .topic(
             TopicRow(
-                json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
+                json: figures.json, name: figures.name, epoch: figures.epoch,
+                state: TopicRow.State(end ?? topic.visibleState),
                 error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next,
                 storage: TopicRow.Storage(figures.storage.storage), bytes: UInt64(clamping: figures.bytes),
                 uncommittedBytes: UInt64(clamping: figures.storage.uncommittedBytes)))

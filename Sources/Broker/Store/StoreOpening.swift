@@ -182,6 +182,9 @@ struct StorePlace {
         } catch {
             unlink(fresh)
             unlink(lock)
+            if error.isFault {
+                throw .unusable("cannot create the store in \(directory): the disk may be full, or it is faulty")
+            }
             throw unusable("create", error.code)
         }
         unlink(lock)

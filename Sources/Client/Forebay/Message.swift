@@ -90,7 +90,8 @@ public struct Gap: Equatable, Sendable {
         /// The subscription's overflow policy dropped the messages, or they were no longer retained when the
         /// subscription reached them.
         case dropped
-        /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone.
+        /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone,
+        /// unless the topic is relaxed or from a copied store and the position was on disk: then none are missing.
         case newEpoch(previous: UInt64)
         /// The connection was lost before the broker had reported where the subscription begins.
         case reconnected

@@ -238,7 +238,7 @@ struct Subscriber: ~Copyable {
 
     private func isRestarted(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
 
-    private var restartNote: String { ": the topic restarted, and the requested messages are lost." }
+    private var restartNote: String { ": the topic restarted, and requested messages may be lost." }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }

@@ -53,7 +53,7 @@ enum StoreTool {
             ("messages", "\(topics.reduce(0) { $0 + $1.end - $1.first }) in \(info.batches) batches"),
             ("publishers", "\(info.publishers)"),
             ("used", "\(size(info.used))\(limit)"), ("data file", size(info.file)),
-            ("crashes", "\(info.generation)"),
+            ("crashes", "\(info.generation) since the store was created"),
         ]
         var text = rows.map { "\(padded($0.0, 12))\($0.1)\n" }.joined()
         guard !topics.isEmpty else { return text }

@@ -304,7 +304,7 @@ final class ControlRequests: ShardPart {
             ownership.delete(topic, now: now)
             return (description, topic)
         }
-        return (descriptions.describe(topic, now: now), topic)
+        return (descriptions.describe(topic, end: topic.state, now: now), topic)
     }
 
     /// Describes a publisher. One that is not known has number 0, whether or not the topic exists: the next publish

@@ -283,13 +283,15 @@ public struct ConnectionSums: Sendable {
 }
 
 extension TopicStatistics {
-    init(_ topic: Topic, now: Instant) {
+    /// - Parameter end: the state to report once the store has recorded it; nil for the state that subscribers see.
+    init(_ topic: Topic, end: TopicState? = nil, now: Instant) {
         let (publishers, losses) = (topic.publishers, topic.losses.value)
+        let state = end ?? topic.visibleState
         var error: String?
-        if case .failed(let reason) = topic.state { error = reason }
+        if case .failed(let reason) = state { error = reason }
         self.init(
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.usage.madeAt, now.monotonic),
-            state: topic.state.name, error: error, first: topic.retained.value,
+            state: state.name, error: error, first: topic.retained.value,
             next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.window.retention,
             bytes: topic.bytes, memory: topic.log.memory, storage: StorageStatistics(topic),
             subscriptions: topic.views.subscriptions, publishers: publishers.channelCount,

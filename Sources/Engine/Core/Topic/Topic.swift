@@ -95,6 +95,9 @@ final class Topic: Timed {
     private func reasonToRefuse(charge: Int) -> Refusal? {
         switch state {
         case .live: break
+        case _ where !isOver:
+            return Refusal(
+                .store, "The topic '\(name)' is ending, and its store has not recorded the end yet; try again later.")
         case .completed: return Refusal(.ended, "The topic '\(name)' has completed; it takes no more messages.")
         case .failed(let reason):
             return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
