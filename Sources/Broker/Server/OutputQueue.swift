@@ -10,7 +10,7 @@ import Core
 struct OutputQueue {
     /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).
     static let connections = 256
-    static let bytes = 1 << 20
+    static let bytes = 1 << 18
     /// A connection whose last write offered more bytes than this has bulk output.
     static let small = 16 << 10
 
