@@ -2,8 +2,8 @@
 
 /// Excerpts of the broker's reasons for refusing a message.
 let publishRefusals = [
-    "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
-    "The channel filled the topic", "waiting for acknowledgements",
+    "' has completed", "' is ending, and its store", "' has failed", "' had no room", "The broker's memory",
+    "The message takes", "The channel filled the topic", "waiting for acknowledgements",
 ]
 
 /// An acknowledged publish.
