@@ -79,9 +79,11 @@ let wireTargets = [
     wire.module("ForebayWire", ["Bytes"]),
     wire.module("RSocket", ["Bytes", "ForebayWire"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
+    wire.module("NATS", ["CJansson", "COpenSSL", "Bytes", "ForebayWire"]),
     wire.tests(of: "ForebayWire"),
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
+    wire.tests(of: "NATS", ["Bytes", "CAllocations", "ForebayWire"]),
 ]
 
 // The broker without I/O
