@@ -183,7 +183,8 @@ func example(_ name: String, _ folder: String, _ dependencies: [Target.Dependenc
 // The fuzzers. In ordinary builds they are tests that replay the stored inputs. With FOREBAY_FUZZ set they are a
 // program driven by libFuzzer, which `make fuzz` builds.
 let fuzzed: [Target.Dependency] = [
-    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "RSocket", "Server",
+    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "NATS", "RSocket",
+    "Server",
 ]
 let fuzz: Target =
     Context.environment["FOREBAY_FUZZ"] == nil
@@ -201,6 +202,7 @@ let support: [Target] = [
     example("pipeline", "Examples/Pipeline"),
     example("pacer", "Tests/Support/Pacer"),
     example("store-exerciser", "Tests/Support/StoreExerciser", ["CStoreIO", "EventLoop", "Store"]),
+    example("nats-exerciser", "Tests/Support/NATSExerciser", ["Bytes", "EventLoop", "NATS", "TLS"]),
     .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
     .target(
         name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/Support/HTTP2Frames",

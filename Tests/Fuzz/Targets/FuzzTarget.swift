@@ -28,6 +28,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "credentials", run: fuzzCredentials),
         FuzzTarget(name: "jwt", run: fuzzJWT),
         FuzzTarget(name: "json", run: fuzzJSON),
+        FuzzTarget(name: "nats", run: fuzzNATS),
     ]
 }
 
