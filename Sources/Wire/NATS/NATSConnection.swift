@@ -26,7 +26,7 @@ public enum NATSTLS: Sendable {
     case first
 }
 
-/// What a connection needs to know about its user.
+/// What a connection needs to know about its user. Its description contains no secrets.
 public struct NATSOptions: Sendable {
     /// A name for the server's lists of connections, and the version of this program.
     public var name: String

@@ -2,7 +2,7 @@
 
 import Bytes
 
-/// A received message. The pointers are valid until the next call of `next`, `feed`, `received` or `tick`.
+/// A received message. The pointers are valid until the next call of `next`, `received` or `tick`.
 public struct NATSMessage {
     /// Where the message was published to; never empty. Usually UTF-8, but servers do not check that.
     public var subject: UnsafeRawBufferPointer

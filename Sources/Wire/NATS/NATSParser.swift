@@ -11,7 +11,7 @@
 import Bytes
 
 /// One operation of a server. Pointers are valid until the next call of `next` or `feed`.
-public enum NATSOperation {
+enum NATSOperation {
     /// The JSON of INFO.
     case info(UnsafeRawBufferPointer)
     case message(NATSMessage)
@@ -24,7 +24,7 @@ public enum NATSOperation {
 
 /// The parser of one connection. No input can make it trap or exceed its limits. Call `feed`, then `next` until it
 /// returns nil.
-public struct NATSParser: ~Copyable {
+struct NATSParser: ~Copyable {
     /// A message whose line has arrived. The ranges begin at the front.
     private struct Head {
         var subject: Range<Int>
@@ -54,16 +54,16 @@ public struct NATSParser: ~Copyable {
     /// Bytes at the front of `aside` that the latest operation may point to.
     private var pointedAt = 0
 
-    public init(limits: NATSLimits = NATSLimits()) { self.limits = limits }
+    init(limits: NATSLimits = NATSLimits()) { self.limits = limits }
 
     /// Bytes of memory held for an unfinished operation.
-    public var bufferedBytes: Int { aside.capacity }
+    var bufferedBytes: Int { aside.capacity }
 
     /// Whether bytes have arrived that belong to no operation returned so far.
-    public var hasUnread: Bool { aside.count > pointedAt || !input.isEmpty }
+    var hasUnread: Bool { aside.count > pointedAt || !input.isEmpty }
 
     /// Takes the bytes of one read. They are accessed until `next` has returned nil.
-    public mutating func feed(_ bytes: UnsafeRawBufferPointer) {
+    mutating func feed(_ bytes: UnsafeRawBufferPointer) {
         release()
         putAside()
         input = bytes
@@ -72,7 +72,7 @@ public struct NATSParser: ~Copyable {
     /// The next operation; nil once all input has been handled.
     /// - Throws: if the server breaks the protocol or exceeds a limit. The connection ends; every further call throws
     ///   the same error.
-    public mutating func next() throws(NATSError) -> NATSOperation? {
+    mutating func next() throws(NATSError) -> NATSOperation? {
         release()
         while true {
             do throws(NATSError) {
@@ -217,15 +217,14 @@ public struct NATSParser: ~Copyable {
     private mutating func begin(
         _ line: UnsafeRawBufferPointer, _ fields: inout NATSFields, hasHeaders: Bool
     ) throws(NATSError) {
-        let malformed = NATSError.protocol("The server sent a malformed \(hasHeaders ? "HMSG" : "MSG").")
         guard let subject = fields.next(), let subscription = fields.next().flatMap({ line.slice($0).decimal }) else {
-            throw malformed
+            throw NATSParser.malformed(hasHeaders)
         }
         let (first, second, third) = (fields.next(), fields.next(), hasHeaders ? fields.next() : nil)
         let hasReply = (hasHeaders ? third : second) != nil
         guard fields.next() == nil, let last = hasHeaders ? third ?? second : second ?? first,
             let size = line.slice(last).decimal
-        else { throw malformed }
+        else { throw NATSParser.malformed(hasHeaders) }
         guard size <= UInt64(max(0, limits.maxMessage)) else {
             throw .connection(
                 .tooLarge, "A message of the server has \(size) bytes, more than the limit of \(limits.maxMessage).")
@@ -233,7 +232,7 @@ public struct NATSParser: ~Copyable {
         var headers: Int?
         if hasHeaders {
             guard let bytes = (hasReply ? second : first).flatMap({ line.slice($0).decimal }), bytes <= size else {
-                throw malformed
+                throw NATSParser.malformed(hasHeaders)
             }
             headers = Int(bytes)
         }
@@ -241,6 +240,10 @@ public struct NATSParser: ~Copyable {
             Head(
                 subject: subject, reply: hasReply ? first : nil, subscription: subscription, line: line.count + 2,
                 headers: headers, size: Int(size)))
+    }
+
+    private static func malformed(_ hasHeaders: Bool) -> NATSError {
+        .protocol("The server sent a malformed \(hasHeaders ? "HMSG" : "MSG").")
     }
 
     private func message(_ head: Head, _ bytes: UnsafeRawBufferPointer) -> NATSMessage {

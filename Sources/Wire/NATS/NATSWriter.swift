@@ -3,13 +3,13 @@
 import Bytes
 
 /// Appends operations of a client to a buffer.
-public enum NATSWriter {
-    public static func ping(into out: inout ByteBuffer) { out.append("PING\r\n") }
+enum NATSWriter {
+    static func ping(into out: inout ByteBuffer) { out.append("PING\r\n") }
 
-    public static func pong(into out: inout ByteBuffer) { out.append("PONG\r\n") }
+    static func pong(into out: inout ByteBuffer) { out.append("PONG\r\n") }
 
     /// CONNECT, with the members of `request` that are set.
-    public static func connect(_ request: NATSConnect, into out: inout ByteBuffer) {
+    static func connect(_ request: NATSConnect, into out: inout ByteBuffer) {
         var json: [UInt8] = Array("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true".utf8)
         json += ",\"no_responders\":true,\"echo\":true,\"protocol\":1,\"lang\":\"swift\"".utf8
         json += ",\"tls_required\":\(request.usesTLS)".utf8
@@ -29,7 +29,7 @@ public enum NATSWriter {
     /// PUB, or HPUB if there are headers.
     /// - Parameter reply: the subject for answers; nil for none.
     /// - Throws: if a subject is invalid, or the line is longer than `NATSLimits.maxWrittenLine`. Nothing is written.
-    public static func publish(
+    static func publish(
         _ subject: String, reply: String? = nil, headers: NATSHeaderBlock? = nil, payload: UnsafeRawBufferPointer,
         into out: inout ByteBuffer
     ) throws(NATSError) {
@@ -65,7 +65,7 @@ public enum NATSWriter {
     ///   - queue: the group among whose members each message goes to one; nil for none.
     ///   - subscription: an id for the messages of this subscription, unique on its connection.
     /// - Throws: if the filter or the group is invalid or too long. Nothing is written.
-    public static func subscribe(
+    static func subscribe(
         _ filter: String, queue: String? = nil, subscription: UInt64, into out: inout ByteBuffer
     ) throws(NATSError) {
         guard NATSSubject.isValid(filter: filter) else { throw invalid(filter) }
@@ -86,7 +86,7 @@ public enum NATSWriter {
 
     /// UNSUB.
     /// - Parameter max: the number of messages since SUB after which the subscription ends; nil for now.
-    public static func unsubscribe(_ subscription: UInt64, after max: UInt64? = nil, into out: inout ByteBuffer) {
+    static func unsubscribe(_ subscription: UInt64, after max: UInt64? = nil, into out: inout ByteBuffer) {
         out.append(max.map { "UNSUB \(subscription) \($0)\r\n" } ?? "UNSUB \(subscription)\r\n")
     }
 
@@ -104,20 +104,20 @@ public enum NATSWriter {
 }
 
 /// The members of CONNECT that vary; nil for those to leave out.
-public struct NATSConnect: Sendable {
+struct NATSConnect: Sendable {
     /// The version of this program, and a name for the server's lists of connections.
-    public var version: String
-    public var name: String
-    public var usesTLS = false
-    public var user: String?
-    public var password: String?
-    public var token: String?
-    public var jwt: String?
-    /// A user's public key, and the signature of the server's nonce in base64url without padding.
-    public var nkey: String?
-    public var signature: String?
+    var version: String
+    var name: String
+    var usesTLS = false
+    var user: String?
+    var password: String?
+    var token: String?
+    var jwt: String?
+    /// A user's key, and the signature of the server's nonce in base64url without padding.
+    var nkey: String?
+    var signature: String?
 
-    public init(version: String, name: String) {
+    init(version: String, name: String) {
         self.version = version
         self.name = name
     }
