@@ -22,6 +22,7 @@ MODULES = {
     "Bytes": ["BytesTests", "CoreTests"],
     "Server": ["ServerTests"],
     "TLS": ["TLSTests"],
+    "NATS": ["NATSTests"],
 }
 # The modules that the simulator exercises, and the number of seeds, starting at 0.
 SIMULATED = {"Replay", "RSocket", "HTTP2", "Core", "Bytes"}
