@@ -60,11 +60,11 @@ final class Descriptions: ShardPart {
 
     /// - Parameter end: the state to report once the store has recorded it; nil for the state that subscribers see.
     func describe(_ topic: Topic, end: TopicState? = nil, now: Instant) -> Description {
-        let figures = TopicStatistics(topic, end: end, now: now)
+        let state = end ?? topic.visibleState
+        let figures = TopicStatistics(topic, state: state, now: now)
         return .topic(
             TopicRow(
-                json: figures.json, name: figures.name, epoch: figures.epoch,
-                state: TopicRow.State(end ?? topic.visibleState),
+                json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(state),
                 error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next,
                 storage: TopicRow.Storage(figures.storage.storage), bytes: UInt64(clamping: figures.bytes),
                 uncommittedBytes: UInt64(clamping: figures.storage.uncommittedBytes)))

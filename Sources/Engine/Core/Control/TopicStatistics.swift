@@ -283,10 +283,10 @@ public struct ConnectionSums: Sendable {
 }
 
 extension TopicStatistics {
-    /// - Parameter end: the state to report once the store has recorded it; nil for the state that subscribers see.
-    init(_ topic: Topic, end: TopicState? = nil, now: Instant) {
+    /// - Parameter state: the state to report; nil for the state that subscribers see.
+    init(_ topic: Topic, state: TopicState? = nil, now: Instant) {
         let (publishers, losses) = (topic.publishers, topic.losses.value)
-        let state = end ?? topic.visibleState
+        let state = state ?? topic.visibleState
         var error: String?
         if case .failed(let reason) = state { error = reason }
         self.init(
