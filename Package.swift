@@ -65,6 +65,7 @@ let systemTargets = [
     system.library("CISAL", "libisal", "libisal-dev"),
     system.c("CStoreIO"),
     system.module("Bytes"),
+    system.module("JSONParsing", ["CJansson"]),
     system.module("EventLoop", ["CLinux"]),
     system.module("TLS", ["COpenSSL", "EventLoop"], hot),
     system.tests(of: "Bytes"),
@@ -79,7 +80,7 @@ let wireTargets = [
     wire.module("ForebayWire", ["Bytes"]),
     wire.module("RSocket", ["Bytes", "ForebayWire"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
-    wire.module("NATS", ["CJansson", "COpenSSL", "Bytes", "ForebayWire"]),
+    wire.module("NATS", ["JSONParsing", "COpenSSL", "Bytes", "ForebayWire"]),
     wire.tests(of: "ForebayWire"),
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
@@ -107,7 +108,7 @@ let engineTargets = [
 
 let broker = Layer(name: "Broker")
 let brokerTargets = [
-    broker.module("Access", ["Bytes", "Core", "CCrypt", "CJansson", "COpenSSL"]),
+    broker.module("Access", ["Bytes", "Core", "CCrypt", "JSONParsing", "COpenSSL"]),
     broker.module("Configuration", ["CYAML"]),
     broker.module("Store", ["Bytes", "CISAL", "CLMDB", "CStoreIO", "EventLoop"], hot),
     broker.c(
@@ -183,8 +184,8 @@ func example(_ name: String, _ folder: String, _ dependencies: [Target.Dependenc
 // The fuzzers. In ordinary builds they are tests that replay the stored inputs. With FOREBAY_FUZZ set they are a
 // program driven by libFuzzer, which `make fuzz` builds.
 let fuzzed: [Target.Dependency] = [
-    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "NATS", "RSocket",
-    "Server",
+    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "JSONParsing", "NATS",
+    "RSocket", "Server",
 ]
 let fuzz: Target =
     Context.environment["FOREBAY_FUZZ"] == nil

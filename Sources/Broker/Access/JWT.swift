@@ -8,6 +8,7 @@
 
 import Bytes
 import Core
+import JSONParsing
 
 /// The claims of a valid token.
 struct JWTClaims {
@@ -60,7 +61,7 @@ struct JWTVerifier: Sendable {
 
     /// The keys that the token may be signed with. The header's `alg` must match the key's algorithm.
     private func candidates(_ header: [UInt8]) throws(JWTFault) -> [JWTKey] {
-        guard let header = JSONDocument(header), let algorithm = header.root["alg"]?.string,
+        guard let header = header.withUnsafeBytes({ JSONDocument($0) }), let algorithm = header.root["alg"]?.string,
             header.root["crit"] == nil
         else { throw .wrong }
         let name = header.root["kid"]
@@ -70,7 +71,8 @@ struct JWTVerifier: Sendable {
     }
 
     private func read(_ body: [UInt8], _ key: JWTKey, wall: Int64) throws(JWTFault) -> JWTClaims {
-        guard let document = JSONDocument(body), let user = document.root["sub"]?.string, UserSettings.isName(user),
+        guard let document = body.withUnsafeBytes({ JSONDocument($0) }),
+            let user = document.root["sub"]?.string, UserSettings.isName(user),
             let expires = JWTVerifier.time(document.root["exp"])
         else { throw .wrong }
         let claims = document.root

@@ -7,13 +7,15 @@ public enum Base64 {
         isPadded ? (count + 2) / 3 * 4 : count / 3 * 4 + (count % 3 == 0 ? 0 : count % 3 + 1)
     }
 
-    /// `bytes` in the standard alphabet, with padding.
-    public static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+    /// The text of `bytes`.
+    public static func encode(_ bytes: UnsafeRawBufferPointer, _ alphabet: Alphabet = .standard) -> String {
         guard !bytes.isEmpty else { return "" }
-        return String(unsafeUninitializedCapacity: size(bytes.count)) { target in
+        let isPadded = alphabet == .standard
+        let size = size(bytes.count, isPadded: isPadded)
+        return String(unsafeUninitializedCapacity: size) { target in
             var writer = RawWriter(target.baseAddress!)
-            writer.put(base64: bytes)
-            return size(bytes.count)
+            writer.put(base64: bytes, alphabet, isPadded: isPadded)
+            return size
         }
     }
 
@@ -22,6 +24,13 @@ public enum Base64 {
         case standard
         /// Section 5, without padding, as in JWTs (RFC 7515, 2).
         case url
+
+        fileprivate var digits: StaticString {
+            switch self {
+            case .standard: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+            case .url: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+            }
+        }
     }
 
     /// The decoded bytes; nil if the text has another character, the wrong length, or bits left over.
@@ -64,20 +73,23 @@ public enum Base64 {
 }
 
 extension RawWriter {
-    /// Writes `bytes` in base64, in the standard alphabet. RFC 4648, section 4.
-    public mutating func put(base64 bytes: UnsafeRawBufferPointer, isPadded: Bool = true) {
+    /// Writes `bytes` in base64. RFC 4648, sections 4 and 5.
+    public mutating func put(
+        base64 bytes: UnsafeRawBufferPointer, _ alphabet: Base64.Alphabet = .standard, isPadded: Bool = true
+    ) {
+        let digits = alphabet.digits
         var index = 0
         while index + 3 <= bytes.count {
             let group = UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8 | UInt32(bytes[index + 2])
-            put(sextets: group, 4)
+            put(sextets: group, 4, digits)
             index += 3
         }
         switch bytes.count - index {
         case 1:
-            put(sextets: UInt32(bytes[index]) << 16, 2)
+            put(sextets: UInt32(bytes[index]) << 16, 2, digits)
             if isPadded { put("==") }
         case 2:
-            put(sextets: UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, 3)
+            put(sextets: UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, 3, digits)
             if isPadded { put(UInt8(ascii: "=")) }
         default: break
         }
@@ -85,10 +97,9 @@ extension RawWriter {
 
     /// Writes the highest `count` of four groups of six bits.
     @inline(__always)
-    private mutating func put(sextets group: UInt32, _ count: Int) {
-        let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    private mutating func put(sextets group: UInt32, _ count: Int, _ digits: StaticString) {
         for index in 0..<count {
-            put(alphabet.utf8Start[Int(group >> UInt32(18 - 6 * index) & 63)])
+            put(digits.utf8Start[Int(group >> UInt32(18 - 6 * index) & 63)])
         }
     }
 }

@@ -60,9 +60,7 @@ public final class NATSKey: Equatable, Sendable, CustomStringConvertible, Custom
         guard EVP_DigestSignInit(context, nil, nil, nil, key) == 1,
             EVP_DigestSign(context, &signature, &count, message, message.count) == 1, count == signature.count
         else { throw NATSKey.failure }
-        let text = signature.withUnsafeBytes { Base64.encode($0) }
-        return String(
-            text.compactMap { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 == "=" ? nil : $0 })
+        return signature.withUnsafeBytes { Base64.encode($0, .url) }
     }
 
     private static var failure: NATSError { .call(.unavailable, "OpenSSL cannot use an Ed25519 key.") }

@@ -2,12 +2,11 @@
 // own file, because one program cannot be linked into another.
 
 import Core
-
-@testable import Access
+import JSONParsing
 
 func fuzzJSON(_ bytes: UnsafeRawBufferPointer) {
     withCopy(bytes) { bytes in
-        let other = JSONDocument(Array(bytes))
+        let other = JSONDocument(bytes)
         guard let value = JSON(bytes) else {
             // Jansson accepts deeper nesting.
             let isDeep = bytes.count { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "{") } > JSON.depthLimit

@@ -24,6 +24,8 @@ import Testing
         #expect(Base64.decode(Array("-_8".utf8), .url) == [0xFB, 0xFF])
         #expect(Base64.decode(Array("+/8".utf8), .url) == nil)
         #expect(Base64.decode(Array("+/8=".utf8), .standard) == [0xFB, 0xFF])
+        #expect([UInt8](arrayLiteral: 0xFB, 0xFF).withUnsafeBytes { Base64.encode($0, .url) } == "-_8")
+        #expect([UInt8](arrayLiteral: 0xFB, 0xFF).withUnsafeBytes { Base64.encode($0) } == "+/8=")
     }
 }
 
