@@ -293,9 +293,7 @@ def test_histories_in_other_forms(turns, form, byte):
         publisher.publish("t.history", text)
         most = max(most, here.admin.metrics()["forebay_memory_bytes"])
     assert most <= memory
-    # Converting one message of 1 MiB takes up to 22 ms of a slow processor; two in a turn would take twice as long.
-    print(f"{most / memory:.2f} of memory at most: the longest turn took {here.longest * 1000:.1f} ms")
-    assert here.longest < 2 * LIMIT
+    here.check(f"{len(readers)} readers of a history, {most / memory:.2f} of memory at most")
     for line in readers:
         line.close()
 

@@ -18,10 +18,9 @@ final class EntryDelivery: ShardPart {
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
         let view = subscriber.view
         if let run = view.entries.find(sequence, as: form) { return run }
-        let piece = view.log.piece(of: sequence)
-        let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
+        let payload = payload(of: sequence, in: view.log)
         guard hasTime(for: payload, of: subscriber) else { return nil }
-        if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: view.log) {
+        if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: view) {
             reached(.memory)
             work.makeWhenThereIsMemory(for: subscriber)
             return nil
@@ -39,9 +38,19 @@ final class EntryDelivery: ShardPart {
     func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
         let view = subscriber.view
         if let size = view.entries[sizesAs: form].size(of: sequence) { return size }
+        guard hasTime(for: payload(of: sequence, in: view.log), of: subscriber) else { return nil }
+        return measure(sequence, as: form, in: view)
+    }
+
+    private func payload(of sequence: SequenceNumber, in log: Log) -> Int {
+        let piece = log.piece(of: sequence)
+        return Int(piece.chunk.entry(sequence - piece.first).payload)
+    }
+
+    /// Measures a message in another form, and keeps its size.
+    private func measure(_ sequence: SequenceNumber, as form: EntryForm, in view: TopicView) -> Int {
         let piece = view.log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
-        guard hasTime(for: Int(entry.payload), of: subscriber) else { return nil }
         let size = EntryRun.size(of: sequence, in: view.log, as: form)
         work.note(made: Int(entry.payload) + Int(entry.metadata))
         let isLarge = Int(entry.payload) >= Work.worthATurn
@@ -59,12 +68,12 @@ final class EntryDelivery: ShardPart {
 
     /// Whether a large message may be encoded in another form. All such messages together may take only a part of
     /// memory, because each is kept while it is being sent to anyone. The first is encoded however large it is.
-    private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
+    private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in view: TopicView) -> Bool {
         let most = memory.limit / EntryForm.share
         let forms = memory.forms
         if forms == 0 || forms + EntryForm.most * payload <= most { return true }
-        work.note(made: payload)
-        return forms + EntryRun.size(of: sequence, in: log, as: form) <= most
+        let size = view.entries[sizesAs: form].size(of: sequence) ?? measure(sequence, as: form, in: view)
+        return forms + size <= most
     }
 
     /// The most bytes of entries in one response, unless a single entry is larger.

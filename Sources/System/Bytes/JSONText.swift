@@ -13,14 +13,7 @@ public enum JSONText {
             if offset + 8 <= bytes.count {
                 let word = Octet.load(base, offset)
                 if Octet.isASCII(word) {
-                    more += (Octet.equal(word, 0x22) | Octet.equal(word, 0x5C)).nonzeroBitCount
-                    let controls = Octet.below(word, 0x20) | Octet.equal(word, 0x7F)
-                    if controls != 0 {
-                        let short =
-                            Octet.equal(word, 0x08) | Octet.equal(word, 0x09) | Octet.equal(word, 0x0A)
-                            | Octet.equal(word, 0x0C) | Octet.equal(word, 0x0D)
-                        more += 5 * controls.nonzeroBitCount - 4 * short.nonzeroBitCount
-                    }
+                    more += escapes(ofASCII: word)
                     offset += 8
                     continue
                 }
@@ -39,6 +32,18 @@ public enum JSONText {
             }
         }
         return more
+    }
+
+    /// The same for eight ASCII characters.
+    @inline(__always)
+    private static func escapes(ofASCII word: UInt64) -> Int {
+        let quoted = Octet.equal(word, 0x22) | Octet.equal(word, 0x5C)
+        let controls = Octet.below(word, 0x20) | Octet.equal(word, 0x7F)
+        if quoted | controls == 0 { return 0 }
+        // 0x08 to 0x0D except 0x0B.
+        let short = Octet.below(word, 0x0E) & ~Octet.below(word, 0x08) & ~Octet.equal(word, 0x0B)
+        // Per character, 0, 1 or 5.
+        return Octet.sum(quoted >> 7 &+ controls >> 7 &* 5 &- short >> 7 &* 4)
     }
 
     /// Writes bytes that `escapes` has measured.
@@ -158,9 +163,10 @@ public enum JSONText {
 
 extension RawWriter {
     /// `\u` and four hexadecimal digits.
+    @inline(__always)
     fileprivate mutating func put(unicode scalar: UInt32) {
-        // `\u`, and the two digits ahead of the last two.
-        put("\\u")
+        put(UInt8(ascii: "\\"))
+        put(UInt8(ascii: "u"))
         put(hex: UInt8(truncatingIfNeeded: scalar >> 8))
         put(hex: UInt8(truncatingIfNeeded: scalar))
     }

@@ -1,7 +1,7 @@
 // TextScan: scans untrusted bytes once, eight at a time if they are ASCII, to find out whether they are UTF-8 and what
 // in them cannot be displayed or written unchanged.
 
-/// Operations on eight bytes at a time. All except `isASCII` require eight bytes below 0x80, and are exact for them:
+/// Operations on eight bytes at a time. All except `isASCII` and `sum` require bytes below 0x80 and are exact for them:
 /// each byte's sum stays below 0x100, so nothing is carried into its neighbor.
 enum Octet {
     static let high: UInt64 = 0x8080_8080_8080_8080
@@ -19,6 +19,10 @@ enum Octet {
     static func equal(_ word: UInt64, _ byte: UInt8) -> UInt64 {
         ~((word ^ (UInt64(byte) &* 0x0101_0101_0101_0101)) &+ 0x7F7F_7F7F_7F7F_7F7F) & high
     }
+
+    /// The sum of the bytes; it must be below 0x100.
+    @inline(__always)
+    static func sum(_ word: UInt64) -> Int { Int((word &* 0x0101_0101_0101_0101) >> 56) }
 
     /// The highest bit of each byte below `byte`, which is at most 0x80.
     @inline(__always)
