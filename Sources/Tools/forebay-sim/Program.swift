@@ -58,7 +58,8 @@ enum Program {
                 write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
                 write("  \(outcome.plan)\n")
                 let features = arguments.features.map { " --features \($0)" } ?? ""
-                let with = arguments.required.map { " --with \($0.rawValue)" }.joined()
+                let required = arguments.required.map(\.rawValue).sorted().joined(separator: ",")
+                let with = required.isEmpty ? "" : " --with \(required)"
                 let commit = commit().map { ", at commit \($0)" } ?? ""
                 write("  again: \(outcome.command)\(features)\(with)\(commit)\n")
                 return 1

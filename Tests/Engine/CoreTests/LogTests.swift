@@ -36,6 +36,23 @@ import Testing
         #expect(piece.chunk.entry(SequenceNumber(2) - piece.first).payload == 5)
     }
 
+    /// Chunks grow with the number of them, but not while memory is full, and not after a store has refused messages.
+    @Test func chunksAreSmallWhileMemoryIsFullAndAfterARemoval() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        fill(log, Array(repeating: 1000, count: 100), budget: budget)
+        #expect(log.allPieces.map(\.chunk.capacity) == [4, 8, 16, 32, 64].map { $0 << 10 })
+        budget.limit = budget.used - 1
+        fill(log, Array(repeating: 1000, count: 40) + [20_000], budget: budget)
+        #expect(log.allPieces.suffix(2).map(\.chunk.capacity) == [4 << 10, 20_048])
+        budget.limit = .max
+        fill(log, Array(repeating: 1000, count: 7), budget: budget)
+        #expect(log.allPieces.last?.chunk.capacity == 8 << 10)
+        log.removeAll(from: log.end.advanced(by: -1))
+        fill(log, [1000], budget: budget)
+        #expect(log.allPieces.last?.chunk.capacity == 4 << 10)
+    }
+
     @Test func messagesStandFramed() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

@@ -139,6 +139,8 @@ final class Log {
         }
         // Alternating messages with and without metadata must not start a new chunk each time.
         let hasMetadata = carrying || isCarrying
+        // A chunk that is mostly empty must not exceed the limit by far.
+        if budget.isFull { nextCapacity = Chunk.smallest }
         let capacity = capacity(for: needed + Chunk.entrySize)
         let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
         pieces.append(LogPiece(chunk: chunk, visible: 0))
@@ -218,8 +220,10 @@ final class Log {
             letGo(last..<last + 1)
             pieces.removeLast()
         }
-        // Also if the chunk is gone: the one before it may hold messages that were removed earlier.
+        // Also if the chunk is gone: the one before it may hold messages that were removed earlier. The next chunk is
+        // small: a store that refuses again and again must not leave a large one each time.
         isSealed = true
+        nextCapacity = Chunk.smallest
         end = sequence
         head = Swift.min(head, end)
     }
