@@ -238,7 +238,8 @@ public struct NATSConnection: ~Copyable {
     /// Publishes a message.
     /// - Parameter reply: the subject for answers; nil for none.
     /// - Throws: if the connection is not ready, a subject is invalid or too long, the message exceeds the server's
-    ///   `max_payload`, or there is no room. Nothing is written, and the connection continues.
+    ///   `max_payload` or `NATSLimits.maxPending`, or there is no room. Nothing is written, and the connection
+    ///   continues.
     public mutating func publish(
         _ subject: String, reply: String? = nil, headers: NATSHeaderBlock? = nil, payload: UnsafeRawBufferPointer
     ) throws(NATSError) {
@@ -250,6 +251,10 @@ public struct NATSConnection: ~Copyable {
         guard size <= info.maxPayload else {
             throw .call(
                 .tooLarge, "The message has \(size) bytes; the NATS server takes at most \(info.maxPayload).")
+        }
+        let most = options.limits.maxPending - NATSLimits.maxWrittenLine
+        guard size <= most else {
+            throw .call(.tooLarge, "The message has \(size) bytes; at most \(max(0, most)) can wait to be sent.")
         }
         try checkRoom(size + NATSLimits.maxWrittenLine)
         try NATSWriter.publish(subject, reply: reply, headers: headers, payload: payload, into: &output)

@@ -228,6 +228,20 @@ private let second: UInt64 = 1_000_000_000
         #expect(client.output() == "" && old.output() == "")
     }
 
+    /// Waiting cannot make room for such a message.
+    @Test func messagesLargerThanTheOutputAreTooLarge() throws {
+        var options = Client.options
+        options.limits.maxPending = 10_000
+        let client = Client.ready(options, info: #"{"headers":true,"max_payload":1000000}"#)
+        let most = 10_000 - NATSLimits.maxWrittenLine
+        let error = failure {
+            try withRaw(String(repeating: "x", count: most + 1)) { try client.connection.publish("a", payload: $0) }
+        }
+        #expect(error?.word == .tooLarge && error?.scope == .call && client.pending == 0)
+        try withRaw(String(repeating: "x", count: most)) { try client.connection.publish("a", payload: $0) }
+        #expect(client.pending > most)
+    }
+
     private func failure(_ body: () throws -> Void) -> NATSError? {
         do { try body() } catch { return error as? NATSError }
         return nil
