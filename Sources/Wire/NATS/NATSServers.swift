@@ -67,6 +67,12 @@ public struct NATSServers: Sendable {
         current = servers[0]
     }
 
+    /// Puts the servers that were not tried in this round into a random order. Without it, all clients with the same
+    /// setting would try the same server first.
+    public mutating func shuffle(using generator: inout some RandomNumberGenerator) {
+        entries[..<(entries.count - tried)].shuffle(using: &generator)
+    }
+
     /// All servers, in the order in which they will be tried.
     public var all: [NATSServerAddress] { entries.map(\.server) }
 

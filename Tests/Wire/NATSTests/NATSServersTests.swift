@@ -51,6 +51,19 @@ import Testing
 @Suite struct NATSServersTests {
     private let second: UInt64 = 1_000_000_000
 
+    /// Every order occurs, and the server that was tried stays last.
+    @Test func untriedServersAreShuffled() throws {
+        var generator = SystemRandomNumberGenerator()
+        var orders: Set<[String]> = []
+        for _ in 0..<1_000 {
+            var servers = try NATSServers(parsing: "a,b,c,d")
+            _ = servers.next(now: 0, random: 0)
+            servers.shuffle(using: &generator)
+            orders.insert(servers.all.map(\.host))
+        }
+        #expect(orders.count == 6 && orders.allSatisfy { $0.last == "a" && Set($0).count == 4 })
+    }
+
     private func attempts(_ servers: inout NATSServers, _ count: Int, now: UInt64, random: UInt64 = 0) -> [String] {
         (0..<count).map { _ in
             let attempt = servers.next(now: now, random: random)
