@@ -79,6 +79,10 @@ struct TopicSnapshot: Sendable {
     var end: SequenceNumber
     var charged: UInt64
     var pieces: [LogPiece]
+    /// The sequences from `head` to `end` without a message.
+    var holes: [Hole] = []
+    /// Messages lost between the last one and the topic's end.
+    var lostAtEnd = 0
     /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.
     var retained: SequenceNumber
     /// Messages before this sequence were lost to the byte limit.
@@ -94,6 +98,10 @@ struct LogAdvance: Sendable {
     var end: SequenceNumber
     var charged: UInt64
     var fresh: [LogPiece]
+    /// The sequences without a message before those of `fresh`.
+    var holes: [Hole]
+    /// Messages lost between the last one and the topic's end; 0 while it has not ended.
+    var lostAtEnd: Int
     var retained: SequenceNumber
     /// Waiting messages before this sequence were lost to the byte limit.
     var lost: SequenceNumber

@@ -24,6 +24,8 @@ public enum OverflowCause: Sendable, Hashable {
     case buffer
     /// Waiting messages were evicted, because the topic's log reached its byte limit.
     case bytes
+    /// Messages were lost where the topic's log comes from.
+    case lost
     /// The subscription held publishers back for longer than the time limit.
     case blockedTooLong
 }

@@ -203,12 +203,32 @@ public struct Subscription: ~Copyable, Sendable {
         precondition(count >= 0 && count <= range.count, "only deliverable messages can be taken")
         guard count > 0 else { return }
         let n = UInt64(count)
-        let waited = waitingRanges.isEmpty ? 0 : min(n, waitingRanges.first.length)
         droppedSinceDelivery -= lost(before: range.lower)
         expected = range.lower.adding(n)
-        if waited > 0 { waitingRanges.removeFirst(waited) }
-        handled = handled.adding(n - waited)
+        remove(n)
         delivered += n
+    }
+
+    /// Passes the sequences before `end` that would be handed over next: they have no message. While messages wait in
+    /// front of such sequences, these count as waiting, too; and as dropped, if the overflow policy or an eviction
+    /// discards them together with those messages.
+    /// - Parameter isLost: whether they had messages, which are lost as if they had been evicted. Otherwise they do not
+    ///   count as dropped.
+    /// - Returns: false if there are none.
+    public mutating func skip(to end: SequenceNumber, isLost: Bool) -> Bool {
+        let range = deliverable(.max)
+        let count = range.prefix(end.distance(from: range.lower)).length
+        guard count > 0 else { return false }
+        remove(count)
+        if isLost { loseUpstream(count) } else { expected = expected.adding(count) }
+        return true
+    }
+
+    /// Removes the first `count` messages of `deliverable`, which are waiting or pending ones.
+    private mutating func remove(_ count: UInt64) {
+        let waited = waitingRanges.isEmpty ? 0 : min(count, waitingRanges.first.length)
+        if waited > 0 { waitingRanges.removeFirst(waited) }
+        handled = handled.adding(count - waited)
     }
 
     /// Makes pending messages that could not be handed over wait, if the overflow policy permits.
@@ -255,8 +275,11 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// The topic ended at `end` (exclusive). The first end counts, and so does an earlier overflow.
-    public mutating func topicEnded(_ how: TopicEnd, at end: SequenceNumber) {
+    /// - Parameter lost: how many messages were lost between the last one and the end of the topic.
+    public mutating func topicEnded(_ how: TopicEnd, at end: SequenceNumber, lost: UInt64 = 0) {
         appended(upTo: end)
+        guard case .open = state else { return }
+        if lost > 0 { loseUpstream(lost) }
         guard case .open = state else { return }
         state = .ending(how == .completed ? .completed : .topicFailed, stop: arrived)
     }
@@ -296,6 +319,12 @@ public struct Subscription: ~Copyable, Sendable {
     private mutating func lose(_ count: UInt64) {
         dropped += count
         droppedSinceDelivery += count
+    }
+
+    /// Messages were lost where the topic's log comes from. Under `fail` the subscription ends, as after an eviction.
+    private mutating func loseUpstream(_ count: UInt64) {
+        lose(count)
+        if overflow == .fail { overflowed(.lost) }
     }
 
     /// Accepts nothing that arrives from now on. The first overflow counts. An overflow replaces a topic's end that has

@@ -13,6 +13,19 @@ struct Driver: ~Copyable {
         case anyOrder
         /// Like `batches`, with larger buffers and steps that split the waiting messages into many ranges.
         case manyRanges
+        /// Like `batches`, with sequences that have no message. Both get the same batches, because a hole is passed
+        /// only between them.
+        case holes
+
+        /// A part of the seeds of tests with this shape.
+        var tag: UInt64 {
+            switch self {
+            case .anyOrder: 0
+            case .batches: 1
+            case .manyRanges: 2
+            case .holes: 3
+            }
+        }
     }
 
     struct Failure: Error, CustomStringConvertible {
@@ -67,6 +80,12 @@ struct Driver: ~Copyable {
         model = NaiveSubscription(start: start, retained: lower..<upper, buffer: buffer, policy: policy, mode: mode)
         end = upper
         log.append("\(policy.name) buffer \(buffer) \(start) in \(lower)..<\(upper), \(mode), \(shape)")
+        guard shape == .holes else { return }
+        // The last sequence has a message.
+        for sequence in lower..<max(lower + 1, upper) - 1 where random.chance(20) {
+            model.holes[sequence] = random.chance(50)
+        }
+        passHoles()
     }
 
     // Steps
@@ -74,7 +93,7 @@ struct Driver: ~Copyable {
     private mutating func step(_ random: inout Random) throws {
         switch shape {
         case .manyRanges: try stepManyRanges(&random)
-        case .batches, .anyOrder: try stepAnything(&random)
+        case .batches, .anyOrder, .holes: try stepAnything(&random)
         }
     }
 
@@ -110,6 +129,7 @@ struct Driver: ~Copyable {
     private mutating func append(_ count: Int, _ random: inout Random) throws {
         let room = random.chance(50) ? Int.max : random.int(0...8)
         log.append("append \(count) room \(room)")
+        guard shape != .holes else { return try appendWithHoles(count, room, &random) }
         guard shape != .anyOrder else {
             for _ in 0..<count { model.arrive() }
             end += UInt64(count)
@@ -137,6 +157,36 @@ struct Driver: ~Copyable {
         try check(got, expected)
     }
 
+    /// Appends messages, with holes before some of them.
+    private mutating func appendWithHoles(_ count: Int, _ room: Int, _ random: inout Random) throws {
+        let first = end
+        for _ in 0..<count {
+            while random.chance(25) {
+                let isLost = random.chance(50)
+                for _ in 0..<random.int(1...4) {
+                    model.holes[end] = isLost
+                    end += 1
+                }
+            }
+            end += 1
+        }
+        for _ in first..<end { model.arrive() }
+        log.append("up to \(end) with \(model.holes.filter { $0.key >= first }.sorted { $0.key < $1.key })")
+        subscription.appended(upTo: SequenceNumber(end))
+        passHoles()
+        var (left, modelRoom) = (room, room)
+        try check(handOver(&left, &random), take(&modelRoom))
+        subscription.applyPolicy()
+        model.applyPolicy()
+        passHoles()
+    }
+
+    private mutating func passHoles() {
+        subscription.holes = model.holes
+        subscription.passHoles()
+        model.passHoles()
+    }
+
     private mutating func flush(_ room: Int, _ random: inout Random) throws {
         log.append("flush \(room)")
         var (left, modelRoom) = (room, room)
@@ -147,6 +197,7 @@ struct Driver: ~Copyable {
         log.append("settle")
         subscription.applyPolicy()
         model.applyPolicy()
+        passHoles()
     }
 
     private mutating func request(_ n: UInt32) throws {
@@ -166,6 +217,7 @@ struct Driver: ~Copyable {
             subscription.applyPolicy()
             model.applyPolicy()
         }
+        passHoles()
     }
 
     private mutating func endTopic(_ how: TopicEnd) {

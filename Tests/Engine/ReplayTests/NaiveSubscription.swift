@@ -27,6 +27,8 @@ struct NaiveSubscription {
     var delivered: UInt64 = 0
     var ending: End?
     var isOver = false
+    /// Sequences without a message, and whether they are lost.
+    var holes: [UInt64: Bool] = [:]
 
     let mode: Credit.Mode
     var asked: UInt64 = 0
@@ -115,7 +117,19 @@ struct NaiveSubscription {
         lost.removeAll { $0 < sequence }
         missedUntold = 0
         relax()
+        passHoles()
         return Delivery(sequence: sequence, droppedBefore: before)
+    }
+
+    /// Passes sequences without a message, one by one. Those in front of which messages wait are treated like messages.
+    mutating func passHoles() {
+        while let first = waiting.first ?? pending.first, let isLost = holes[first] {
+            if waiting.isEmpty { pending.removeFirst() } else { waiting.removeFirst() }
+            relax()
+            guard isLost else { continue }
+            lose(first)
+            if policy == .fail { overflow(.lost) }
+        }
     }
 
     /// Applies the policy to everything pending.

@@ -14,13 +14,29 @@ struct PropertyTests {
     }
 
     static let plans = Overflow.allCases.flatMap { policy in
-        [Driver.Shape.batches, .anyOrder].map { Plan(policy: policy, shape: $0) }
+        [Driver.Shape.batches, .anyOrder, .holes].map { Plan(policy: policy, shape: $0) }
     }
 
     @Test(arguments: plans) func equalsTheModel(_ plan: Plan) {
-        run(count: 3000, tag: UInt64(plan.policy.rawValue) << 8 | (plan.shape == .batches ? 1 : 0)) { random in
+        run(count: 3000, tag: UInt64(plan.policy.rawValue) << 8 | plan.shape.tag) { random in
             try Driver.run(&random, plan.policy, plan.shape, steps: random.int(5...60))
         }
+    }
+
+    /// What was lost at the end of a topic is reported with the end, and ends a subscription with the policy `fail`.
+    @Test(arguments: Overflow.allCases) func aLossAtTheEndIsReportedOnce(_ policy: Overflow) {
+        var subscription = Replay.Subscription(
+            start: .next, window: window(1..<1), buffer: 4, overflow: policy)
+        subscription.appended(upTo: sequence(3))
+        subscription.applyPolicy()
+        subscription.topicEnded(.completed, at: sequence(3), lost: 2)
+        subscription.topicEnded(.completed, at: sequence(3), lost: 2)
+        #expect(subscription.end == nil)
+        subscription.handOver(subscription.deliverable(9).count, of: subscription.deliverable(9))
+        let replaced: UInt64 = policy == .latest ? 1 : 0
+        #expect(subscription.dropped == 2 + replaced && subscription.droppedSinceDelivery == 2)
+        let end = subscription.takeEnd()
+        #expect(end == (policy == .fail ? .overflow(.lost) : .completed))
     }
 
     /// Long sequences on larger buffers, so that the limit on the number of ranges is reached.

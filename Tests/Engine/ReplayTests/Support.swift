@@ -46,13 +46,28 @@ struct Subscription: ~Copyable {
 
     private(set) var inner: Replay.Subscription
     private(set) var credit: Credit
+    /// Sequences without a message, and whether they are lost.
+    var holes: [UInt64: Bool] = [:]
 
     init(start: Start, window: SequenceRange, buffer: Int, overflow: Overflow, credit: Credit) {
         inner = Replay.Subscription(start: start, window: window, buffer: buffer, overflow: overflow)
         self.credit = credit
     }
 
-    var deliverable: SequenceRange { inner.deliverable(credit.available) }
+    var deliverable: SequenceRange {
+        let range = inner.deliverable(credit.available)
+        guard !holes.isEmpty, !range.isEmpty else { return range }
+        let hole = (range.lower.value..<range.upper.value).first { holes[$0] != nil }
+        return SequenceRange(lower: range.lower, upper: hole.map(SequenceNumber.init) ?? range.upper)
+    }
+    /// Passes the holes in front of the next message, each kind at once.
+    mutating func passHoles() {
+        while let isLost = holes[cursor.value] {
+            var end = cursor.value
+            while holes[end] == isLost { end += 1 }
+            guard inner.skip(to: sequence(end), isLost: isLost) else { return }
+        }
+    }
     var droppedBeforeNext: UInt64 { deliverable.isEmpty ? 0 : inner.dropped(before: deliverable.lower) }
     mutating func request(_ n: UInt32) -> Bool { inner.isOver ? n > 0 : credit.add(n) }
     mutating func handOver(_ count: Int) {
@@ -96,6 +111,7 @@ struct Subscription: ~Copyable {
             if count == 0 { break }
             let before = droppedBeforeNext
             handOver(count)
+            passHoles()
             for n in 0..<count {
                 deliveries.append(Delivery(sequence: range.lower.value + UInt64(n), droppedBefore: n == 0 ? before : 0))
             }

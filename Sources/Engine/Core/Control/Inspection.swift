@@ -235,6 +235,7 @@ package final class Inspector: ShardPart {
         guard let log = topics[epoch: epoch]?.log, log.head.value <= sequence, sequence < log.end.value else {
             return nil
         }
+        guard log.holds(SequenceNumber(sequence)) else { return nil }
         let piece = log.piece(of: SequenceNumber(sequence))
         let entry = piece.chunk.entry(SequenceNumber(sequence) - piece.first)
         var payload: [UInt8] = []

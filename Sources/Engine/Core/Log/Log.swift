@@ -34,8 +34,13 @@ final class Log {
     private(set) var history = History()
     /// Whether this log created its chunks.
     private var isOwner = false
-    /// Whether the last chunk takes no more messages, because it holds some that were removed.
+    /// Whether the last chunk takes no more messages, because it holds some that were removed or a hole follows it.
     private var isSealed = false
+    /// The sequences from `head` on that have no message. Those from `end` on are held back: `end` moves beyond them
+    /// only with the next message, so the last sequence of a log always has one.
+    private(set) var holes = Holes()
+    /// Whether there are any: false for topics in memory and in a store.
+    private(set) var hasHoles = false
 
     /// An empty log, for a new topic.
     init() {
@@ -60,6 +65,7 @@ final class Log {
         end = snapshot.end
         charged = snapshot.charged
         pieces = snapshot.pieces
+        append(snapshot.holes)
     }
 
     /// Releases all messages: this log, or this view of it, is no longer used.
@@ -67,6 +73,7 @@ final class Log {
         letGo(0..<pieces.count)
         pieces = []
         head = end
+        evictHoles()
         history.evict(before: end)
     }
 
@@ -96,6 +103,7 @@ final class Log {
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, timestamp: Int64,
         budget: MemoryBudget
     ) -> SequenceNumber {
+        if hasHoles { passHoles() }
         let carried = metadata?.count ?? 0
         let framed = PayloadFraming.framed(payload.count)
         let last = place(for: carried + framed, carrying: carried > 0, budget: budget)
@@ -111,6 +119,7 @@ final class Log {
 
     /// Appends the messages of a run. Their frames are stored as received.
     func append(_ run: FramedRun, timestamp: Int64, budget: MemoryBudget) {
+        if hasHoles { passHoles() }
         var rest = run.bytes
         let timestamp = stamp(timestamp)
         while !rest.isEmpty {
@@ -122,6 +131,32 @@ final class Log {
             end = end.advanced(by: taken.count)
             rest = rest.slice(taken.bytes..<rest.count)
         }
+    }
+
+    /// Makes a hole of the sequences before `sequence` that no message has been appended to and no earlier hole has.
+    func skip(to sequence: SequenceNumber, isLost: Bool) {
+        append([Hole(range: SequenceRange(lower: next, upper: sequence), isLost: isLost)])
+    }
+
+    /// Before a message is appended: moves the end beyond the holes that follow the last message. Pieces are
+    /// contiguous, so the message begins a chunk. That chunk is small: many holes must not leave many large chunks that
+    /// are mostly empty.
+    private func passHoles() {
+        guard next > end else { return }
+        end = next
+        isSealed = true
+        nextCapacity = Chunk.smallest
+    }
+
+    private func append(_ new: [Hole]) {
+        for hole in new { holes.append(hole) }
+        hasHoles = !holes.isEmpty
+    }
+
+    private func evictHoles() {
+        guard hasHoles else { return }
+        holes.evict(before: head)
+        hasHoles = !holes.isEmpty
     }
 
     /// The timestamp of messages appended at this time of day.
@@ -200,7 +235,9 @@ final class Log {
     func pieces(from sequence: SequenceNumber, upTo limit: SequenceNumber) -> [LogPiece] {
         guard sequence < limit else { return [] }
         var found = Array(pieces[index(of: sequence)...index(of: limit.advanced(by: -1))])
-        found[found.count - 1].visible = limit - found[found.count - 1].first
+        if hasHoles { found.removeAll { $0.end <= sequence || $0.first >= limit } }
+        guard let last = found.last else { return [] }
+        found[found.count - 1].visible = Swift.min(last.visible, limit - last.first)
         return found
     }
 
@@ -210,6 +247,7 @@ final class Log {
     /// Removes the messages from `sequence` on, which no other shard knows of. Their memory stays in use until the
     /// chunks are released.
     func removeAll(from sequence: SequenceNumber) {
+        assert(!hasHoles, "a topic in a store has no holes")
         guard sequence < end else { return }
         charged = chargedBefore(sequence)
         let last = index(of: sequence)
@@ -230,8 +268,9 @@ final class Log {
 
     // Used by every view
 
-    /// Extends this view: `fresh` holds the pieces from its end on.
-    func advance(to end: SequenceNumber, charged: UInt64, fresh: [LogPiece]) {
+    /// Extends this view: `fresh` holds the pieces from its end on, and `new` the holes.
+    func advance(to end: SequenceNumber, charged: UInt64, fresh: [LogPiece], holes new: [Hole] = []) {
+        if !new.isEmpty { append(new) }
         for piece in fresh {
             if let last = pieces.last, last.chunk === piece.chunk {
                 pieces[pieces.count - 1].visible = piece.visible
@@ -247,6 +286,7 @@ final class Log {
     func evict(before sequence: SequenceNumber) {
         guard sequence > head else { return }
         head = Swift.min(sequence, end)
+        evictHoles()
         // The last chunk stays, because the writer continues in it.
         var passed = 0
         while passed < pieces.count - 1, pieces[passed].end <= head { passed += 1 }
@@ -270,11 +310,9 @@ final class Log {
         for piece in pieces[range] { piece.chunk.letGo() }
     }
 
-    /// When the broker accepted the message at `sequence`, in ns since 1970.
-    func timestamp(_ sequence: SequenceNumber) -> Int64 {
-        let piece = pieces[index(of: sequence)]
-        return piece.chunk.entry(sequence - piece.first).timestamp
-    }
+    /// When the broker accepted the message at `sequence`, or the first one after it if there is a hole, in ns since
+    /// 1970.
+    func timestamp(_ sequence: SequenceNumber) -> Int64 { entry(from: sequence).timestamp }
 
     /// The first message whose timestamp is at or after `time`, in ns since 1970; `end` if all are earlier. Nil if no
     /// message in memory is earlier: messages that are no longer in memory may then be at or after it, too.
@@ -306,8 +344,12 @@ final class Log {
         return pieces[index(of: sequence)]
     }
 
-    /// Whether the message at `sequence`, which must be before `end`, is in memory; otherwise it is in a store.
-    func holds(_ sequence: SequenceNumber) -> Bool { sequence >= head || history.piece(of: sequence) != nil }
+    /// Whether the message at `sequence`, which must be before `end`, is in memory. If not, it is in a store, or
+    /// `sequence` is in a hole.
+    func holds(_ sequence: SequenceNumber) -> Bool {
+        if hasHoles, holes.hole(at: sequence) != nil { return false }
+        return sequence >= head || history.piece(of: sequence) != nil
+    }
 
     /// The oldest message in memory.
     var oldestHeld: SequenceNumber { history.first ?? head }
@@ -320,11 +362,21 @@ final class Log {
 
     private func chargedBefore(_ sequence: SequenceNumber) -> UInt64 {
         guard sequence < end else { return charged }
-        let piece = pieces[index(of: sequence)]
-        return piece.chunk.entry(sequence - piece.first).chargedBefore
+        return entry(from: sequence).chargedBefore
     }
 
-    /// Most readers are near the end, so the last pieces are tried first.
+    /// The index entry of the first message from `sequence` on, which must be before `end`. There is one: the last
+    /// sequence has a message.
+    private func entry(from sequence: SequenceNumber) -> Chunk.Entry {
+        let index = index(of: sequence)
+        let piece = pieces[index]
+        let position = sequence - piece.first
+        if position < piece.visible { return piece.chunk.entry(Swift.max(0, position)) }
+        return pieces[index + 1].chunk.entry(0)
+    }
+
+    /// The piece that contains `sequence`. In a hole: the one before it, or the first if there is none before it. Most
+    /// readers are near the end, so the last pieces are tried first.
     private func index(of sequence: SequenceNumber) -> Int {
         var low = 0
         var high = pieces.count - 1

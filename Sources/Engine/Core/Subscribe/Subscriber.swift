@@ -104,14 +104,19 @@ final class Subscriber: BoundStream, Timed {
 
     private var log: Log { view.log }
 
-    /// The messages that, given the credit, may be handed over next; nil if there are none, or if the first is in a
-    /// store. Messages that the view's log no longer has are lost unless a store has them.
+    /// The messages that, given the credit, may be handed over next, without a hole between them; nil if there are
+    /// none, or if the first is in a store. Messages that the view's log no longer has are lost unless a store has
+    /// them.
     @inline(__always)
     func deliverable() -> SequenceRange? {
         while true {
             let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }
-            if range.lower >= view.log.head { return range }
+            if range.lower >= view.log.head {
+                guard view.log.hasHoles else { return range }
+                if let messages = upToHole(range) { return messages }
+                continue
+            }
             if view.isStored {
                 if view.log.holds(range.lower) { return range }
                 lacksHistory = true
@@ -119,6 +124,26 @@ final class Subscriber: BoundStream, Timed {
             }
             cursor.evict(before: view.log.head)
         }
+    }
+
+    /// Passes the holes of the log in front of the next message. That needs no credit.
+    @inline(never)
+    func passHoles() {
+        while let hole = log.holes.hole(at: cursor.cursor) {
+            guard cursor.skip(to: hole.range.upper, isLost: hole.isLost) else { return }
+        }
+    }
+
+    /// The messages of `range`, which are deliverable, up to the next hole. If it begins with holes, they are passed,
+    /// and the result is nil.
+    @inline(never)
+    private func upToHole(_ range: SequenceRange) -> SequenceRange? {
+        guard let hole = log.holes.next(from: range.lower) else { return range }
+        if hole.range.lower > range.lower {
+            return SequenceRange(lower: range.lower, upper: Swift.min(range.upper, hole.range.lower))
+        }
+        passHoles()
+        return nil
     }
 
     /// Whether it waits for its view to be attached, or for the store to find its first message.

@@ -104,13 +104,16 @@ final class Subscribing: ShardPart {
         let view = subscriber.view
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
-        let window = window(of: view)
+        var window = window(of: view)
+        var start = start
+        if view.log.hasHoles { (start, window) = view.log.placed(start, in: window) }
         let cursor = Subscription(start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
             ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch)))
             return
         }
         subscriber.join(at: cursor)
+        if view.log.hasHoles { subscriber.passHoles() }
         view.add(subscriber)
         view.notifyOfEnd(to: subscriber)
         responses.sendJoined(to: subscriber)
@@ -185,6 +188,7 @@ final class Subscribing: ShardPart {
                 switch cause {
                 case .buffer: "the buffer of \(counted(subscriber.options.buffer, "message")) was full"
                 case .bytes: "bytes: the topic's log reached its limit of \(subscriber.view.byteLimit) bytes"
+                case .lost: "lost: the topic lost messages before they could be delivered"
                 case .blockedTooLong:
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
@@ -225,6 +229,7 @@ final class Subscribing: ShardPart {
         view.epoch = topic.epoch
         view.state = topic.visibleState
         view.lost = topic.window.lost
+        view.lostAtEnd = topic.lostAtEnd
         view.store = topic.window.stored?.reference
         view.typical = topic.publishers.room.typical
         view.isAttached = true
@@ -243,6 +248,7 @@ final class Subscribing: ShardPart {
         view.state = snapshot.state
         view.retained = snapshot.retained
         view.lost = snapshot.lost
+        view.lostAtEnd = snapshot.lostAtEnd
         view.store = snapshot.store
         view.typical = snapshot.typical
         views.attach(view)

@@ -129,7 +129,8 @@ extension Subscribing {
     func join(_ subscriber: Subscriber, atOrAfter first: SequenceNumber, now: Instant) {
         let window = window(of: subscriber.view)
         let first = Swift.min(Swift.max(first, window.lower), window.upper)
-        join(subscriber, at: .last(UInt64(window.upper - first)), now: now)
+        let holes = subscriber.view.log.holes.count(in: SequenceRange(lower: first, upper: window.upper))
+        join(subscriber, at: .last(UInt64(window.upper - first - holes)), now: now)
     }
 }
 

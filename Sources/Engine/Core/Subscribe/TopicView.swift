@@ -29,6 +29,8 @@ final class TopicView {
     /// Subscribers that wait for the view to be attached, or for the store to find their first message.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
+    /// Messages lost between the last one and the topic's end.
+    var lostAtEnd = 0
     /// Bytes that the topic's log may hold, and the generation of settings from which that was computed.
     private var limit: (bytes: Int, generation: Int)
     var byteLimit: Int {
@@ -202,9 +204,10 @@ final class TopicView {
         retained = advance.retained
         typical = advance.typical
         state = advance.state
+        lostAtEnd = advance.lostAtEnd
         if advance.isDeleted { views.removeName(of: self) }
         if !sharesLog {
-            log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh)
+            log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh, holes: advance.holes)
             if isStored { log.evict(before: advance.resident) }
         }
         round.begin(upTo: advance.end, count: members.count)
@@ -219,7 +222,7 @@ final class TopicView {
             subscriber.cursor.appended(upTo: round.target)
             // Messages that the subscriber did not know of yet may already be gone.
             if lost > round.completed { subscriber.cursor.evict(before: lost) }
-            notifyOfEnd(to: subscriber)
+            notifyOfEnd(to: subscriber, lost: lostAtEnd)
             views.delivery.deliver(subscriber, now: now)
         }
         round.pause()
@@ -254,11 +257,18 @@ final class TopicView {
         if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
     }
 
+    /// Notifies a new subscriber of the end, if the topic has ended. What was lost after the last message concerns only
+    /// one that resumes.
     func notifyOfEnd(to subscriber: Subscriber) {
+        let isResumed = if case .from = subscriber.options.start { true } else { false }
+        notifyOfEnd(to: subscriber, lost: isResumed ? lostAtEnd : 0)
+    }
+
+    private func notifyOfEnd(to subscriber: Subscriber, lost: Int) {
         switch state {
         case .live: break
-        case .completed: subscriber.cursor.topicEnded(.completed, at: log.end)
-        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end)
+        case .completed: subscriber.cursor.topicEnded(.completed, at: log.end, lost: UInt64(lost))
+        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
         }
     }
 

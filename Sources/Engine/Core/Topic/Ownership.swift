@@ -81,6 +81,9 @@ final class TopicOwnership: ShardPart {
                         epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
                         charged: topic.log.charged(before: topic.committed),
                         pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
+                        holes: topic.log.holes.within(
+                            SequenceRange(lower: topic.log.head, upper: topic.committed)),
+                        lostAtEnd: topic.lostAtEnd,
                         retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
                         typical: topic.publishers.room.typical)), to: shard)
         } catch {

@@ -258,11 +258,14 @@ final class Topic: Timed {
         let link = views.advance(at: index, to: end, isEnded: isOver)
         // A view on this shard reads the log itself.
         let isOwn = link.shard == ownership.index
-        let fresh = isOwn ? [] : log.pieces(from: Swift.max(link.sentEnd, log.head), upTo: end)
+        let first = Swift.max(link.sentEnd, log.head)
+        let fresh = isOwn ? [] : log.pieces(from: first, upTo: end)
+        let holes = isOwn || !log.hasHoles ? [] : log.holes.within(SequenceRange(lower: first, upper: end))
         ownership.notifyView(
             link.shard, topic: self,
             advance: LogAdvance(
-                end: end, charged: log.charged(before: end), fresh: fresh, retained: retained, lost: window.lost,
+                end: end, charged: log.charged(before: end), fresh: fresh, holes: holes, lostAtEnd: lostAtEnd,
+                retained: retained, lost: window.lost,
                 resident: log.head, typical: publishers.room.typical, state: visibleState,
                 isDeleted: isDeleted && isOver),
             now: now)
@@ -297,7 +300,8 @@ final class Topic: Timed {
     /// kept.
     private func evict(now: Instant) {
         evictUnneeded()
-        let within = window.firstWithinLimit
+        var within = window.firstWithinLimit
+        if log.hasHoles { within = Swift.max(within, log.firstWithinHoles) }
         if isStored { unload(to: ownership.limits.resident) }
         lose(before: Swift.min(within, publishers.room.floor ?? within), now: now)
     }
