@@ -45,7 +45,7 @@ struct RetainedWindow {
     var isEndCommitted: Bool { !awaitsStore || commits?.isEndWritten == true }
     /// The oldest message in memory or in the store.
     var oldest: SequenceNumber { stored?.kept ?? log.head }
-    /// The oldest message retained for replay.
+    /// The oldest message retained for replay. Sequences without a message count as messages here.
     var retained: SequenceNumber {
         let committed = committed
         let newest = committed.advanced(by: -Swift.min(retention.messages, committed - oldest))

@@ -68,6 +68,7 @@ final class Topic: Timed {
     var committed: SequenceNumber { window.committed }
     var retained: SequenceNumber { window.retained }
     var isStored: Bool { window.stored != nil }
+    /// Messages so far, including sequences without one.
     var published: UInt64 { log.end.value - 1 }
     /// Whether the topic has ended, and its messages and its end are committed. Subscribers may then learn of the end.
     var isOver: Bool { !state.isLive && window.isCommitted && window.isEndCommitted }
