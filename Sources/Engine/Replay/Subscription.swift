@@ -116,6 +116,10 @@ public struct Subscription: ~Copyable, Sendable {
     @inlinable @inline(__always)
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
+    /// Whether no messages wait, and none are pending.
+    @inlinable @inline(__always)
+    public var isUpToDate: Bool { handled == arrived && waitingRanges.isEmpty }
+
     /// The waiting messages, lowest first, for audits.
     package var waitingMessages: [SequenceRange] { waitingRanges.all }
 

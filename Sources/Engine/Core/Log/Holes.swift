@@ -19,6 +19,8 @@ struct Holes: Sendable, Equatable {
     private(set) var all: [Hole] = []
 
     var isEmpty: Bool { all.isEmpty }
+    /// The sequence after the last hole; 0 if there is none.
+    var end: SequenceNumber { all.last?.range.upper ?? SequenceNumber(0) }
 
     /// Adds a hole above all others.
     mutating func append(_ hole: Hole) {
@@ -75,7 +77,7 @@ struct Holes: Sendable, Equatable {
 
 extension Log {
     /// The sequence of the message that is appended next.
-    var next: SequenceNumber { holes.all.last.map { Swift.max(end, $0.range.upper) } ?? end }
+    var next: SequenceNumber { Swift.max(end, holes.end) }
 
     /// How many lost messages follow the last message.
     var lostAtEnd: Int {

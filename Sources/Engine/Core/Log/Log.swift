@@ -19,8 +19,10 @@ struct LogPiece: Sendable {
 }
 
 final class Log {
-    private(set) var head: SequenceNumber
+    private(set) var head: SequenceNumber { didSet { noteUnbroken() } }
     private(set) var end: SequenceNumber
+    /// From here on there is no hole: `head`, except in a log with holes.
+    private(set) var unbroken: SequenceNumber
     /// The total charge of all messages before `end` since the topic began, in bytes.
     private(set) var charged: UInt64
     /// The timestamp of the last message appended here. Later ones are not lower, even if the clock is set back.
@@ -46,6 +48,7 @@ final class Log {
     init() {
         head = .first
         end = .first
+        unbroken = .first
         charged = 0
     }
 
@@ -54,6 +57,7 @@ final class Log {
     init(end: SequenceNumber, charged: UInt64, latest: Int64) {
         self.latest = latest
         head = end
+        unbroken = end
         self.end = end
         self.charged = charged
     }
@@ -151,12 +155,16 @@ final class Log {
     private func append(_ new: [Hole]) {
         for hole in new { holes.append(hole) }
         hasHoles = !holes.isEmpty
+        noteUnbroken()
     }
+
+    private func noteUnbroken() { unbroken = hasHoles ? Swift.max(head, holes.end) : head }
 
     private func evictHoles() {
         guard hasHoles else { return }
         holes.evict(before: head)
         hasHoles = !holes.isEmpty
+        noteUnbroken()
     }
 
     /// The timestamp of messages appended at this time of day.

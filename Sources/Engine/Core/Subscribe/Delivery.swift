@@ -21,14 +21,9 @@ final class Delivery: ShardPart {
     /// Hands over what can be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
-        // Without credit, too: a hole must not take the room of a message.
-        let hasHoles = subscriber.view.log.hasHoles
-        if hasHoles { subscriber.passHoles() }
         let isWaiting = sender.send(to: subscriber, quantum: quantum, now: now)
         if subscriber.lacksHistory { history.askForHistory(subscriber) }
-        subscriber.cursor.applyPolicy()
-        // The policy may have dropped the messages in front of a hole.
-        if hasHoles { subscriber.passHoles() }
+        if !subscriber.cursor.isUpToDate { subscriber.applyPolicy() }
         note(subscriber, now: now)
         if isWaiting, !subscriber.isWaitingForOutput {
             subscriber.connection.add(outputWaiter: subscriber)

@@ -112,8 +112,8 @@ final class Subscriber: BoundStream, Timed {
         while true {
             let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }
+            if range.lower >= view.log.unbroken { return range }
             if range.lower >= view.log.head {
-                guard view.log.hasHoles else { return range }
                 if let messages = upToHole(range) { return messages }
                 continue
             }
@@ -124,6 +124,16 @@ final class Subscriber: BoundStream, Timed {
             }
             cursor.evict(before: view.log.head)
         }
+    }
+
+    /// Makes pending messages wait if the overflow policy permits, after what could be handed over.
+    @inline(never)
+    func applyPolicy() {
+        // Also without credit, and before the policy: a hole must not take the room of a message. The policy may drop
+        // the messages in front of another one.
+        if log.hasHoles { passHoles() }
+        cursor.applyPolicy()
+        if log.hasHoles { passHoles() }
     }
 
     /// Passes the holes of the log in front of the next message. That needs no credit.
