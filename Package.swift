@@ -169,10 +169,12 @@ let toolsTargets = [
         "Simulator",
         ["Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"]),
     tools.program("forebay-sim", ["Simulator"]),
+    tools.module("JetStreamModel", ["Bytes", "JSONParsing"]),
     tools.tests(of: "Manual"),
     tools.tests(of: "Measure"),
     tools.tests(of: "Bench", ["RSocket", "Bytes"]),
     tools.tests(of: "Simulator", exclude: ["seeds.txt"]),
+    tools.tests(of: "JetStreamModel", exclude: ["capture.py", "captures.txt"]),
 ]
 
 // Examples and test support

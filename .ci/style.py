@@ -18,7 +18,8 @@ FUNCTION_LINES = 70
 PROTOCOL = re.compile(
     r"^import (HTTP2|RSocket)\b|\b(connection|stream|subscriber|publisher|listing)\.(http|rsocket|exchange)\b")
 WITHOUT_FOUNDATION = set(
-    "Bytes ForebayWire NATS Replay RSocket HTTP2 Core EventLoop Store Server forebayd Measure Simulator".split())
+    "Bytes ForebayWire NATS Replay RSocket HTTP2 Core EventLoop Store Server forebayd Measure Simulator "
+    "JetStreamModel".split())
 
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION = re.compile(

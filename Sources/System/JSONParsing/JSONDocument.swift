@@ -33,6 +33,18 @@ public struct JSONValue {
 
     public var isObject: Bool { value.pointee.type == JSON_OBJECT }
 
+    /// The names of an object's members, in their order; nil if this is not an object.
+    public var names: [String]? {
+        guard isObject else { return nil }
+        var names: [String] = []
+        var iterator = json_object_iter(value)
+        while let current = iterator {
+            if let name = json_object_iter_key(current) { names.append(String(cString: name)) }
+            iterator = json_object_iter_next(value, current)
+        }
+        return names
+    }
+
     /// The member of an object; nil if there is none or this is not an object.
     public subscript(name: String) -> JSONValue? {
         isObject ? json_object_get(value, name).map { JSONValue($0, of: document) } : nil
@@ -51,6 +63,8 @@ public struct JSONValue {
     public var integer: Int? { value.pointee.type == JSON_INTEGER ? Int(json_integer_value(value)) : nil }
 
     public var isTrue: Bool { value.pointee.type == JSON_TRUE }
+
+    public var isBoolean: Bool { value.pointee.type == JSON_TRUE || value.pointee.type == JSON_FALSE }
 
     /// The elements of an array; nil if this is not one.
     public var elements: [JSONValue]? {
