@@ -130,7 +130,7 @@ import Testing
             return Int(number >> 33) % bound
         }
         let valid = Case.all.flatMap(\.steps).map { Array($0.sent.utf8) }
-        for round in 0..<40 {
+        for round in 0..<15 {
             var options = ModelOptions()
             options.servers = 1 + round % 3
             let cluster = ModelCluster(seed: UInt64(round), options: options)

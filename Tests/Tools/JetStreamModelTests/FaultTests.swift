@@ -122,6 +122,17 @@ import Testing
         #expect(world.publish("one").count == 2)
     }
 
+    @Test func aNewStreamIsNotReachedAtOnce() {
+        let world = World { $0.creationTime = 1_000_000 }
+        let created = world.ask("STREAM.CREATE.N", "{\"name\":\"N\",\"subjects\":[\"n\"]}")
+        #expect(created.first?.payload.contains("did_create") == true)
+        world.send("PUB n _INBOX.a 1\r\nx\r\n")
+        #expect(world.take().first?.body.hasPrefix("NATS/1.0 503\r\n") == true)
+        world.now += 1_000_000
+        world.send("PUB n _INBOX.a 1\r\nx\r\n")
+        #expect(world.take().first?.payload == "{\"stream\":\"N\",\"seq\":1}")
+    }
+
     @Test func aNewLeaderHasAnotherClock() {
         let world = World(servers: 3) { $0.clockSkew = 100_000_000 }
         for _ in 0..<20 {

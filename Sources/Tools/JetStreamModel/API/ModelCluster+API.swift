@@ -1,5 +1,6 @@
 // The JetStream API: requests to `$JS.API.>` and their answers.
 
+import Bytes
 import JSONParsing
 
 extension ModelCluster {
@@ -105,6 +106,7 @@ extension ModelCluster {
         try checkOverlap(configuration)
         let stream = Stream(configuration, created: wallTime(of: nil))
         stream.clockOffset = clockOffset()
+        stream.leaderlessUntil = now.addingClamped(chance.time(upTo: faults.creationTime))
         streams[name] = stream
         return answer(about: stream, isCreated: true)
     }
