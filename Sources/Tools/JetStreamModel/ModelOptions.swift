@@ -31,11 +31,13 @@ public struct ModelFaults: Sendable {
     /// A limit for the time without a leader after `changeLeader`. In the first half, requests are not answered; in the
     /// second, the answer is that nobody is there.
     public var electionTime: UInt64 = 0
-    /// A limit for the time from the creation of a stream until requests and publishes reach it. Before that, the answer
-    /// is that nobody is there, even after the answer to the creation.
+    /// A limit for the time from the creation of a stream until requests and publishes reach it. Until then nobody is
+    /// there, even after the answer to the creation.
     public var creationTime: UInt64 = 0
     /// A limit for how far the clocks of leaders differ from `wallClock`, in both directions.
     public var clockSkew: UInt64 = 0
+    /// Whether messages of a new leader may overtake those of the former one, which was on another server.
+    public var newLeaderOvertakes = false
 
     /// Acknowledgements that are lost, although the message is stored.
     public var lostAcknowledgements = 0

@@ -122,6 +122,35 @@ import Testing
         #expect(world.publish("one").count == 2)
     }
 
+    @Test func aNewLeaderRepeatsTheLatestMessages() {
+        let world = World(servers: 3) { $0.duplicates = 1_000_000 }
+        for _ in 0..<5 { _ = world.publish("x") }
+        var repeated: [String] = []
+        for _ in 0..<20 {
+            world.cluster.changeLeader(of: "FB_1", now: world.now)
+            repeated += world.take().compactMap { $0["Nats-Sequence"] }
+        }
+        #expect(Set(repeated) == ["3", "4", "5"] && world.truth.messages.count == 5)
+    }
+
+    @Test(arguments: [false, true])
+    func aNewLeaderMayOvertake(_ mayOvertake: Bool) {
+        var reversed = 0
+        for seed in 0..<40 {
+            let world = World(seed: UInt64(seed), servers: 3) {
+                $0.liveDelay = 50
+                $0.newLeaderOvertakes = mayOvertake
+            }
+            world.send(world.publication("x", reply: "_INBOX.a"))
+            world.cluster.changeLeader(of: "FB_1", now: world.now)
+            world.send(world.publication("x", reply: "_INBOX.a"))
+            let sequences = world.finish().filter { $0.subject == "fb.l.t" }.compactMap { $0["Nats-Sequence"] }
+            #expect(sequences.count == 2)
+            if sequences == ["2", "1"] { reversed += 1 }
+        }
+        #expect((reversed > 0) == mayOvertake)
+    }
+
     @Test func aNewStreamIsNotReachedAtOnce() {
         let world = World { $0.creationTime = 1_000_000 }
         let created = world.ask("STREAM.CREATE.N", "{\"name\":\"N\",\"subjects\":[\"n\"]}")

@@ -17,7 +17,7 @@ final class Connection {
         var delivered = 0
     }
 
-    /// Messages of a lane stay in order: those with one subject, from one leader.
+    /// Messages of a lane stay in order: those with one subject, and from one leader if leaders may overtake.
     struct Lane: Hashable {
         var subject: String
         var term: UInt64

@@ -86,7 +86,8 @@ extension ModelCluster {
         for _ in 0..<(mayRepeat && fails(\.duplicates, \.duplicates) ? 2 : 1) {
             guard let index = connection.subscriptions.firstIndex(where: { $0.id == subscription }) else { return }
             let bytes = connection.take(message, for: index)
-            send(bytes, to: connection, Connection.Lane(subject: message.subject, term: term), delay(of: origin))
+            let lane = Connection.Lane(subject: message.subject, term: faults.newLeaderOvertakes ? term : 0)
+            send(bytes, to: connection, lane, delay(of: origin))
         }
     }
 
