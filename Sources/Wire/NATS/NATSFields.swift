@@ -39,7 +39,7 @@ extension UnsafeRawBufferPointer {
     }
 
     /// The value of decimal digits; nil if there are none, another character, or more than 18 digits.
-    var decimal: UInt64? {
+    package var decimal: UInt64? {
         guard count > 0, count <= 18 else { return nil }
         var value: UInt64 = 0
         for byte in self {
