@@ -81,6 +81,7 @@ let wireTargets = [
     wire.module("RSocket", ["Bytes", "ForebayWire"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
     wire.module("NATS", ["JSONParsing", "COpenSSL", "Bytes", "ForebayWire"]),
+    wire.module("JetStream", ["NATS", "JSONParsing", "Bytes", "ForebayWire"]),
     wire.tests(of: "ForebayWire"),
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
@@ -96,9 +97,11 @@ let engineTargets = [
     // lint` keeps them apart.
     .target(
         name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], path: "Sources",
-        exclude: ["System", "Wire", "Engine/Replay", "Broker", "Streams", "Client", "Tools"],
+        exclude: ["System", "Wire", "Engine/Replay", "Engine/Upstream", "Broker", "Streams", "Client", "Tools"],
         sources: ["Engine/Core", "Peers"], swiftSettings: hot),
+    engine.module("Upstream", ["Bytes", "Core", "JetStream", "NATS", "Replay"], hot),
     engine.tests(of: "Replay", ["ForebayWire"]),
+    engine.tests(of: "Upstream", ["Core", "Replay"]),
     engine.tests(
         of: "Core",
         ["ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"]),
@@ -119,7 +122,7 @@ let brokerTargets = [
         "Server",
         [
             "Access", "Bytes", "CAdminPage", "CLinux", "CMicroHTTPD", "Configuration", "Core", "EventLoop",
-            "ForebayWire", "HTTP2", "Manual", "Replay", "Store", "TLS",
+            "ForebayWire", "HTTP2", "Manual", "NATS", "Replay", "Store", "TLS", "Upstream",
         ], hot),
     broker.program("forebayd", ["Server"]),
     broker.tests(of: "Access", ["Core"]),

@@ -176,7 +176,7 @@ extension TopicRow.State {
         switch state {
         case .live: self = .live
         case .completed: self = .completed
-        case .failed: self = .failed
+        case .failed, .left: self = .failed
         }
     }
 }

@@ -27,18 +27,28 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log"
         store = f'jetstream {{ store_dir: "{folder}/store" }}' if jetstream else ""
-        file = folder / "server.conf"
-        file.write_text(
-            f'listen: "127.0.0.1:-1"\nlog_file: "{self.log}"\nports_file_dir: "{folder}"\n{store}\n{configuration}\n')
+        self.folder = folder
+        self.settings = f'log_file: "{self.log}"\nports_file_dir: "{folder}"\n{store}\n{configuration}\n'
+        self.start(-1)
+
+    def start(self, port: int) -> None:
+        file = self.folder / "server.conf"
+        file.write_text(f'listen: "127.0.0.1:{port}"\n{self.settings}')
+        for old in self.folder.glob("*.ports"):
+            old.unlink()
         self.process = subprocess.Popen([SERVER, "-c", file], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 20
-        while not (ports := list(folder.glob("*.ports"))) or not ports[0].read_text().endswith("}"):
+        while not (ports := list(self.folder.glob("*.ports"))) or not ports[0].read_text().endswith("}"):
             assert self.process.poll() is None, self.process.stdout.read()
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.02)
         listed = json.loads(ports[0].read_text())
         self.port = int(listed["nats"][0].rpartition(":")[2])
         self.cluster = listed.get("cluster", [""])[0].rpartition("/")[2]
+
+    def restart(self) -> None:
+        """Starts a server that was stopped again, on the same port and with what it has stored."""
+        self.start(self.port)
 
     def url(self, user: str = "", scheme: str = "nats", host: str = "127.0.0.1") -> str:
         return f"{scheme}://{user + '@' if user else ''}{host}:{self.port}"

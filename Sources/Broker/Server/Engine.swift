@@ -26,6 +26,7 @@ protocol Engine: TurnEngine {
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
     func restore(_ topics: [StoredTopic], now: Instant)
     func stored(_ reports: [StoreReport], now: Instant)
+    func upstream(_ reports: [UpstreamReport], now: Instant)
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant)
     func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant)
     func answer(_ query: ShardQuery, job: UInt64, now: Instant)

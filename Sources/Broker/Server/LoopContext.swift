@@ -26,6 +26,8 @@ enum InboxItem: Sendable {
     case drain
     /// What became of a loop's next submissions to the store, in order.
     case stored([StoreOutcome])
+    /// What the upstream reports, and how many bytes that are.
+    case upstream([UpstreamReport], size: Int)
     /// The store's answer to a read.
     case history(HistoryRequest, HistoryAnswer)
     /// The first message that a search in the store has found.
@@ -64,6 +66,8 @@ struct LoopContext: Sendable {
     var logins: LoginService?
     /// Keeps durable and relaxed topics; nil if there are none.
     var store: StoreService?
+    /// Connects shared topics to NATS; nil if there are none.
+    var upstream: UpstreamService?
     /// Whether the store takes messages.
     var storeHealth = StoreHealth()
     /// The initial permissions.

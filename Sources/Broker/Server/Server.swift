@@ -12,6 +12,7 @@ import HTTP2
 import Store
 import Synchronization
 import TLS
+import Upstream
 
 /// A broker in this process.
 public final class Server: Sendable {
@@ -37,6 +38,8 @@ public final class Server: Sendable {
         public var passed = PassedSockets()
         /// Where topics are stored, and how long relaxed topics may wait, in nanoseconds; nil for no store.
         public var store: (options: StoreOptions, interval: UInt64)?
+        /// The NATS servers over which topics are shared; nil for none.
+        public var upstream: UpstreamOptions?
         /// Users and permissions.
         public var access = AccessRules.open
         /// Whether remote clients are served even if there are no users.
@@ -90,6 +93,7 @@ public final class Server: Sendable {
         var shards: [NamedThread] = []
         var logins: LoginService?
         var store: StoreService?
+        var upstream: UpstreamService?
         var inboxes: [Inbox<InboxItem>] = []
         let opened = try Server.open(configuration, listeners)
         var admin = opened.admin
@@ -104,6 +108,9 @@ public final class Server: Sendable {
             if let opened = opened.store, let interval = configuration.store?.interval {
                 store = try StoreService(opened, interval: interval, inboxes: inboxes, memory: memory, log: log)
             }
+            upstream = try configuration.upstream.map { (options) throws(SystemError) in
+                try UpstreamService(options, tls: nil, shards: inboxes, log: log)
+            }
             let context = LoopContext(
                 limits: Server.limits(configuration, admin: adminAddresses), memory: memory,
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
@@ -111,7 +118,8 @@ public final class Server: Sendable {
                 files: FileShares(
                     of: Int(clamping: try Machine.raiseOpenFiles()),
                     connections: configuration.limits.connections, threads: configuration.threads),
-                logins: service, store: store, access: configuration.access.table, log: log, tls: configuration.tls)
+                logins: service, store: store, upstream: upstream, access: configuration.access.table, log: log,
+                tls: configuration.tls)
             let finished: Wakeup = try Wakeup()
             let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -132,6 +140,7 @@ public final class Server: Sendable {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
             logins?.stop()
+            upstream?.stop()
             if let store { store.stop() } else { opened.store?.close() }
             Listener.closeAll(listeners)
             admin.stop()
@@ -306,6 +315,7 @@ public final class Server: Sendable {
         let open = context.connections.value
         for shard in shards { shard.join() }
         context.logins?.stop()
+        context.upstream?.stop()
         context.store?.stop()
         switch outcome {
         case .drained(0): context.log.write(.info, "stopped", [("reason", "drained")])

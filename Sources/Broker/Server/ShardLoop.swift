@@ -240,6 +240,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
         if !shard.effects.store.isEmpty { submitToStore() }
+        if !shard.effects.upstream.isEmpty { submitUpstream() }
         for (job, answer) in shard.effects.answers {
             context.admin?.push(.answer(job: job, shard: index, answer, figures))
         }

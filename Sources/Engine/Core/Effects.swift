@@ -118,6 +118,8 @@ public struct Effects {
 
     /// Requests to the store that keeps topics.
     public var store: [StoreRequest] = []
+    /// Requests to the upstream that connects shared topics.
+    public var upstream: [UpstreamRequest] = []
 
     /// No effects, for a broker with this number of `shards`.
     public init(shards: Int) {
@@ -128,7 +130,7 @@ public struct Effects {
     /// Whether nothing is left to do for connections, other shards, the store or the log.
     public var isEmpty: Bool {
         flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
-            && store.isEmpty && answers.isEmpty
+            && store.isEmpty && upstream.isEmpty && answers.isEmpty
             && messages.allSatisfy(\.isEmpty) && deferredMessages.allSatisfy(\.isEmpty)
     }
 

@@ -21,6 +21,8 @@ public struct Limits: Equatable, Sendable {
     /// those whose messages are written later.
     public var durable: [TopicPattern] = []
     public var relaxed: [TopicPattern] = []
+    /// New topics that other nodes use, too, over NATS JetStream.
+    public var shared: [TopicPattern] = []
     /// Messages of a stored topic that are not written yet, above which its publishers wait.
     public var uncommitted = 65_536
     /// Bytes of all such messages. A topic may have a quarter of them.
@@ -177,6 +179,11 @@ public struct Limits: Equatable, Sendable {
         if durable.isEmpty && relaxed.isEmpty || TopicName.isSystem(name) { return .memory }
         if durable.contains(where: { $0.matches(name) }) { return .durable }
         return relaxed.contains { $0.matches(name) } ? .relaxed : .memory
+    }
+
+    /// Whether a new topic called `name` is shared with other nodes.
+    func isShared(_ name: String) -> Bool {
+        !shared.isEmpty && !TopicName.isSystem(name) && shared.contains { $0.matches(name) }
     }
 
     /// The retention limits of the topic called `name`.

@@ -154,6 +154,11 @@ public final class Shard {
         input(now) { $0.output.ownership.stored(reports, now: now) }
     }
 
+    /// Handles what the upstream reports about shared topics.
+    public func upstream(_ reports: [UpstreamReport], now: Instant) {
+        input(now) { $0.output.ownership.upstream(reports, now: now) }
+    }
+
     /// Handles the store's answer to a read request in `Effects.store`. The answer is ignored if the topic no longer
     /// has subscribers.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {

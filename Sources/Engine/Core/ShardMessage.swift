@@ -59,6 +59,8 @@ enum TopicState: Sendable {
     case live
     case completed
     case failed(String)
+    /// A shared topic is not followed by this node any longer. It may continue on others.
+    case left(Refusal)
 
     var isLive: Bool { if case .live = self { true } else { false } }
 
@@ -67,6 +69,7 @@ enum TopicState: Sendable {
         case .live: "live"
         case .completed: "completed"
         case .failed: "failed"
+        case .left: "left"
         }
     }
 }
@@ -83,6 +86,8 @@ struct TopicSnapshot: Sendable {
     var holes: [Hole] = []
     /// Messages lost between the last one and the topic's end.
     var lostAtEnd = 0
+    /// Whether subscriptions that wait missed nothing of the topic.
+    var wasEmpty = false
     /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.
     var retained: SequenceNumber
     /// Messages before this sequence were lost to the byte limit.

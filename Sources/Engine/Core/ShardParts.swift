@@ -29,6 +29,7 @@ final class ShardParts {
         output.ends.listRequests = requests.listRequests
         output.notices.intake = requests.intake
         output.ownership.calls = requests.calls
+        output.ownership.subscribing = requests.subscribing
         requests.connectionEnds.resumption = protocols.resumption
         protocols.logins.httpLogins = protocols.httpLogins
         protocols.logins.inputs = protocols.inputs

@@ -26,6 +26,8 @@ public struct Options: Equatable, Sendable {
     public var logFormat = LogFormat.text
     /// Where topics are stored.
     public var store = StoreSettings()
+    /// How topics are shared with other nodes.
+    public var upstream = UpstreamSettings()
     /// All limits except `memory`, which depends on the machine.
     public var limits = Limits()
 
@@ -53,6 +55,7 @@ public struct Options: Equatable, Sendable {
         }
         faults += tls.faults(subject)
         faults += storeFaults(subject)
+        faults += upstreamFaults(subject)
         if limits.payload > limits.reassembly {
             faults.append(
                 "\(subject("max-payload")) is more than \(subject("max-unfinished")): a fragmented message could "

@@ -15,6 +15,7 @@ struct Setting: Sendable {
         case log = "Log"
         case topics = "Topics"
         case store = "Store"
+        case upstream = "Upstream"
         case limits = "Limits"
         case times = "Times"
     }

@@ -22,7 +22,7 @@ extension Setting {
     static let all: [Setting] =
         within(.listeners, listeners) + within(.tls, tls) + within(.access, access) + within(.process, process)
         + within(.log, log) + within(.topics, topics)
-        + within(.store, store) + within(.limits, limits) + within(.times, times)
+        + within(.store, store) + within(.upstream, upstream) + within(.limits, limits) + within(.times, times)
 
     static func named(_ name: String) -> Setting? { all.first { $0.name == name } }
 

@@ -76,7 +76,7 @@ extension Setting {
         return setting
     }
 
-    private static func patterns(_ name: String, _ path: OptionsPath<[TopicPattern]>, _ about: String) -> Setting {
+    static func patterns(_ name: String, _ path: OptionsPath<[TopicPattern]>, _ about: String) -> Setting {
         list(name, "PATTERN", path, most: StoreSettings.mostPatterns, about) { texts throws(ValueFault) in
             try texts.map { text throws(ValueFault) in
                 do throws(TopicPatternError) {

@@ -14,7 +14,7 @@ public struct Refusal: Error, Sendable {
     /// The limit that was reached, for the statistics.
     var limit: LimitReached?
 
-    init(_ word: ErrorWord, _ sentence: String, retryAfter: Int? = nil) {
+    package init(_ word: ErrorWord, _ sentence: String, retryAfter: Int? = nil) {
         self.word = word
         self.sentence = sentence
         self.retryAfter = retryAfter

@@ -49,6 +49,18 @@ struct MessageBatch: Sendable {
         return charge
     }
 
+    /// Calls `body` with the first message; the batch must have one.
+    func withFirst<Result>(
+        _ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        var result: Result?
+        forEach { metadata, payload in
+            result = body(metadata, payload)
+            return false
+        }
+        return result!
+    }
+
     mutating func removeAll() {
         bytes.removeAll(keepingCapacity: false)
         count = 0

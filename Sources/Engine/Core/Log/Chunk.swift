@@ -133,6 +133,16 @@ final class Chunk: Region, @unchecked Sendable {
     }
 }
 
+/// The part of a chunk that a shard knows of.
+struct LogPiece: Sendable {
+    var chunk: Chunk
+    /// Messages of the chunk that are visible in this view.
+    var visible: Int
+
+    var first: SequenceNumber { chunk.first }
+    var end: SequenceNumber { chunk.first.advanced(by: visible) }
+}
+
 // Parts of a single message, for readers.
 extension Chunk {
     /// The publisher's metadata; empty if there is none.

@@ -8,16 +8,6 @@ import Bytes
 import Replay
 import RSocket
 
-/// The part of a chunk that a shard knows of.
-struct LogPiece: Sendable {
-    var chunk: Chunk
-    /// Messages of the chunk that are visible in this view.
-    var visible: Int
-
-    var first: SequenceNumber { chunk.first }
-    var end: SequenceNumber { chunk.first.advanced(by: visible) }
-}
-
 final class Log {
     private(set) var head: SequenceNumber { didSet { noteUnbroken() } }
     private(set) var end: SequenceNumber
@@ -60,6 +50,14 @@ final class Log {
         unbroken = end
         self.end = end
         self.charged = charged
+    }
+
+    /// Begins an empty log at `next`: earlier messages of its topic are not here.
+    func begin(at next: SequenceNumber) {
+        assert(pieces.isEmpty)
+        head = next
+        end = next
+        unbroken = next
     }
 
     /// A view's log begins with the owner's state.

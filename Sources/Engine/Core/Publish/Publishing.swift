@@ -81,7 +81,7 @@ final class Publishing: ShardPart {
             let numbered = number.map { withinUser($0, connection, stream) }
             if isPaid, target.owner == index {
                 let topic = try ownership.topic(of: target, for: users.rateLimit(connection, stream)?.account, now: now)
-                if !topic.isStored,
+                if topic.commitsAtOnce,
                     let placed = try place(numbered, in: topic, metadata: metadata, payload: payload, now: now)
                 {
                     responses.sendPublished(

@@ -90,10 +90,12 @@ final class Subscribing: ShardPart {
     // Once the view is attached
 
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
-    func join(_ subscriber: Subscriber, now: Instant) {
+    /// - Parameter wasEmpty: whether the topic was empty when the subscriber began to wait for it.
+    func join(_ subscriber: Subscriber, wasEmpty: Bool = false, now: Instant) {
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
         guard let since = subscriber.options.since else {
-            return join(subscriber, at: subscriber.options.start, now: now)
+            let start = subscriber.options.start
+            return join(subscriber, at: wasEmpty && start == .next ? .all : start, now: now)
         }
         if let first = first(atOrAfter: since.resolved(now: now.wall), for: subscriber) {
             join(subscriber, atOrAfter: first, now: now)
@@ -176,9 +178,11 @@ final class Subscribing: ShardPart {
             subscriber.end = "the topic completed"
             ends.drop(subscriber)
         case .topicFailed:
-            var reason = "unknown"
-            if case .failed(let text) = subscriber.view.state { reason = text }
-            ends.fail(subscriber, Refusal(.topicFailed, "\(reason)\(note)"))
+            switch subscriber.view.state {
+            case .left(let refusal): ends.fail(subscriber, Refusal(refusal.word, "\(refusal.sentence)\(note)"))
+            case .failed(let reason): ends.fail(subscriber, Refusal(.topicFailed, "\(reason)\(note)"))
+            case .live, .completed: ends.fail(subscriber, Refusal(.topicFailed, "unknown\(note)"))
+            }
         case .overflow(let cause):
             if cause == .blockedTooLong {
                 reached(.blockLimit)
@@ -226,16 +230,27 @@ final class Subscribing: ShardPart {
         }
         let topic = try ownership.topic(named: name, for: account, now: now)
         let view = TopicView(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
+        views.insert(view)
+        if topic.isCurrent {
+            attach(view, to: topic, now: now)
+        } else {
+            topic.shared?.attach(index)
+        }
+        return view
+    }
+
+    /// Attaches a view to a topic that this shard owns.
+    func attach(_ view: TopicView, to topic: Topic, wasEmpty: Bool = false, now: Instant) {
         view.epoch = topic.epoch
         view.state = topic.visibleState
         view.lost = topic.window.lost
         view.lostAtEnd = topic.lostAtEnd
         view.store = topic.window.stored?.reference
         view.typical = topic.publishers.room.typical
-        view.isAttached = true
-        views.insert(view)
+        let waiting = view.attach(end: topic.committed)
+        views.attach(view)
         topic.link(index)
-        return view
+        for subscriber in waiting { join(subscriber, wasEmpty: wasEmpty, now: now) }
     }
 
     /// Attaches views to the topic's log, which the owner has sent.
@@ -252,7 +267,7 @@ final class Subscribing: ShardPart {
         view.store = snapshot.store
         view.typical = snapshot.typical
         views.attach(view)
-        for subscriber in view.attach(snapshot) { join(subscriber, now: now) }
+        for subscriber in view.attach(snapshot) { join(subscriber, wasEmpty: snapshot.wasEmpty, now: now) }
         view.markDirty()
     }
 

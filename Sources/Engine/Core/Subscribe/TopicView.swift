@@ -92,6 +92,14 @@ final class TopicView {
         return waiting
     }
 
+    /// Attaches the owner's own view. Returns the subscribers that waited for the topic, in order of arrival.
+    func attach(end: SequenceNumber) -> [Subscriber] {
+        round = AdvanceRound(end: end)
+        isAttached = true
+        defer { waiting = [] }
+        return waiting
+    }
+
     /// Makes a subscriber wait until the owner has answered.
     func addWaiting(_ subscriber: Subscriber) {
         subscriber.member = waiting.count
@@ -268,7 +276,7 @@ final class TopicView {
         switch state {
         case .live: break
         case .completed: subscriber.cursor.topicEnded(.completed, at: log.end, lost: UInt64(lost))
-        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
+        case .failed, .left: subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
         }
     }
 

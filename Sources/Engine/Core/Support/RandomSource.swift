@@ -3,7 +3,7 @@
 //
 // SipHash-2-4 of a counter, with a key derived from the seed. https://www.aumasson.jp/siphash/siphash.pdf
 
-package struct RandomSource {
+package struct RandomSource: RandomNumberGenerator {
     private let key: (UInt64, UInt64)
     private var counter: UInt64 = 0
 

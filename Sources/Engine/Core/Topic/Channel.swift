@@ -46,6 +46,8 @@ final class Channel {
     var turn = CreditLine.Turn.none
     /// Its position among the topic's reservations.
     var reservation: TurnQueue<Reservations.Entry>.Ticket?
+    /// The ticket of its first message to a shared topic, whose messages of one channel stay in order.
+    var chain: PublishTicket?
     /// Nil if its messages are not numbered.
     let numbers: ChannelNumbers?
 

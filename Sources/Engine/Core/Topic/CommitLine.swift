@@ -49,24 +49,11 @@ struct CommitLine {
     /// Whether the store has noted the topic's end.
     var isEndWritten: Bool { ends.requested > 0 && ends.written == ends.requested }
 
-    mutating func add(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
-        channel.uncommitted += count
-        waiting.append((sequence, .channel(channel, count: count)))
-    }
-
-    mutating func add(_ key: StreamKey, at sequence: SequenceNumber) { waiting.append((sequence, .single(key))) }
-
-    /// Makes `who` wait for the topic's end.
-    mutating func add(_ who: Waiter, endAt sequence: SequenceNumber) { waiting.append((sequence, who)) }
-    // Duplicates wait for their publisher's last message, and for what already waits.
-
-    mutating func add(duplicates count: Int, of publisher: KnownPublisher, on channel: Channel) {
-        channel.uncommitted += count
-        waiting.append((publisher.last.sequence, .duplicates(channel, count: count)))
-    }
-
-    mutating func add(duplicateOf publisher: KnownPublisher, _ key: StreamKey) {
-        waiting.append((publisher.last.sequence, .duplicate(key, of: publisher)))
+    /// Makes `who` wait for the message with that sequence, or for the topic's end. Duplicates wait for their
+    /// publisher's last message, and for what already waits.
+    mutating func add(_ who: Waiter, at sequence: SequenceNumber) {
+        who.note()
+        waiting.append((sequence, who))
     }
 
     /// New messages in the log, for the store; nil if there are none.
@@ -138,6 +125,14 @@ struct CommitLine {
 }
 
 extension CommitLine.Waiter {
+    /// Notes that it waits.
+    func note() {
+        switch self {
+        case .channel(let channel, let count), .duplicates(let channel, let count): channel.uncommitted += count
+        case .single, .duplicate, .finished, .call: break
+        }
+    }
+
     fileprivate var isForEnd: Bool {
         switch self {
         case .channel, .single, .duplicates, .duplicate: false

@@ -22,6 +22,8 @@ final class TopicOwnership: ShardPart {
     private static let mostDeletions = 16
     // Above
     unowned(unsafe) var calls: ControlRequests!
+    unowned(unsafe) var subscribing: Subscribing!
+    private var lastTicket: UInt64 = 0
 
     init(
         _ context: ShardContext, _ timers: Timers, _ auditLog: AuditLog, _ topics: TopicTable,
@@ -45,6 +47,7 @@ final class TopicOwnership: ShardPart {
         if let topic = topics[name] { return topic }
         let topic = try topics.make(name, for: account, by: self)
         timers.schedule(topic, now: now.monotonic)
+        join(topic)
         events.event("topic-created", topic: name, epoch: topic.epoch)
         return topic
     }
@@ -73,22 +76,33 @@ final class TopicOwnership: ShardPart {
     func attach(_ name: String, from shard: Int, _ account: Account?, now: Instant) {
         do throws(Refusal) {
             let topic = try topic(named: name, for: account, now: now)
-            topic.link(shard)
-            send(
-                .attached(
-                    name: name,
-                    TopicSnapshot(
-                        epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
-                        charged: topic.log.charged(before: topic.committed),
-                        pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
-                        holes: topic.log.holes.within(
-                            SequenceRange(lower: topic.log.head, upper: topic.committed)),
-                        lostAtEnd: topic.lostAtEnd,
-                        retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
-                        typical: topic.publishers.room.typical)), to: shard)
+            if let shared = topic.shared, !shared.isCurrent { return shared.attach(shard) }
+            attach(topic, to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
         }
+    }
+
+    /// - Parameter wasEmpty: whether subscriptions that wait missed nothing of the topic.
+    func attach(_ topic: Topic, to shard: Int, wasEmpty: Bool = false) {
+        topic.link(shard)
+        send(
+            .attached(
+                name: topic.name,
+                TopicSnapshot(
+                    epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
+                    charged: topic.log.charged(before: topic.committed),
+                    pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
+                    holes: topic.log.holes.within(SequenceRange(lower: topic.log.head, upper: topic.committed)),
+                    lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty,
+                    retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
+                    typical: topic.publishers.room.typical)), to: shard)
+    }
+
+    /// The number of the next ticket.
+    func nextTicket() -> UInt64 {
+        lastTicket += 1
+        return lastTicket
     }
 
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: ViewTotals, now: Instant) {
@@ -178,6 +192,7 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
+        if topic.isShared { effects.upstream.append(.leave(topic: topic.name)) }
         topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }

@@ -47,13 +47,15 @@ struct Room {
     /// Messages that the store's progress leaves room for.
     private func unwrittenRoom(_ log: Log) -> Int {
         guard let unwrittenLimit else { return Int.max }
-        let unwritten = Int(log.charged - chargedBeforeUnwritten)
+        let unwritten = Int(truncatingIfNeeded: log.charged &- chargedBeforeUnwritten)
         return (unwrittenLimit - unwritten) / Swift.max(1, Swift.min(typical, unwrittenLimit))
     }
 
     /// Messages that may still be appended without touching reservations.
     func messages(log: Log) -> Int {
-        guard let horizon, let held = held(log) else { return Int.max }
+        guard let horizon, let held = held(log) else {
+            return unwrittenLimit == nil ? Int.max : Swift.max(0, unwrittenRoom(log) - reserved)
+        }
         // A message larger than the limit is refused, so the limit itself is room for one.
         let fitting = Swift.min((byteLimit - held) / Swift.min(typical, byteLimit), unwrittenRoom(log))
         return Swift.max(0, Swift.min(horizon - log.end, fitting) - reserved)

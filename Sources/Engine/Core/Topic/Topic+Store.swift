@@ -4,18 +4,23 @@
 import Replay
 
 extension Topic {
-    /// Makes something wait until messages are committed. Returns false if they are committed as they are appended.
+    /// Makes `who` wait until a message is committed. Returns false if messages are committed as they are appended.
+    /// - Parameter sequence: what `append` has returned.
     @inline(__always)
-    func awaitCommit(_ note: (inout CommitLine) -> Void) -> Bool {
+    func awaitCommit(_ who: CommitLine.Waiter, at sequence: SequenceNumber) -> Bool {
+        if let shared {
+            shared.add(who, for: sequence)
+            return true
+        }
         guard window.awaitsStore else { return false }
-        note(&window.commits!)
+        window.commits!.add(who, at: sequence)
         return true
     }
 
     /// Makes `who` wait until the topic's end is committed. Returns false if it already is, or need not be.
     func awaitEnd(_ who: CommitLine.Waiter) -> Bool {
         guard !state.isLive, !window.isEndCommitted else { return false }
-        return awaitCommit { $0.add(who, endAt: log.end) }
+        return awaitCommit(who, at: log.end)
     }
 
     // To the store
@@ -244,6 +249,7 @@ extension TopicState {
         case .live: nil
         case .completed: .completed
         case .failed(let reason): .failed(reason)
+        case .left: nil
         }
     }
 }

@@ -11,7 +11,8 @@ import Replay
 
 final class Topic: Timed {
     let name: String
-    let epoch: UInt64
+    /// That of a shared topic is provisional until the topic has been joined.
+    var epoch: UInt64
     /// Its handle in the shard's list of named topics.
     let place: Handle
     /// Its handle in the shard's list for sweeps and memory relief; nil once it has been removed.
@@ -31,6 +32,8 @@ final class Topic: Timed {
     /// How busy it is, and its index among the busiest topics of its shard; -1 if it is not one of them.
     private(set) var activity: Activity
     var busyPlace = -1
+    /// Nil unless its messages are in JetStream.
+    let shared: SharedLog?
     /// Failed publishes to it, on all shards.
     var losses = Rare<TopicLosses>()
     /// The owner of all topics of the shard.
@@ -50,6 +53,7 @@ final class Topic: Timed {
             } ?? Log()
         activity = Activity(madeAt: now)
         usage = TopicUsage(madeAt: now)
+        shared = earlier == nil && ownership.limits.isShared(name) ? SharedLog() : nil
         let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
         window = RetainedWindow(log, ownership.limits.retention(of: name), stored)
         publishers = TopicPublishers(ownership, window)
@@ -102,6 +106,7 @@ final class Topic: Timed {
         case .completed: return Refusal(.ended, "The topic '\(name)' has completed; it takes no more messages.")
         case .failed(let reason):
             return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
+        case .left(let refusal): return refusal
         }
         let limit = window.retention.bytes
         if charge > limit {
@@ -113,10 +118,13 @@ final class Topic: Timed {
         return ownership.relief.refusal(for: self)
     }
 
+    /// Returns the message's sequence; for a shared topic, the ticket that takes its place.
+    /// - Parameter channel: the channel of the message, if it came on one.
     func append(
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, of channel: Channel? = nil, now: Instant
     ) -> SequenceNumber {
         assert(state.isLive)
+        if let shared { return submit(shared, metadata: metadata, payload: payload, of: channel) }
         let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: ownership.memory)
         noteMessages(1, now: now)
         return sequence
@@ -130,7 +138,7 @@ final class Topic: Timed {
         return log.end.advanced(by: -1)
     }
 
-    private func noteMessages(_ count: Int, now: Instant) {
+    func noteMessages(_ count: Int, now: Instant) {
         publishers.noteAppended(count)
         ownership.counters.published += UInt64(count)
         usage.noteMessages(now: now.monotonic)
@@ -145,7 +153,8 @@ final class Topic: Timed {
     }
 
     func noteIdleness(_ now: Instant) {
-        usage.noteIdle(publishers.isEmpty && views.subscriptions == 0 && isStoreDone, now: now.monotonic)
+        let isUsed = !publishers.isEmpty || views.subscriptions > 0 || !isStoreDone || shared?.isAwaited == true
+        usage.noteIdle(!isUsed, now: now.monotonic)
     }
 
     // The end
@@ -158,11 +167,11 @@ final class Topic: Timed {
     }
 
     /// Even if the topic has already ended, it now fails for views that have not been notified of that end.
-    func delete(now: Instant) {
+    func delete(as end: TopicState = .failed("deleted"), now: Instant) {
         views.resendEnds()
         isDeleted = true
         window.discard(before: log.end)
-        shut(.failed("deleted"), now: now)
+        shut(end, now: now)
     }
 
     private func shut(_ end: TopicState, now: Instant) {
@@ -367,28 +376,4 @@ final class Topic: Timed {
         evict(now: now)
         advanceOtherViews(now: now)
     }
-}
-
-/// When a topic was used, on the monotonic clock.
-struct TopicUsage {
-    let madeAt: UInt64
-    /// When a message arrived or a subscription progressed.
-    private(set) var lastUsed: UInt64
-    /// Since when it has had neither publishers nor subscribers; nil while it has some.
-    private(set) var idleSince: UInt64?
-
-    init(madeAt now: UInt64) {
-        madeAt = now
-        lastUsed = now
-        idleSince = now
-    }
-
-    mutating func noteMessages(now: UInt64) {
-        lastUsed = now
-        if idleSince != nil { idleSince = now }
-    }
-
-    mutating func noteUse(now: UInt64) { lastUsed = now }
-    mutating func noteIdle(_ isIdle: Bool, now: UInt64) { idleSince = isIdle ? idleSince ?? now : nil }
-    mutating func noteSubscription() { idleSince = nil }
 }

@@ -11,13 +11,13 @@ extension TopicPublishers {
             numbers?.note(count, of: known, upTo: sequence, now: now)
             channelNumbers.advance(by: count)
         }
-        if topic.awaitCommit({ $0.add(channel, count, upTo: sequence) }) { return }
+        if topic.awaitCommit(.channel(channel, count: count), at: sequence) { return }
         acknowledge(channel, count, upTo: sequence)
     }
 
     /// A parked acknowledged publish has been appended.
     func accepted(_ key: StreamKey, at sequence: SequenceNumber) {
-        if topic.awaitCommit({ $0.add(key, at: sequence) }) { return }
+        if topic.awaitCommit(.single(key), at: sequence) { return }
         acknowledge(key, at: sequence)
     }
 

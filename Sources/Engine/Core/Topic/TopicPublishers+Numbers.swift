@@ -86,7 +86,9 @@ extension TopicPublishers {
             return false
         }
         numbers?.use(publisher, now: now)
-        if one.number > publisher.committed.number, topic.awaitCommit({ $0.add(duplicateOf: publisher, key) }) {
+        if one.number > publisher.committed.number,
+            topic.awaitCommit(.duplicate(key, of: publisher), at: publisher.last.sequence)
+        {
             return true
         }
         acknowledge(key, at: publisher.committed.sequence, isDuplicate: true)
@@ -148,7 +150,7 @@ extension TopicPublishers {
         next.advance(by: count)
         topic.markDirty()
         if next.next - 1 > publisher.committed.number,
-            topic.awaitCommit({ $0.add(duplicates: count, of: publisher, on: channel) })
+            topic.awaitCommit(.duplicates(channel, count: count), at: publisher.last.sequence)
         {
             return
         }

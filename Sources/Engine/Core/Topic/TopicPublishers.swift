@@ -104,10 +104,11 @@ final class TopicPublishers {
     /// Appends a message for which there is room, or that needs none.
     @discardableResult
     func append(
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int, now: Instant
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int, of channel: Channel? = nil,
+        now: Instant
     ) -> SequenceNumber {
         room.observe(charge: charge)
-        return topic.append(metadata: metadata, payload: payload, now: now)
+        return topic.append(metadata: metadata, payload: payload, of: channel, now: now)
     }
 
     /// Counts the overshoot of the last `count` messages, which are new.
@@ -183,7 +184,7 @@ final class TopicPublishers {
             try table.findOrAdd(one.publisher, now: now)
         }
         if let channel { try bind(channel, now: now) }
-        let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
+        let sequence = append(metadata: metadata, payload: payload, charge: charge, of: channel, now: now)
         if let publisher { numbers?.note(1, of: publisher, upTo: sequence, now: now) }
         guard let channel else { return accepted(waiting.key, at: sequence) }
         current.credits.line.update(channel)
@@ -258,7 +259,8 @@ final class TopicPublishers {
         }
         current.credits.spend(1, of: channel, in: &room)
         room.observe(charge: charge)
-        accepted(channel, 1, upTo: topic.append(metadata: metadata, payload: payload, now: now), now: now)
+        let sequence = topic.append(metadata: metadata, payload: payload, of: channel, now: now)
+        accepted(channel, 1, upTo: sequence, now: now)
         return true
     }
 
@@ -293,7 +295,8 @@ final class TopicPublishers {
         if channel.reserved > channel.outstanding || freeRoom <= 0 {
             current.credits.release(1, of: channel, in: &room)
         }
-        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now), now: now)
+        let sequence = append(metadata: metadata, payload: payload, charge: charge, of: channel, now: now)
+        accepted(channel, 1, upTo: sequence, now: now)
         return true
     }
 
@@ -303,7 +306,7 @@ final class TopicPublishers {
         let charge = run.data + run.count * Limits.messageOverhead
         let largest = Log.charge(payload: run.longest, metadata: 0)
         if channel.isRemoved { return }
-        guard channel.outstanding >= run.count, topic.refusal(charge: largest) == nil,
+        guard !topic.isShared, channel.outstanding >= run.count, topic.refusal(charge: largest) == nil,
             (room.held(log) ?? 0) + charge <= 2 * room.byteLimit, channel.numbers?.isNext ?? true
         else {
             if acceptAgain(channel, run, now: now) { return }

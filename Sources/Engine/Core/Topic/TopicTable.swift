@@ -82,6 +82,12 @@ final class TopicTable {
         return topic
     }
 
+    /// Enters a topic under another epoch.
+    func move(_ topic: Topic, to epoch: UInt64) {
+        byEpoch[topic.epoch] = nil
+        byEpoch[epoch] = topic
+    }
+
     private func count(for account: Account?) throws(Refusal) {
         let limits = context.limits
         guard context.quotas.topics.take(limit: limits.topics) else {

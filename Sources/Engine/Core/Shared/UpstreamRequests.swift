@@ -1,0 +1,133 @@
+// UpstreamRequests: what shards exchange with the upstream, which connects them to NATS JetStream. A shared topic's
+// messages are in a stream there, and every node that uses the topic follows that stream. A shard passes requests to
+// its driver in `Effects.upstream`, in order. The driver reports back with `Shard.upstream`.
+//
+//     shard ── join, publish, leave ──▶ upstream ── joined, messages, current, refused, left ──▶ shard
+
+import Replay
+
+/// Identifies a publish of this node to a shared topic. None is used twice while the broker runs.
+public struct PublishTicket: Hashable, Sendable {
+    public let value: UInt64
+
+    public init(_ value: UInt64) { self.value = value }
+
+    /// - Parameter number: below 2⁴⁸.
+    init(shard: Int, number: UInt64) { value = UInt64(shard) << 48 | number }
+}
+
+/// A shard's request to the upstream.
+public enum UpstreamRequest: Sendable {
+    /// Follow a topic, and report its newest `retain` messages first.
+    case join(topic: String, retain: Int)
+    /// The topic is no longer used here.
+    case leave(topic: String)
+    case publish(SharedPublish)
+}
+
+/// A message for a shared topic. The upstream reports it with the topic's other messages once it is in the stream, or
+/// refuses it.
+public struct SharedPublish: Sendable {
+    public let topic: String
+    public let ticket: PublishTicket
+    /// Messages of the same chain are published one after the other; if one is refused, so are those after it. Nil for
+    /// a message that belongs to no chain.
+    public let chain: PublishTicket?
+    let message: MessageBatch
+
+    /// The message's metadata, nil if it has none, and its payload.
+    public func withParts<Result>(
+        _ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Result
+    ) -> Result { message.withFirst(body) }
+
+    /// Bytes that it takes while it waits.
+    public var size: Int { message.weight }
+
+    package init(
+        topic: String, ticket: PublishTicket, chain: PublishTicket?, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer
+    ) {
+        self.topic = topic
+        self.ticket = ticket
+        self.chain = chain
+        var message = MessageBatch()
+        message.append(metadata: metadata, payload: payload)
+        self.message = message
+    }
+}
+
+/// What the upstream reports about a topic to the shard that owns it.
+public enum UpstreamReport: Sendable {
+    /// The topic's messages from `next` on follow. If the topic was joined before, `next` continues where it was.
+    case joined(topic: String, epoch: UInt64, next: SequenceNumber)
+    case messages(topic: String, FeedBatch)
+    /// All messages that the topic had when it was joined were reported. `wasEmpty`: it did not exist when it was
+    /// looked for, so subscriptions that wait missed nothing.
+    case current(topic: String, wasEmpty: Bool)
+    case refused(topic: String, PublishTicket, Refusal)
+    /// The topic is not followed any longer: its subscriptions end, and its messages are refused, for this reason.
+    case left(topic: String, Refusal)
+}
+
+extension UpstreamReport {
+    /// Bytes that it takes on its way to the shard.
+    public var size: Int {
+        switch self {
+        case .messages(_, let batch): batch.size
+        case .joined, .current, .refused, .left: MessageBatch.envelope
+        }
+    }
+}
+
+/// Consecutive items of a topic's stream.
+public struct FeedBatch: Sendable {
+    public struct Item: Sendable {
+        public var sequence: SequenceNumber
+        /// When JetStream stored the message, in ns since 1970.
+        public var timestamp: Int64
+        /// The publish of this node whose message it is; nil for messages of other nodes.
+        public var ticket: PublishTicket?
+
+        public init(sequence: SequenceNumber, timestamp: Int64, ticket: PublishTicket?) {
+            self.sequence = sequence
+            self.timestamp = timestamp
+            self.ticket = ticket
+        }
+    }
+
+    public private(set) var items: [Item] = []
+    /// The items' messages.
+    private(set) var messages = MessageBatch()
+
+    public init() {}
+
+    /// Whether messages just before the item with this sequence are lost.
+    public func isLost(before sequence: SequenceNumber) -> Bool { losses.contains(sequence) }
+    private var losses: Set<SequenceNumber> = []
+
+    /// The messages just before `end` are lost: no node of JetStream has them.
+    public mutating func lose(upTo end: SequenceNumber) { losses.insert(end) }
+
+    public var isEmpty: Bool { items.isEmpty && losses.isEmpty }
+    /// Bytes of all messages.
+    public var size: Int { messages.weight }
+
+    public mutating func append(
+        _ item: Item, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer
+    ) {
+        items.append(item)
+        messages.append(metadata: metadata, payload: payload)
+    }
+
+    /// Calls `body` with each item and its message, in order.
+    public func forEach(
+        _ body: (Item, _ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Void
+    ) {
+        var index = 0
+        messages.forEach { metadata, payload in
+            body(items[index], metadata, payload)
+            index += 1
+            return true
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// Refusals: why publishes and subscriptions of shared topics fail, as clients read it.
+
+import Core
+import JetStream
+import NATS
+
+extension Refusal {
+    static let upstreamUnavailable = Refusal(
+        .unavailable, "NATS JetStream cannot be reached; use another node of the cluster, or try again later.")
+
+    static let upstreamOutcomeUnknown = Refusal(
+        .unavailable,
+        "outcome unknown; NATS JetStream did not say whether it took the message. Publish it again if it may arrive "
+            + "twice.")
+
+    static let sharedTopicDeleted = Refusal(.topicFailed, "deleted")
+
+    static func tooManySharedTopics(_ most: Int) -> Refusal {
+        Refusal(.limit, "This node uses \(most) shared topics, the maximum; use another node, or try again later.")
+    }
+
+    static func upstream(_ sentence: String) -> Refusal { Refusal(.unavailable, sentence) }
+    static func upstream(_ error: NATSError) -> Refusal { Refusal(error.word, error.sentence) }
+    static func upstream(_ error: JetStreamError) -> Refusal { Refusal(error.word, error.sentence) }
+}

@@ -1,0 +1,30 @@
+// SharedNames: the subjects and streams of shared topics in JetStream. The subjects below `fb` must be reserved for
+// the broker's nodes.
+//
+//     publish:  fb.p.TOKEN.TOPIC, TOKEN is - for messages without a number
+//     live:     fb.l.TOPIC, to which JetStream republishes what it has stored
+//     stream:   FB_EPOCH
+
+enum SharedNames {
+    static let unnumbered = "-"
+
+    /// The subject to publish to.
+    static func publish(_ topic: String, token: String = unnumbered) -> String { "fb.p.\(token).\(topic)" }
+    /// All subjects of a topic's stream.
+    static func published(_ topic: String) -> String { "fb.p.*.\(topic)" }
+    static func live(_ topic: String) -> String { "fb.l.\(topic)" }
+
+    private static let prefix = "FB_"
+    static func stream(_ epoch: UInt64) -> String { prefix + String(epoch) }
+
+    /// The epoch that a stream's name contains; nil if it is not the stream of a topic.
+    static func epoch(ofStream name: some StringProtocol) -> UInt64? {
+        guard name.hasPrefix(prefix), let epoch = UInt64(name.dropFirst(prefix.count)), stream(epoch) == name else {
+            return nil
+        }
+        return epoch
+    }
+
+    /// The key of a stream's metadata that names its topic.
+    static let topicKey = "forebay-topic"
+}

@@ -1,0 +1,111 @@
+// Upstream+Link: what the upstream does when its link is ready or lost, and with what arrives on it.
+
+import Bytes
+import Core
+import JetStream
+import NATS
+import Replay
+
+extension Upstream: UpstreamLinkDelegate {
+    func linkBecameReady(now: UInt64) {
+        lostSince = nil
+        log.append(
+            LogRecord(
+                level: .info, message: "connected to NATS",
+                fields: [("server", "\(link.server)"), ("version", link.info?.version ?? "")]))
+        _ = link.subscribe("\(inbox).>", Upstream.inboxSubscription)
+        for feed in Array(feeds.values) {
+            feed.outbox.resend(sentBefore: .max)
+            feed.start(now: now)
+        }
+    }
+
+    func linkWasLost(_ error: NATSError, now: UInt64) {
+        // Servers that cannot be reached are tried again and again.
+        if lostSince == nil || error.sentence != lastLoss {
+            log.append(
+                LogRecord(level: .warning, message: "not connected to NATS", fields: [("cause", "\(error)")]))
+            lastLoss = error.sentence
+        }
+        if lostSince == nil { lostSince = now }
+        calls.removeAll()
+        byFlush.removeAll()
+        bySubscription.removeAll()
+        for feed in feeds.values { feed.stop() }
+    }
+
+    func flushed(_ number: UInt64, now: UInt64) { byFlush.removeValue(forKey: number)?.flushed(now: now) }
+
+    func refused(_ error: NATSServerError, now: UInt64) {
+        // A subject that this node may not use: whatever waits for it will not be answered, and says so in time.
+    }
+
+    func received(_ message: NATSMessage, now: UInt64) {
+        guard message.subscription == Upstream.inboxSubscription else {
+            guard let feed = bySubscription[message.subscription], let live = JetStreamMessage(message) else {
+                return
+            }
+            return feed.heard(live, now: now)
+        }
+        // After the inbox: .c.CALL, or .p.TICKET.TOPIC.
+        let start = inbox.utf8.count + 3
+        guard message.subject.count > start else { return }
+        let tail = message.subject.slice(start..<message.subject.count)
+        if message.subject[start - 2] == UInt8(ascii: "c") {
+            if let number = tail.decimal, let call = calls[number] { answered(call, number, message) }
+        } else if let dot = tail.firstIndex(of: UInt8(ascii: ".")), let value = tail.slice(0..<dot).decimal,
+            let feed = feeds[tail.slice(dot + 1..<tail.count).text]
+        {
+            acknowledged(PublishTicket(value), feed, message)
+        }
+    }
+
+    private func answered(_ call: Calls.Call, _ number: UInt64, _ message: NATSMessage) {
+        let feed = call.feed
+        guard call.round == feed.round else { return calls.remove(number) }
+        if case .read = call.purpose { return answeredRead(feed, number, message) }
+        calls.remove(number)
+        do throws(JetStreamError) {
+            switch call.purpose {
+            case .find: feed.found(try StreamNames(message).names, now: now)
+            case .create(let epoch):
+                _ = try StreamInfo(message)
+                feed.noteCreated(epoch, now: now)
+            case .inspect:
+                let info = try StreamInfo(message)
+                feed.inspected(
+                    SequenceNumber(info.firstSequence), SequenceNumber(info.lastSequence + 1), now: now)
+            case .ask: feed.answered(try JetStream.StoredMessage(message), now: now)
+            case .read: break
+            }
+        } catch {
+            failed(call, error)
+        }
+    }
+
+    private func failed(_ call: Calls.Call, _ error: JetStreamError) {
+        switch (call.purpose, error.kind) {
+        case (.create, .subjectsOverlap): call.feed.noteCreated(nil, now: now)
+        case (.create, _) where !error.isTemporary: call.feed.notCreated(Refusal.upstream(error), now: now)
+        case (.ask, .messageNotFound): call.feed.answered(nil, now: now)
+        case (.inspect, .streamNotFound): call.feed.foundNone(now: now)
+        default:
+            if !error.isTemporary, error.sentence != lastRefusal {
+                lastRefusal = error.sentence
+                let fields: [LogField] = [("topic", call.feed.topic), ("cause", "\(error)")]
+                log.append(LogRecord(level: .warning, message: "shared topic refused by NATS", fields: fields))
+            }
+            call.feed.callFailed(now: now)
+        }
+    }
+
+    private func answeredRead(_ feed: TopicFeed, _ number: UInt64, _ message: NATSMessage) {
+        switch DirectGetItem(message) {
+        case .message(let message): return feed.read(message, now: now)
+        case .end: feed.readEnded(now: now)
+        case .notFound: feed.readNothing(now: now)
+        case .failed: feed.callFailed(now: now)
+        }
+        calls.remove(number)
+    }
+}

@@ -1,0 +1,135 @@
+"""Shared topics: several brokers over one nats-server."""
+
+import pytest
+
+from client import *
+from nats_server import Server
+
+pytestmark = pytest.mark.rsocket
+
+
+@pytest.fixture
+def nats(tmp_path):
+    server = Server(tmp_path / "nats")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def node(begin, nats):
+    """Starts nodes with the topics s.> in common."""
+    def start(*options: str):
+        return begin("--upstream", nats.url(), "--shared", "s.>", *options)
+    return start
+
+
+def payloads(messages) -> list[bytes]:
+    return [one.data for one in messages]
+
+
+def test_a_message_reaches_the_subscribers_of_all_nodes(node):
+    nodes = [node(), node()]
+    peers = [each.peer() for each in nodes]
+    subscriptions = [peer.subscribe("s.a?replay=all", n=10, meta=True) for peer in peers]
+    assert peers[0].publish("s.a", b"one", b"two") == [1, 2]
+    assert peers[1].publish("s.a", b"three") == [3]
+    found = [subscription.take(3) for subscription in subscriptions]
+    for messages in found:
+        assert payloads(messages) == [b"one", b"two", b"three"]
+        assert [one.sequence for one in messages] == [1, 2, 3]
+    assert found[0] == found[1], "epochs and times differ"
+
+
+def test_a_topic_that_exists_is_replayed_on_a_new_node(node):
+    first = node().peer()
+    first.publish("s.a", *[b"%d" % number for number in range(20)])
+    later = node("--retain", "10").peer()
+    replayed = later.subscribe("s.a?replay=3", n=10, meta=True)
+    assert payloads(replayed.take(3)) == [b"17", b"18", b"19"]
+    everything = later.subscribe("s.a?replay=all", n=20, meta=True)
+    assert [one.sequence for one in everything.take(10)] == list(range(11, 21))
+    following = later.subscribe("s.a", n=10, meta=True)
+    later.joined("s.a", 3)
+    assert first.publish("s.a", b"new") == [21]
+    assert following.take(1)[0].sequence == 21
+
+
+@pytest.mark.grpc
+def test_a_position_is_valid_on_all_nodes(node, transport):
+    nodes = [node(), node()]
+    publisher = nodes[0].peer()
+    before = nodes[0].peer(transport).subscribe("s.a?replay=all", n=3, meta=True)
+    publisher.publish("s.a", *[b"%d" % number for number in range(1, 6)])
+    last = before.take(3)[-1]
+    nodes[0].process.kill()
+    nodes[0].process.wait()
+    path = f"s.a?from={last.sequence + 1}&epoch={last.epoch}"
+    after = nodes[1].peer(transport).subscribe(path, "gap=fail", n=10, meta=True)
+    assert [(one.sequence, one.data, one.dropped) for one in after.take(2)] == [(4, b"4", 0), (5, b"5", 0)]
+
+
+def test_channels_stay_in_order(node):
+    nodes = [node(), node()]
+    subscription = nodes[1].peer().subscribe("s.a?replay=all", "buffer=1000", meta=True)
+    channels = [each.peer().channel("s.a", b"%d-0" % index, complete=False) for index, each in enumerate(nodes)]
+    for index, channel in enumerate(channels):
+        for number in range(1, 50):
+            channel.send(b"%d-%d" % (index, number))
+    messages = subscription.take(100)
+    assert [one.sequence for one in messages] == list(range(1, 101))
+    for index in range(2):
+        mine = [one.data for one in messages if one.data.startswith(b"%d-" % index)]
+        assert mine == [b"%d-%d" % (index, number) for number in range(50)]
+
+
+def test_metadata_reaches_other_nodes(node):
+    nodes = [node(), node()]
+    subscription = nodes[1].peer().subscribe("s.a?replay=all", n=1, meta=True)
+    entry = (b"application/x.trace", bytes(range(256)))
+    nodes[0].peer().offer("s.a", b"with", extra=[entry]).sequence()
+    assert subscription.take(1)[0].entries == (entry,)
+
+
+@pytest.mark.timeout(60)
+def test_everything_continues_after_nats_was_killed(node, nats):
+    nodes = [node(), node()]
+    peers = [each.peer() for each in nodes]
+    subscriptions = [peer.subscribe("s.a?replay=all", meta=True) for peer in peers]
+    sent = [b"%d" % number for number in range(300)]
+    for round in range(3):
+        peers[0].publish("s.a", *sent[round * 100:round * 100 + 50])
+        nats.stop()
+        # Neither waits for the server: both are answered once it is back.
+        offers = [peers[index % 2].offer("s.a", sent[round * 100 + 50 + index]) for index in range(50)]
+        nats.restart()
+        for offer in offers:
+            offer.sequence()
+    for subscription in subscriptions:
+        messages = subscription.take(300)
+        assert sorted(payloads(messages), key=int) == sent, "each once"
+        assert [one.sequence for one in messages] == list(range(1, 301))
+        assert {one.dropped for one in messages} == {0}
+
+
+@pytest.mark.timeout(60)
+def test_an_unreachable_nats_server_is_reported(node, nats):
+    broker = node("--upstream-time", "1s")
+    peer = broker.peer()
+    subscription = peer.subscribe("s.a", meta=True)
+    peer.publish("s.a", b"one")
+    subscription.take(1)
+    nats.stop()
+    end = subscription.end()
+    assert end.text.startswith("unavailable: NATS JetStream cannot be reached"), end
+    assert refusal(peer.subscribe("s.b")).text.startswith("unavailable: ")
+    nats.restart()
+
+    def works() -> bool:
+        again = peer.subscribe("s.a?replay=all", n=5, meta=True)
+        event = again.event()
+        return isinstance(event, Message) and event.data == b"one"
+
+    deadline = time.monotonic() + 20
+    while not works():
+        assert time.monotonic() < deadline
+    assert peer.publish("s.a", b"two") == [2]
