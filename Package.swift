@@ -86,6 +86,7 @@ let wireTargets = [
     wire.tests(of: "RSocket", ["Bytes"]),
     wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
     wire.tests(of: "NATS", ["Bytes", "CAllocations", "ForebayWire"]),
+    wire.tests(of: "JetStream", ["Bytes", "CAllocations", "ForebayWire", "NATS"]),
 ]
 
 // The broker without I/O

@@ -307,7 +307,7 @@ final class TopicFeed {
 
     /// A live message.
     func heard(_ message: JetStreamMessage, now: UInt64) {
-        guard let stream, message.stream?.elementsEqual(stream.utf8) == true, let next else {
+        guard let stream, message.stream.elementsEqual(stream.utf8), let next else {
             if case .absent = state { find(now: now) }
             return
         }

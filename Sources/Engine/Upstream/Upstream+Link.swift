@@ -42,7 +42,7 @@ extension Upstream: UpstreamLinkDelegate {
 
     func received(_ message: NATSMessage, now: UInt64) {
         guard message.subscription == Upstream.inboxSubscription else {
-            guard let feed = bySubscription[message.subscription], let live = JetStreamMessage(message) else {
+            guard let feed = bySubscription[message.subscription], let live = try? JetStreamMessage(message) else {
                 return
             }
             return feed.heard(live, now: now)
@@ -100,7 +100,11 @@ extension Upstream: UpstreamLinkDelegate {
     }
 
     private func answeredRead(_ feed: TopicFeed, _ number: UInt64, _ message: NATSMessage) {
-        switch DirectGetItem(message) {
+        guard let item = try? DirectGetItem(message) else {
+            calls.remove(number)
+            return feed.callFailed(now: now)
+        }
+        switch item {
         case .message(let message): return feed.read(message, now: now)
         case .end: feed.readEnded(now: now)
         case .notFound: feed.readNothing(now: now)

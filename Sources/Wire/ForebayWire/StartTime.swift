@@ -111,7 +111,7 @@ public enum StartTime: Equatable, Sendable {
 
     // The Gregorian calendar
 
-    private static func days(_ month: Int, of year: Int) -> Int {
+    package static func days(_ month: Int, of year: Int) -> Int {
         switch month {
         case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
         case 4, 6, 9, 11: 30
@@ -120,7 +120,7 @@ public enum StartTime: Equatable, Sendable {
     }
 
     /// Counts in years that begin in March, so that a leap day is the last day of its year.
-    private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int {
+    package static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int {
         let year = month > 2 ? year : year - 1
         let beforeMonth = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5
         let leapDays = year / 4 - year / 100 + year / 400

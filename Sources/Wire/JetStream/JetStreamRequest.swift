@@ -1,97 +1,45 @@
-// JetStreamRequest: requests to the API of NATS JetStream. A request is published with a reply subject, to which the
-// server sends the answer. https://docs.nats.io/reference/reference-protocols/nats_api_reference
-//
-// A server refuses requests with members that it does not know, so they have only what every server since 2.11 knows.
+// JetStreamRequest: a request of JetStream's API: where to publish it, and its JSON.
 
 import Bytes
 
-public struct JetStreamRequest: Equatable, Sendable {
-    public let subject: String
-    public let payload: [UInt8]
+/// A request to publish with a reply subject, to which the answer comes. The names in it must be valid: a stream's
+/// name is one token of a subject.
+public struct JetStreamRequest: Sendable {
+    public var subject: String
+    public var payload: [UInt8]
 
-    private init(_ operation: String, _ body: JSONObjectWriter? = nil) {
+    private init(_ operation: String, _ json: String = "") {
         subject = "$JS.API." + operation
-        payload = body?.finished ?? []
+        payload = Array(json.utf8)
     }
 
-    /// The names of the streams that store messages of `subject`, which may have wildcards. `StreamNames` reads the
-    /// answer.
+    /// Asks for the streams that have a subject; the answer is `StreamNames`.
     public static func findStream(bySubject subject: String) -> JetStreamRequest {
-        var body = JSONObjectWriter()
-        body.add("subject", subject)
-        return JetStreamRequest("STREAM.NAMES", body)
+        JetStreamRequest("STREAM.NAMES", "{\"subject\":\(JSONText.quoted(subject))}")
     }
 
-    /// Creates a stream. If there is one of that name with the same configuration, the answer is the same.
-    /// `StreamInfo` reads the answer.
+    /// Asks the stream's leader; the answer is `StreamInfo`.
+    public static func info(_ stream: String) -> JetStreamRequest { JetStreamRequest("STREAM.INFO.\(stream)") }
+
+    /// Deletes a stream with all its messages.
+    public static func delete(_ stream: String) -> JetStreamRequest { JetStreamRequest("STREAM.DELETE.\(stream)") }
+
+    /// Creates a stream. The answer is `StreamInfo`, also if the stream exists with the same configuration.
     public static func create(_ configuration: StreamConfiguration) -> JetStreamRequest {
         JetStreamRequest("STREAM.CREATE.\(configuration.name)", configuration.json)
     }
 
-    /// A stream's state according to its leader. `StreamInfo` reads the answer.
-    public static func info(_ stream: String) -> JetStreamRequest { JetStreamRequest("STREAM.INFO.\(stream)") }
-
-    public static func delete(_ stream: String) -> JetStreamRequest { JetStreamRequest("STREAM.DELETE.\(stream)") }
-
-    /// A message, from the stream's leader. `StoredMessage` reads the answer.
+    /// Asks the stream's leader for a message; the answer is `StoredMessage`.
     public static func message(_ sequence: UInt64, _ stream: String) -> JetStreamRequest {
-        var body = JSONObjectWriter()
-        body.add("seq", sequence)
-        return JetStreamRequest("STREAM.MSG.GET.\(stream)", body)
+        JetStreamRequest("STREAM.MSG.GET.\(stream)", "{\"seq\":\(sequence)}")
     }
 
-    /// Up to `count` messages from `sequence` on, from any replica, which may lack the newest. The answers are messages
-    /// and an end, which `DirectGetItem` reads. The message that reaches `maxBytes` is the last one.
-    public static func directGet(
-        _ stream: String, from sequence: UInt64, count: Int, maxBytes: Int
-    ) -> JetStreamRequest {
-        var body = JSONObjectWriter()
-        body.add("seq", sequence)
-        body.add("batch", UInt64(count))
-        body.add("max_bytes", UInt64(maxBytes))
-        return JetStreamRequest("DIRECT.GET.\(stream)", body)
-    }
-}
-
-/// Writes a JSON object.
-struct JSONObjectWriter: Equatable, Sendable {
-    private var bytes: [UInt8] = [UInt8(ascii: "{")]
-
-    var finished: [UInt8] { bytes + [UInt8(ascii: "}")] }
-
-    private mutating func begin(_ name: String) {
-        if bytes.count > 1 { bytes.append(UInt8(ascii: ",")) }
-        JSONText.append(name, to: &bytes)
-        bytes.append(UInt8(ascii: ":"))
-    }
-
-    mutating func add(_ name: String, _ value: String) {
-        begin(name)
-        JSONText.append(value, to: &bytes)
-    }
-
-    mutating func add(_ name: String, _ value: some BinaryInteger) {
-        begin(name)
-        bytes += Array("\(value)".utf8)
-    }
-
-    mutating func add(_ name: String, _ value: Bool) {
-        begin(name)
-        bytes += Array((value ? "true" : "false").utf8)
-    }
-
-    mutating func add(_ name: String, _ values: [String]) {
-        begin(name)
-        bytes.append(UInt8(ascii: "["))
-        for (index, value) in values.enumerated() {
-            if index > 0 { bytes.append(UInt8(ascii: ",")) }
-            JSONText.append(value, to: &bytes)
-        }
-        bytes.append(UInt8(ascii: "]"))
-    }
-
-    mutating func add(_ name: String, _ object: JSONObjectWriter) {
-        begin(name)
-        bytes += object.finished
+    /// Asks any server that has the stream for messages; each answer is a `DirectGetItem`.
+    /// - Parameters:
+    ///   - from: the lowest sequence, 1 or more.
+    ///   - count: the most messages, 1 or more.
+    ///   - maxBytes: the most bytes, 1 or more; the first message may be larger.
+    public static func directGet(_ stream: String, from: UInt64, count: Int, maxBytes: Int) -> JetStreamRequest {
+        JetStreamRequest("DIRECT.GET.\(stream)", "{\"seq\":\(from),\"batch\":\(count),\"max_bytes\":\(maxBytes)}")
     }
 }

@@ -1,10 +1,14 @@
-// StreamConfiguration: the configuration of a stream to create.
+// StreamConfiguration: how a stream is created. Its messages are in files, and the oldest give way to new ones.
 
-/// A stream that is stored in files, drops its oldest messages at its limits, and answers direct gets.
-public struct StreamConfiguration: Equatable, Sendable {
-    /// Publishes each stored message again, to a subject to which clients subscribe.
+import Bytes
+
+/// The configuration of a stream whose messages any of its servers can deliver (`allow_direct`).
+public struct StreamConfiguration: Sendable {
+    /// Where the server publishes the messages that it has stored, with the headers that `JetStreamMessage` reads.
     public struct Republish: Equatable, Sendable {
+        /// Which subjects; may contain wildcards.
         public var source: String
+        /// May refer to the wildcards of `source`.
         public var destination: String
 
         public init(source: String, destination: String) {
@@ -13,17 +17,22 @@ public struct StreamConfiguration: Equatable, Sendable {
         }
     }
 
+    /// One token of a subject.
     public var name: String
+    /// May contain wildcards. No other stream may have a subject that overlaps.
     public var subjects: [String]
     public var republish: Republish?
-    /// 1 to 5.
+    /// The number of servers that store each message, 1 to 5.
     public var replicas = 1
-    /// Messages, bytes and nanoseconds; nil for no limit.
-    public var maxMessages: Int?
-    public var maxBytes: Int?
-    public var maxAge: UInt64?
-    /// How long the server remembers message ids, in nanoseconds; nil for the server's default, two minutes.
-    public var duplicateWindow: UInt64?
+    /// How many messages the stream keeps; -1 for any number.
+    public var maxMessages = -1
+    /// How many bytes the stream keeps; -1 for any number.
+    public var maxBytes = -1
+    /// How long the stream keeps a message, in nanoseconds; 0 for ever.
+    public var maxAge: Int64 = 0
+    /// How long the stream ignores a message with an id that it has stored, in nanoseconds, at least 100 ms. No longer
+    /// than `maxAge`, whatever is set.
+    public var duplicateWindow: Int64 = 120_000_000_000
     public var metadata: [String: String] = [:]
 
     public init(name: String, subjects: [String]) {
@@ -31,30 +40,37 @@ public struct StreamConfiguration: Equatable, Sendable {
         self.subjects = subjects
     }
 
-    var json: JSONObjectWriter {
-        var json = JSONObjectWriter()
-        json.add("name", name)
-        json.add("subjects", subjects)
-        json.add("retention", "limits")
-        json.add("storage", "file")
-        json.add("discard", "old")
-        json.add("num_replicas", replicas)
-        json.add("max_msgs", maxMessages ?? -1)
-        json.add("max_bytes", maxBytes ?? -1)
-        json.add("max_age", maxAge ?? 0)
-        if let duplicateWindow { json.add("duplicate_window", duplicateWindow) }
-        json.add("allow_direct", true)
+    var json: String {
+        var members = [
+            ("name", JSONText.quoted(name)),
+            ("subjects", "[\(subjects.map(JSONText.quoted).joined(separator: ","))]"),
+            ("retention", "\"limits\""),
+            ("storage", "\"file\""),
+            ("discard", "\"old\""),
+            ("num_replicas", "\(replicas)"),
+            ("max_msgs", "\(maxMessages)"),
+            ("max_bytes", "\(maxBytes)"),
+            ("max_age", "\(maxAge)"),
+            ("duplicate_window", "\(maxAge > 0 ? min(duplicateWindow, maxAge) : duplicateWindow)"),
+            ("allow_direct", "true"),
+        ]
         if let republish {
-            var both = JSONObjectWriter()
-            both.add("src", republish.source)
-            both.add("dest", republish.destination)
-            json.add("republish", both)
+            members.append(
+                (
+                    "republish",
+                    StreamConfiguration.object([
+                        ("src", JSONText.quoted(republish.source)), ("dest", JSONText.quoted(republish.destination)),
+                    ])
+                ))
         }
         if !metadata.isEmpty {
-            var all = JSONObjectWriter()
-            for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { all.add(key, value) }
-            json.add("metadata", all)
+            let sorted = metadata.sorted { $0.key < $1.key }.map { ($0.key, JSONText.quoted($0.value)) }
+            members.append(("metadata", StreamConfiguration.object(sorted)))
         }
-        return json
+        return StreamConfiguration.object(members)
+    }
+
+    private static func object(_ members: [(name: String, value: String)]) -> String {
+        "{\(members.map { "\(JSONText.quoted($0.name)):\($0.value)" }.joined(separator: ","))}"
     }
 }

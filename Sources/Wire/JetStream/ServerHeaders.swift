@@ -1,0 +1,83 @@
+// ServerHeaders: what the server adds to a message of a stream, after the headers of the publisher:
+//
+//     Nats-Stream: FB_1
+//     Nats-Subject: fb.p.-.topic
+//     Nats-Sequence: 1
+//     Nats-Time-Stamp: 2026-11-27T15:54:24.177327246Z
+//
+// Publishers can send headers with these names, and malformed blocks, which the server stores and continues. Therefore
+// the lines are read from the end, and nothing is required of those before. A block without a line break continues in
+// the server's first line, so the first name is only compared at its end.
+
+import Bytes
+import NATS
+
+/// In place.
+struct ServerHeaders {
+    let stream: UnsafeRawBufferPointer
+    let subject: UnsafeRawBufferPointer
+    let sequence: UInt64
+    let time: Int64
+
+    /// Nil if the block has not all of them, or a value is invalid.
+    init?(_ block: UnsafeRawBufferPointer) {
+        var subject: UnsafeRawBufferPointer?
+        var sequence: UnsafeRawBufferPointer?
+        var time: UnsafeRawBufferPointer?
+        var rest = block
+        while !rest.isEmpty {
+            let line = ServerHeaders.lastLine(&rest)
+            if subject == nil, let value = line.value(of: "Nats-Subject: ") {
+                subject = value
+            } else if sequence == nil, let value = line.value(of: "Nats-Sequence: ") {
+                sequence = value
+            } else if time == nil, let value = line.value(of: "Nats-Time-Stamp: ") {
+                time = value
+            } else if let stream = line.value(afterLast: "Nats-Stream: ") {
+                guard let subject, !subject.isEmpty, !stream.isEmpty, let sequence = sequence?.decimal,
+                    sequence > 0, let time = time.flatMap(ServerTime.parse)
+                else { return nil }
+                self.stream = stream
+                self.subject = subject
+                self.sequence = sequence
+                self.time = time
+                return
+            }
+        }
+        return nil
+    }
+
+    /// Removes the last line, and returns it without its break.
+    private static func lastLine(_ bytes: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var end = bytes.count
+        if bytes[end - 1] == 0x0A { end -= 1 }
+        if end > 0, bytes[end - 1] == 0x0D { end -= 1 }
+        var start = end
+        while start > 0, bytes[start - 1] != 0x0A { start -= 1 }
+        defer { bytes = bytes.slice(0..<start) }
+        return bytes.slice(start..<end)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// What follows `name` at the beginning.
+    fileprivate func value(of name: StaticString) -> UnsafeRawBufferPointer? {
+        has(name, at: 0) ? slice(name.utf8CodeUnitCount..<count) : nil
+    }
+
+    /// What follows `name` where it occurs last. A stream's name has no space, so its value does not contain `name`.
+    fileprivate func value(afterLast name: StaticString) -> UnsafeRawBufferPointer? {
+        var offset = count - name.utf8CodeUnitCount
+        while offset >= 0 {
+            if has(name, at: offset) { return slice(offset + name.utf8CodeUnitCount..<count) }
+            offset -= 1
+        }
+        return nil
+    }
+
+    private func has(_ name: StaticString, at offset: Int) -> Bool {
+        guard offset + name.utf8CodeUnitCount <= count else { return false }
+        for index in 0..<name.utf8CodeUnitCount where self[offset + index] != name.utf8Start[index] { return false }
+        return true
+    }
+}

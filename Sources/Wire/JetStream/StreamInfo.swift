@@ -1,0 +1,56 @@
+// StreamInfo: a stream and the messages that it has; StreamNames: the streams that exist.
+
+import JSONParsing
+import NATS
+
+/// The answer to `JetStreamRequest.info` and `create`.
+public struct StreamInfo: Equatable, Sendable {
+    public var name: String
+    public var subjects: [String]
+    /// Whether the stream takes no more messages.
+    public var isSealed: Bool
+    public var messages: UInt64
+    /// The sequence of the oldest message; `lastSequence + 1` if there is none.
+    public var firstSequence: UInt64
+    /// The sequence of the newest message that the stream has stored, although it may be deleted; 0 before the first.
+    /// At most `Int64.max`.
+    public var lastSequence: UInt64
+
+    /// - Throws: the error that the server answered, or that the answer is malformed.
+    public init(_ message: NATSMessage) throws(JetStreamError) {
+        let answer = try JetStreamAnswer(message)
+        let configuration = try answer.member("config")
+        name = try configuration.text("name")
+        guard let subjects = configuration["subjects"]?.strings else { throw .missing("subjects") }
+        self.subjects = subjects
+        isSealed = configuration["sealed"]?.isTrue ?? false
+        let state = try answer.member("state")
+        messages = try state.count("messages")
+        lastSequence = try state.count("last_seq")
+        let first = try state.count("first_seq")
+        // The server reports 0 for a stream that never had a message.
+        firstSequence = messages == 0 ? lastSequence + 1 : first
+        guard firstSequence > 0, firstSequence <= lastSequence + 1 else {
+            throw .malformed("Its first_seq is 0 or after its last_seq.")
+        }
+    }
+}
+
+/// The answer to `JetStreamRequest.findStream`.
+public struct StreamNames: Equatable, Sendable {
+    /// The first of them; the server lists at most 1024.
+    public var names: [String]
+
+    /// - Throws: the error that the server answered, or that the answer is malformed.
+    public init(_ message: NATSMessage) throws(JetStreamError) {
+        let answer = try JetStreamAnswer(message)
+        let streams = try answer.member("streams")
+        // The server answers null for none.
+        if try answer.root.count("total") == 0 {
+            names = []
+        } else {
+            guard let names = streams.strings else { throw .missing("streams") }
+            self.names = names
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// Node: an upstream with one shard, connected to a model of NATS. It plays the shard: it keeps what the upstream
+// reports about one topic, and checks that it is in order.
+
+import Bytes
+import Core
+import JetStreamModel
+import NATS
+import Replay
+import Testing
+
+@testable import Upstream
+
+final class Node {
+    static let millisecond: UInt64 = 1_000_000
+
+    let upstream: Upstream
+    private let cluster: ModelCluster
+    private let name: String
+    let topic: String
+    private(set) var connection: ConnectionID?
+    private var lastTicket: UInt64 = 0
+    /// The messages by sequence, in the order in which they were reported.
+    private(set) var received: [(sequence: UInt64, text: String)] = []
+    private(set) var next: SequenceNumber?
+    private(set) var epoch: UInt64 = 0
+    private(set) var isCurrent = false
+    private(set) var lost: [UInt64] = []
+    private(set) var left: [Refusal] = []
+    /// The text of each message that waits, and the sequences of those that do not wait any longer.
+    private(set) var waiting: [PublishTicket: String] = [:]
+    private(set) var placed: [String: UInt64] = [:]
+    private(set) var refused: [String: Refusal] = [:]
+
+    init(_ name: String, _ cluster: ModelCluster, topic: String = "t", seed: UInt64, time: UInt64 = 30, now: UInt64) throws {
+        self.name = name
+        self.cluster = cluster
+        self.topic = topic
+        var connection = NATSOptions(name: name, version: "1")
+        connection.limits.connectTime = 1_000 * Node.millisecond
+        var options = UpstreamOptions(servers: try NATSServers(parsing: "nats://a"), connection: connection)
+        options.time = time * 1_000 * Node.millisecond
+        upstream = Upstream(options, shards: 1, seed: seed, now: now)
+    }
+
+    func join(retain: Int = 100_000, now: UInt64) {
+        upstream.handle([.join(topic: topic, retain: retain)], from: 0, now: now)
+    }
+
+    /// Publishes a message and returns its text.
+    @discardableResult
+    func publish(chain: PublishTicket? = nil, now: UInt64) -> PublishTicket {
+        lastTicket += 1
+        let ticket = PublishTicket(lastTicket)
+        let text = "\(name).\(lastTicket)"
+        waiting[ticket] = text
+        Array(text.utf8).withUnsafeBytes { payload in
+            upstream.handle(
+                [
+                    .publish(
+                        SharedPublish(topic: topic, ticket: ticket, chain: chain, metadata: nil, payload: payload))
+                ], from: 0, now: now)
+        }
+        return ticket
+    }
+
+    func breakConnection(now: UInt64) {
+        guard let connection else { return }
+        cluster.disconnect(connection)
+        self.connection = nil
+        upstream.closed("The test closed the connection.", now: now)
+    }
+
+    /// Exchanges bytes and reports until there are none.
+    func run(now: UInt64) {
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            for action in upstream.takeActions() {
+                isBusy = true
+                switch action {
+                case .connect:
+                    connection = cluster.connect(now: now)
+                    upstream.opened(now: now)
+                case .close:
+                    if let connection { cluster.disconnect(connection) }
+                    connection = nil
+                case .startTLS: Issue.record("there is no TLS here")
+                }
+            }
+            guard let connection else { break }
+            let pending = [UInt8](upstream.pending)
+            if !pending.isEmpty {
+                isBusy = true
+                cluster.receive(pending, on: connection, now: now)
+                upstream.sent(pending.count, now: now)
+            }
+            let output = cluster.takeOutput(of: connection)
+            if !output.isEmpty {
+                isBusy = true
+                output.withUnsafeBytes { upstream.received($0, now: now) }
+            }
+            if !cluster.isOpen(connection), self.connection == connection {
+                isBusy = true
+                self.connection = nil
+                upstream.closed("The NATS server closed the connection.", now: now)
+            }
+        }
+        upstream.takeReports { reports, _ in for report in reports { take(report) } }
+    }
+
+    func tick(now: UInt64) { if upstream.deadline <= now { upstream.tick(now: now) } }
+
+    private func take(_ report: UpstreamReport) {
+        switch report {
+        case .joined(_, let epoch, let next):
+            self.epoch = epoch
+            self.next = next
+        case .current: isCurrent = true
+        case .messages(_, let batch):
+            batch.forEach { item, _, payload in
+                guard let next else { return Issue.record("\(name): a message before the topic was joined") }
+                if item.sequence < next { return Issue.record("\(name): \(item.sequence) comes again") }
+                for missing in next.value..<item.sequence.value where batch.isLost(before: item.sequence) {
+                    lost.append(missing)
+                }
+                if item.sequence > next, !batch.isLost(before: item.sequence) {
+                    Issue.record("\(name): \(next) is missing before \(item.sequence)")
+                }
+                self.next = item.sequence.advanced(by: 1)
+                received.append((item.sequence.value, payload.text))
+                guard let ticket = item.ticket, let text = waiting.removeValue(forKey: ticket) else { return }
+                #expect(text == payload.text)
+                placed[text] = item.sequence.value
+            }
+        case .refused(_, let ticket, let refusal):
+            guard let text = waiting.removeValue(forKey: ticket) else {
+                return Issue.record("\(name): \(ticket) was answered before it was refused")
+            }
+            refused[text] = refusal
+        case .left(_, let refusal):
+            left.append(refusal)
+            next = nil
+            isCurrent = false
+        }
+    }
+}
