@@ -102,7 +102,7 @@ let engineTargets = [
         sources: ["Engine/Core", "Peers"], swiftSettings: hot),
     engine.module("Upstream", ["Bytes", "Core", "JetStream", "NATS", "Replay"], hot),
     engine.tests(of: "Replay", ["ForebayWire"]),
-    engine.tests(of: "Upstream", ["Core", "Replay"]),
+    engine.tests(of: "Upstream", ["Bytes", "Core", "JetStreamModel", "NATS", "Replay"]),
     engine.tests(
         of: "Core",
         ["ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"]),

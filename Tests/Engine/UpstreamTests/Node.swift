@@ -17,7 +17,7 @@ final class Node {
     private let cluster: ModelCluster
     private let name: String
     let topic: String
-    private(set) var connection: ConnectionID?
+    private(set) var connection: JetStreamModel.ConnectionID?
     private var lastTicket: UInt64 = 0
     /// The messages by sequence, in the order in which they were reported.
     private(set) var received: [(sequence: UInt64, text: String)] = []
@@ -31,7 +31,10 @@ final class Node {
     private(set) var placed: [String: UInt64] = [:]
     private(set) var refused: [String: Refusal] = [:]
 
-    init(_ name: String, _ cluster: ModelCluster, topic: String = "t", seed: UInt64, time: UInt64 = 30, now: UInt64) throws {
+    /// - Parameter time: seconds without NATS after which the topic is left.
+    init(
+        _ name: String, _ cluster: ModelCluster, topic: String = "t", seed: UInt64, time: UInt64, now: UInt64
+    ) throws {
         self.name = name
         self.cluster = cluster
         self.topic = topic
@@ -118,8 +121,10 @@ final class Node {
         case .current: isCurrent = true
         case .messages(_, let batch):
             batch.forEach { item, _, payload in
-                guard let next else { return Issue.record("\(name): a message before the topic was joined") }
-                if item.sequence < next { return Issue.record("\(name): \(item.sequence) comes again") }
+                guard let next, item.sequence >= next else {
+                    Issue.record("\(name): \(item.sequence) comes again, or before the topic was joined")
+                    return
+                }
                 for missing in next.value..<item.sequence.value where batch.isLost(before: item.sequence) {
                     lost.append(missing)
                 }
@@ -134,7 +139,8 @@ final class Node {
             }
         case .refused(_, let ticket, let refusal):
             guard let text = waiting.removeValue(forKey: ticket) else {
-                return Issue.record("\(name): \(ticket) was answered before it was refused")
+                Issue.record("\(name): \(ticket) was answered before it was refused")
+                return
             }
             refused[text] = refusal
         case .left(_, let refusal):

@@ -1,0 +1,132 @@
+// Several nodes over one model of NATS that delays, loses and repeats: whatever happens, each node reports what the
+// stream has, in order and once, and each message that it accepted is in the stream once, or was refused.
+
+import Core
+import JetStreamModel
+import Replay
+import Testing
+
+@testable import Upstream
+
+@Suite struct ScenarioTests {
+    private final class World {
+        let cluster: ModelCluster
+        let nodes: [Node]
+        private(set) var now: UInt64 = 1_000_000_000_000
+
+        init(seed: UInt64, _ options: ModelOptions, nodes count: Int, time: UInt64 = 30) throws {
+            let cluster = ModelCluster(seed: seed, options: options)
+            self.cluster = cluster
+            let now = now
+            nodes = try (0..<count).map {
+                try Node("node-\($0)", cluster, seed: seed &* 31 &+ UInt64($0), time: time, now: now)
+            }
+        }
+
+        /// Lets time pass until the condition holds. Returns false if it does not within `seconds`.
+        @discardableResult
+        func run(seconds: UInt64, until condition: () -> Bool = { false }) -> Bool {
+            let end = now + seconds * 1_000_000_000
+            while now < end {
+                for node in nodes { node.run(now: now) }
+                if condition() { return true }
+                now += 5 * Node.millisecond
+                cluster.tick(now: now)
+                for node in nodes { node.tick(now: now) }
+            }
+            return condition()
+        }
+
+        var stream: StreamTruth? { cluster.streamName(for: "fb.p.-.t").flatMap { cluster.stream(named: $0) } }
+
+        /// The messages of the stream, in order.
+        var truth: [(sequence: UInt64, text: String)] {
+            (stream?.messages ?? []).map { ($0.sequence, String(decoding: $0.payload, as: UTF8.self)) }
+        }
+
+        func areDone() -> Bool {
+            let end = stream?.lastSequence ?? 0
+            return nodes.allSatisfy { $0.waiting.isEmpty && $0.received.last?.sequence ?? 0 == end }
+        }
+
+        /// Each node has what the stream has, and each accepted message is there once.
+        func check() {
+            let truth = truth
+            for (index, node) in nodes.enumerated() {
+                #expect(node.left.isEmpty, "node \(index): \(node.left)")
+                let known = truth.filter { $0.sequence >= node.received.first?.sequence ?? .max }
+                #expect(node.received.map(\.sequence) == known.map(\.sequence), "node \(index)")
+                #expect(node.received.map(\.text) == known.map(\.text), "node \(index)")
+                for (text, sequence) in node.placed {
+                    #expect(truth.filter { $0.text == text }.map(\.sequence) == [sequence])
+                }
+            }
+        }
+    }
+
+    @Test func messagesReachAllNodes() throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 3)
+        for node in world.nodes { node.join(now: world.now) }
+        world.run(seconds: 1)
+        for _ in 0..<100 { for node in world.nodes { node.publish(now: world.now) } }
+        #expect(world.run(seconds: 20) { world.areDone() && world.truth.count == 300 })
+        world.check()
+        #expect(world.nodes.allSatisfy { $0.isCurrent && $0.refused.isEmpty })
+    }
+
+    @Test func aNodeThatJoinsLaterReadsTheNewestMessages() throws {
+        let world = try World(seed: 2, ModelOptions(), nodes: 2)
+        world.nodes[0].join(now: world.now)
+        for _ in 0..<700 { world.nodes[0].publish(now: world.now) }
+        #expect(world.run(seconds: 20) { world.truth.count == 700 && world.nodes[0].waiting.isEmpty })
+        world.nodes[1].join(retain: 300, now: world.now)
+        #expect(world.run(seconds: 5) { world.nodes[1].isCurrent })
+        #expect(world.nodes[1].received.map(\.sequence) == Array(401...700))
+        world.nodes[1].publish(now: world.now)
+        #expect(world.run(seconds: 5) { world.areDone() })
+        world.check()
+    }
+
+    /// Two servers' worth of trouble: everything that can be lost or late is, connections break, leaders change.
+    @Test(arguments: 1...60 as ClosedRange<UInt64>)
+    func nothingIsLostOrRepeatedOrOutOfOrder(seed: UInt64) throws {
+        var random = RandomSource(seed: seed)
+        var options = ModelOptions()
+        options.servers = seed.isMultiple(of: 2) ? 3 : 1
+        options.faults.answerDelay = 30 * Node.millisecond
+        options.faults.acknowledgementDelay = 30 * Node.millisecond
+        options.faults.liveDelay = 30 * Node.millisecond
+        options.faults.electionTime = 400 * Node.millisecond
+        options.faults.lostAcknowledgements = 20
+        options.faults.lostRepublished = 20
+        options.faults.lostAnswers = 40
+        options.faults.duplicates = 20
+        options.faults.unavailable = 40
+        options.faults.lagging = 10
+        let world = try World(seed: seed, options, nodes: 3, time: 100)
+        for node in world.nodes { node.join(now: world.now) }
+        var chains: [[PublishTicket]] = Array(repeating: [], count: world.nodes.count)
+        for _ in 0..<120 {
+            let index = Int(random.next() % 3)
+            let node = world.nodes[index]
+            switch random.next() % 8 {
+            case 0: node.breakConnection(now: world.now)
+            case 1:
+                if let name = world.cluster.streamNames.first { world.cluster.changeLeader(of: name, now: world.now) }
+            case 2: world.run(seconds: 1)
+            case 3, 4: chains[index].append(node.publish(chain: PublishTicket(1 << 40), now: world.now))
+            default: node.publish(now: world.now)
+            }
+            world.run(seconds: 1) { random.next() % 20 == 0 }
+        }
+        world.cluster.faults = ModelFaults()
+        #expect(world.run(seconds: 200) { world.areDone() }, "\(world.nodes.map(\.waiting.count))")
+        world.check()
+        #expect(world.nodes.map(\.placed.count).reduce(0, +) > 40, "the test publishes")
+        for (node, chain) in zip(world.nodes, chains) {
+            let texts = Set(chain.map { "node-\(world.nodes.firstIndex { $0 === node } ?? 0).\($0.value)" })
+            let order = world.truth.map(\.text).filter { texts.contains($0) }
+            #expect(order == order.sorted { Int($0.split(separator: ".")[1])! < Int($1.split(separator: ".")[1])! })
+        }
+    }
+}
