@@ -1,5 +1,8 @@
 """Shared topics: several brokers over one nats-server."""
 
+import asyncio
+
+import nats as nats_client
 import pytest
 
 from client import *
@@ -133,3 +136,34 @@ def test_an_unreachable_nats_server_is_reported(node, nats):
     while not works():
         assert time.monotonic() < deadline
     assert peer.publish("s.a", b"two") == [2]
+
+
+def test_what_shared_topics_do_not_offer_is_refused(node):
+    peer = node().peer()
+    peer.publish("s.a", b"one")
+    end = refusal(peer.subscribe("s.a?overflow=block"))
+    assert end.kind is Kind.INVALID and end.text.startswith("invalid: The topic 's.a' is shared"), end
+    for action in ("complete", "delete"):
+        with pytest.raises(StreamError, match="unsupported: The topic 's.a' is shared"):
+            peer.control(f"$SYS.topic.{action}", name="s.a")
+    assert peer.channel("s.a?complete=true", b"two").end().text.startswith("unsupported: The topic 's.a' is shared")
+    with pytest.raises(StreamError, match="unsupported: .*cannot be numbered yet"):
+        peer.offer("s.a?publisher=p&number=1", b"two").sequence()
+    assert peer.publish("s.a", b"two") == [2]
+
+
+def test_a_stream_has_the_limits_of_its_topic(node, nats):
+    broker = node("--retain", "77", "--retain-bytes", "100K", "--retain-age", "90s")
+    broker.peer().publish("s.a", b"one")
+
+    async def configuration():
+        client = await nats_client.connect(nats.url())
+        name = await client.jetstream().find_stream_name_by_subject("fb.p.-.s.a")
+        info = await client.jetstream().stream_info(name)
+        await client.close()
+        return info.config
+
+    found = asyncio.run(configuration())
+    assert (found.max_msgs, found.max_bytes, found.max_age) == (77, 100 << 10, 90)
+    assert found.subjects == ["fb.p.*.s.a"] and found.republish.dest == "fb.l.s.a"
+    assert found.metadata["forebay-topic"] == "s.a"

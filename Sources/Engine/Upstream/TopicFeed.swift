@@ -49,8 +49,8 @@ final class TopicFeed {
     let topic: String
     /// The shard that owns the topic.
     let shard: Int
-    /// How many of the newest messages are read when the topic is joined.
-    let retain: Int
+    /// The limits of a stream that this node creates, and how many of the newest messages are read at first.
+    let retention: Retention
     unowned(unsafe) let upstream: Upstream
     private(set) var state = State.waiting
     /// Counts restarts: answers to what was asked before are ignored.
@@ -74,10 +74,10 @@ final class TopicFeed {
     private(set) var wakeAt = UInt64.max
     private var probeWait = TopicFeed.probeTimes.lowerBound
 
-    init(_ topic: String, shard: Int, retain: Int, _ upstream: Upstream) {
+    init(_ topic: String, shard: Int, _ retention: Retention, _ upstream: Upstream) {
         self.topic = topic
         self.shard = shard
-        self.retain = retain
+        self.retention = retention
         self.upstream = upstream
     }
 
@@ -197,7 +197,7 @@ final class TopicFeed {
         state = .creating
         let epoch = upstream.newEpoch()
         call(
-            .create(upstream.configuration(of: topic, epoch: epoch, retain: retain)), .create(epoch: epoch), now: now)
+            .create(upstream.configuration(of: topic, epoch: epoch, retention)), .create(epoch: epoch), now: now)
     }
 
     /// - Parameter epoch: nil if another node was first.
@@ -228,7 +228,7 @@ final class TopicFeed {
     /// The stream's messages, according to its leader: the sequence of the oldest, and the one after the newest.
     func inspected(_ first: SequenceNumber, _ end: SequenceNumber, now: UInt64) {
         if next == nil {
-            let begin = Swift.max(first, end.advanced(by: -Swift.min(retain, end - first)))
+            let begin = Swift.max(first, end.advanced(by: -Swift.min(retention.messages, end - first)))
             next = begin
             upstream.report(.joined(topic: topic, epoch: epoch, next: begin), to: shard)
         }

@@ -9,11 +9,8 @@ import Replay
 extension Upstream: UpstreamLinkDelegate {
     func linkBecameReady(now: UInt64) {
         lostSince = nil
-        log.append(
-            LogRecord(
-                level: .info, message: "connected to NATS",
-                fields: [("server", "\(link.server)"), ("version", link.info?.version ?? "")]))
-        _ = link.subscribe("\(inbox).>", Upstream.inboxSubscription)
+        log.connected(to: link.server, version: link.info?.version ?? "")
+        _ = link.subscribe("\(inbox).>", FeedRoutes.inbox)
         for feed in Array(feeds.values) {
             feed.outbox.resend(sentBefore: .max)
             feed.start(now: now)
@@ -21,30 +18,25 @@ extension Upstream: UpstreamLinkDelegate {
     }
 
     func linkWasLost(_ error: NATSError, now: UInt64) {
-        // Servers that cannot be reached are tried again and again.
-        if lostSince == nil || error.sentence != lastLoss {
-            log.append(
-                LogRecord(level: .warning, message: "not connected to NATS", fields: [("cause", "\(error)")]))
-            lastLoss = error.sentence
-        }
+        log.lost(error, isNew: lostSince == nil)
         if lostSince == nil { lostSince = now }
         calls.removeAll()
-        byFlush.removeAll()
-        bySubscription.removeAll()
+        routes.removeAll()
         for feed in feeds.values { feed.stop() }
     }
 
-    func flushed(_ number: UInt64, now: UInt64) { byFlush.removeValue(forKey: number)?.flushed(now: now) }
+    func flushed(_ number: UInt64, now: UInt64) { routes.take(flush: number)?.flushed(now: now) }
 
     func refused(_ error: NATSServerError, now: UInt64) {
-        // A subject that this node may not use: whatever waits for it will not be answered, and says so in time.
+        // Whatever waits for it is not answered, and is refused in time.
+        log.refused("\(error)", topic: nil)
     }
 
     func received(_ message: NATSMessage, now: UInt64) {
-        guard message.subscription == Upstream.inboxSubscription else {
-            guard let feed = bySubscription[message.subscription], let live = try? JetStreamMessage(message) else {
-                return
-            }
+        guard message.subscription == FeedRoutes.inbox else {
+            guard let feed = routes.feed(subscription: message.subscription),
+                let live = try? JetStreamMessage(message)
+            else { return }
             return feed.heard(live, now: now)
         }
         // After the inbox: .c.CALL, or .p.TICKET.TOPIC.
@@ -90,11 +82,7 @@ extension Upstream: UpstreamLinkDelegate {
         case (.ask, .messageNotFound): call.feed.answered(nil, now: now)
         case (.inspect, .streamNotFound): call.feed.foundNone(now: now)
         default:
-            if !error.isTemporary, error.sentence != lastRefusal {
-                lastRefusal = error.sentence
-                let fields: [LogField] = [("topic", call.feed.topic), ("cause", "\(error)")]
-                log.append(LogRecord(level: .warning, message: "shared topic refused by NATS", fields: fields))
-            }
+            if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }
             call.feed.callFailed(now: now)
         }
     }

@@ -31,7 +31,6 @@ public struct UpstreamOptions: Sendable {
 public final class Upstream {
     /// How long a publish waits for its acknowledgement before it is sent again.
     private static let publishTime = 2 * TopicFeed.second
-    static let inboxSubscription: UInt64 = 1
 
     let options: UpstreamOptions
     let link: UpstreamLink
@@ -41,9 +40,7 @@ public final class Upstream {
     private var random: RandomSource
     private(set) var now: UInt64
     var feeds: [String: TopicFeed] = [:]
-    var bySubscription: [UInt64: TopicFeed] = [:]
-    private var lastSubscription = Upstream.inboxSubscription
-    var byFlush: [UInt64: TopicFeed] = [:]
+    var routes = FeedRoutes()
     var calls = Calls()
     /// Feeds with messages to report.
     private var fresh: [TopicFeed] = []
@@ -53,10 +50,8 @@ public final class Upstream {
     private var headers = NATSHeaderBlock()
     /// Since when there is no connection; nil while there is one.
     var lostSince: UInt64?
-    var lastLoss = ""
-    var lastRefusal = ""
     private var nextCheck: UInt64 = 0
-    var log: [LogRecord] = []
+    var log = UpstreamLog()
 
     /// - Parameter seed: from the operating system. Epochs and the node's name are as hard to guess.
     public init(_ options: UpstreamOptions, shards: Int, seed: UInt64, now: UInt64) {
@@ -110,7 +105,9 @@ public final class Upstream {
     }
 
     /// When to call `tick`.
-    public var deadline: UInt64 { Swift.min(link.deadline ?? .max, Swift.max(nextCheck, now)) }
+    public var deadline: UInt64 {
+        Swift.min(link.deadline ?? .max, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
+    }
 
     public func tick(now: UInt64) {
         self.now = now
@@ -130,10 +127,7 @@ public final class Upstream {
     }
 
     /// What to write to the log.
-    public func takeLog() -> [LogRecord] {
-        defer { log.removeAll(keepingCapacity: true) }
-        return log
-    }
+    public func takeLog() -> [LogRecord] { log.take() }
 
     // For the driver: the shards
 
@@ -141,7 +135,7 @@ public final class Upstream {
         self.now = now
         for request in requests {
             switch request {
-            case .join(let topic, let retain): join(topic, retain: retain, from: shard)
+            case .join(let topic, let retention): join(topic, retention, from: shard)
             case .leave(let topic): if let feed = feeds[topic] { remove(feed) }
             case .publish(let publish): take(publish, from: shard)
             }
@@ -159,7 +153,7 @@ public final class Upstream {
         }
     }
 
-    private func join(_ topic: String, retain: Int, from shard: Int) {
+    private func join(_ topic: String, _ retention: Retention, from shard: Int) {
         guard feeds[topic] == nil else { return }
         if let since = lostSince, now - Swift.min(since, now) >= options.time {
             return report(.left(topic: topic, .upstreamUnavailable), to: shard)
@@ -167,7 +161,7 @@ public final class Upstream {
         guard feeds.count < options.maxTopics else {
             return report(.left(topic: topic, .tooManySharedTopics(options.maxTopics)), to: shard)
         }
-        let feed = TopicFeed(topic, shard: shard, retain: retain, self)
+        let feed = TopicFeed(topic, shard: shard, retention, self)
         feeds[topic] = feed
         feed.start(now: now)
     }
@@ -264,20 +258,20 @@ public final class Upstream {
     // Requests of feeds
 
     func subscribe(_ subject: String, for feed: TopicFeed) -> UInt64? {
-        lastSubscription += 1
-        guard link.subscribe(subject, lastSubscription) else { return nil }
-        bySubscription[lastSubscription] = feed
-        return lastSubscription
+        let subscription = routes.nextSubscription()
+        guard link.subscribe(subject, subscription) else { return nil }
+        routes.add(feed, subscription: subscription)
+        return subscription
     }
 
     func unsubscribe(_ subscription: UInt64) {
-        bySubscription[subscription] = nil
+        routes.remove(subscription: subscription)
         link.unsubscribe(subscription)
     }
 
     func flush(for feed: TopicFeed) -> UInt64? {
         guard let number = link.flush() else { return nil }
-        byFlush[number] = feed
+        routes.add(feed, flush: number)
         return number
     }
 
@@ -299,12 +293,14 @@ public final class Upstream {
 
     func newEpoch() -> UInt64 { Swift.max(1, random.next()) }
 
-    func configuration(of topic: String, epoch: UInt64, retain: Int) -> StreamConfiguration {
+    func configuration(of topic: String, epoch: UInt64, _ retention: Retention) -> StreamConfiguration {
         var configuration = StreamConfiguration(
             name: SharedNames.stream(epoch), subjects: [SharedNames.published(topic)])
         configuration.republish = .init(source: SharedNames.published(topic), destination: SharedNames.live(topic))
         configuration.replicas = options.replicas
-        configuration.maxMessages = retain
+        configuration.maxMessages = retention.messages
+        configuration.maxBytes = retention.bytes
+        configuration.maxAge = Int64(clamping: retention.age)
         configuration.metadata = [SharedNames.topicKey: topic]
         return configuration
     }

@@ -46,7 +46,8 @@ final class Node {
     }
 
     func join(retain: Int = 100_000, now: UInt64) {
-        upstream.handle([.join(topic: topic, retain: retain)], from: 0, now: now)
+        let retention = Retention(messages: retain, bytes: 1 << 30, age: 0)
+        upstream.handle([.join(topic: topic, retention)], from: 0, now: now)
     }
 
     /// Publishes a message and returns its text.

@@ -11,6 +11,25 @@ extension Topic {
     /// Whether subscriptions may begin: its messages up to now are in the log.
     var isCurrent: Bool { shared?.isCurrent ?? true }
 
+    /// Refuses to end or delete a shared topic.
+    var unendable: Refusal {
+        Refusal(
+            .unsupported,
+            "The topic '\(name)' is shared with other nodes, and a node cannot end or delete shared topics yet; delete "
+                + "its stream in NATS instead.")
+    }
+
+    /// Why a publish is not possible on a shared topic; nil if it is.
+    func sharedRefusal(_ request: PublishRequest) -> Refusal? {
+        guard isShared else { return nil }
+        if request.options.completesTopic || request.options.lossFailsTopic { return unendable }
+        if request.numbered == nil { return nil }
+        return Refusal(
+            .unsupported,
+            "The topic '\(name)' is shared with other nodes, and messages of shared topics cannot be numbered yet; "
+                + "publish without a number.")
+    }
+
     /// Passes a message to the upstream.
     /// - Parameter channel: the channel on which it came, whose messages stay in order.
     /// - Returns: a ticket in place of the sequence, which is not known yet.
@@ -79,7 +98,7 @@ extension TopicOwnership {
     /// Follows a shared topic that is used for the first time.
     func join(_ topic: Topic) {
         guard topic.isShared else { return }
-        effects.upstream.append(.join(topic: topic.name, retain: limits.retention(of: topic.name).messages))
+        effects.upstream.append(.join(topic: topic.name, limits.retention(of: topic.name)))
     }
 
     /// Handles the upstream's reports. Those about topics that are no longer used are ignored.

@@ -18,8 +18,8 @@ public struct PublishTicket: Hashable, Sendable {
 
 /// A shard's request to the upstream.
 public enum UpstreamRequest: Sendable {
-    /// Follow a topic, and report its newest `retain` messages first.
-    case join(topic: String, retain: Int)
+    /// Follow a topic, and report the newest messages first, as many as it retains.
+    case join(topic: String, Retention)
     /// The topic is no longer used here.
     case leave(topic: String)
     case publish(SharedPublish)

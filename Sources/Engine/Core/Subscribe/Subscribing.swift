@@ -46,6 +46,11 @@ final class Subscribing: ShardPart {
         now: Instant
     ) throws(Refusal) {
         try SystemTopic.check(name, options)
+        if options.overflow == .block, limits.isShared(name) {
+            throw .invalid(
+                "The topic '\(name)' is shared with other nodes, whose publishers a subscription here cannot slow "
+                    + "down; use another overflow policy than block.")
+        }
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
         try authorization.expectSubscribe(
             to: name, options, of: users.principal(of: connection, stream), at: connection.peer)

@@ -129,8 +129,9 @@ final class TopicOwnership: ShardPart {
         view.lose(before: sequence, now: now)
     }
 
-    /// Throws if the topic cannot be ended or deleted, because its store has failed.
+    /// Throws if the topic cannot be ended or deleted, because it is shared, or its store has failed.
     func expectEndable(_ topic: Topic) throws(Refusal) {
+        if topic.isShared { throw topic.unendable }
         if topic.isStored, store.hasFailed { throw Refusal.storeFailed }
     }
 

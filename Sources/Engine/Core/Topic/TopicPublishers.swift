@@ -122,6 +122,7 @@ final class TopicPublishers {
     /// An acknowledged publish, or a channel with or without its first message. The message is parked if there is no
     /// room.
     func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        if let refusal = topic.sharedRefusal(request) { return refuse(key, refusal) }
         if !request.isChannel, let numbered = request.numbered, acceptAgain(key, numbered, now: now) { return }
         let charge = request.message.firstCharge
         var refused = topic.refusal(charge: charge ?? 0)

@@ -23,4 +23,10 @@ public struct Retention: Equatable, Sendable {
     public var bytes: Int
     /// Nanoseconds after which a message is no longer kept for replay; 0 means never.
     public var age: UInt64
+
+    public init(messages: Int, bytes: Int, age: UInt64) {
+        self.messages = messages
+        self.bytes = bytes
+        self.age = age
+    }
 }

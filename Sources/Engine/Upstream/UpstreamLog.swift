@@ -1,0 +1,41 @@
+// UpstreamLog: what the upstream writes to the log. What happens again and again is written once.
+
+import Core
+import NATS
+
+struct UpstreamLog {
+    private var records: [LogRecord] = []
+    private var lastLoss = ""
+    private var lastRefusal = ""
+
+    /// Empties it.
+    mutating func take() -> [LogRecord] {
+        defer { records.removeAll(keepingCapacity: true) }
+        return records
+    }
+
+    mutating func connected(to server: NATSServerAddress, version: String) {
+        records.append(
+            LogRecord(
+                level: .info, message: "connected to NATS", fields: [("server", "\(server)"), ("version", version)]))
+    }
+
+    /// - Parameter isNew: whether there was a connection before.
+    mutating func lost(_ error: NATSError, isNew: Bool) {
+        guard isNew || error.sentence != lastLoss else { return }
+        lastLoss = error.sentence
+        warn("not connected to NATS", [("cause", "\(error)")])
+    }
+
+    /// NATS refuses what a topic needs, or what the node does.
+    /// - Parameter topic: nil if it is not known which topic is concerned.
+    mutating func refused(_ cause: String, topic: String?) {
+        guard cause != lastRefusal else { return }
+        lastRefusal = cause
+        warn("refused by NATS", (topic.map { [("topic", $0)] } ?? []) + [("cause", cause)])
+    }
+
+    private mutating func warn(_ message: String, _ fields: [LogField]) {
+        records.append(LogRecord(level: .warning, message: message, fields: fields, isFrequent: false))
+    }
+}
