@@ -5,6 +5,7 @@ import asyncio
 import nats as nats_client
 import pytest
 
+import tls
 from client import *
 from nats_server import Server
 
@@ -167,3 +168,17 @@ def test_a_stream_has_the_limits_of_its_topic(node, nats):
     assert (found.max_msgs, found.max_bytes, found.max_age) == (77, 100 << 10, 90)
     assert found.subjects == ["fb.p.*.s.a"] and found.republish.dest == "fb.l.s.a"
     assert found.metadata["forebay-topic"] == "s.a"
+
+
+def test_the_connection_to_nats_uses_tls(begin, tmp_path):
+    pair = tls.authority().issue()
+    server = Server(tmp_path / "nats", f'tls {{ cert_file: "{pair.cert}", key_file: "{pair.key}" }}')
+    try:
+        options = ("--upstream", server.url(scheme="tls"), "--shared", "s.>", "--upstream-time", "1s")
+        trusting = begin(*options, variables={"SSL_CERT_FILE": str(tls.authority().file)})
+        assert trusting.peer().publish("s.a", b"one") == [1]
+        other = begin(*options, variables={"SSL_CERT_FILE": str(tls.stranger().file)})
+        assert refusal(other.peer().subscribe("s.a")).text.startswith("unavailable: ")
+        assert any("TLS handshake with the NATS server failed" in line for line in other.log), other.log
+    finally:
+        server.stop()

@@ -26,19 +26,16 @@ struct Outbox {
     private var ready: [PublishTicket] = []
     private var readyHead = 0
     /// The messages that wait behind the first one of their chain.
-    private var behind: [PublishTicket: [PublishTicket]] = [:]
+    private var behind: [PublishTicket: TurnQueue<PublishTicket>] = [:]
 
     var isEmpty: Bool { messages.isEmpty }
     var count: Int { messages.count }
-    var hasReady: Bool { readyHead < ready.count }
-
-    subscript(ticket: PublishTicket) -> Message? { messages[ticket] }
 
     mutating func add(_ publish: SharedPublish, now: UInt64) {
         messages[publish.ticket] = Message(publish: publish, since: now)
         guard let chain = publish.chain else { return ready.append(publish.ticket) }
         if behind[chain] == nil {
-            behind[chain] = []
+            behind[chain] = TurnQueue()
             ready.append(publish.ticket)
         } else {
             behind[chain]?.append(publish.ticket)
@@ -71,8 +68,7 @@ struct Outbox {
     mutating func remove(_ ticket: PublishTicket) -> Bool {
         guard let message = messages.removeValue(forKey: ticket) else { return false }
         guard let chain = message.publish.chain else { return true }
-        if let next = behind[chain]?.first {
-            behind[chain]?.removeFirst()
+        if let next = behind[chain]?.popFirst() {
             ready.append(next)
         } else {
             behind[chain] = nil
@@ -84,9 +80,13 @@ struct Outbox {
     mutating func refuse(_ ticket: PublishTicket) -> [PublishTicket] {
         guard let message = messages.removeValue(forKey: ticket) else { return [] }
         guard let chain = message.publish.chain else { return [ticket] }
-        let others = behind.removeValue(forKey: chain) ?? []
-        for other in others { messages[other] = nil }
-        return [ticket] + others
+        var refused = [ticket]
+        var others = behind.removeValue(forKey: chain)
+        while let other = others?.popFirst() {
+            messages[other] = nil
+            refused.append(other)
+        }
+        return refused
     }
 
     /// Removes everything, in order.

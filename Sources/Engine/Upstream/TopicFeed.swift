@@ -46,7 +46,8 @@ final class TopicFeed {
     /// Between probes of a silent or absent stream, at first and at most.
     private static let probeTimes = second...5 * second
 
-    let topic: String
+    let use: TopicUse
+    var topic: String { use.topic }
     /// The shard that owns the topic.
     let shard: Int
     /// The limits of a stream that this node creates, and how many of the newest messages are read at first.
@@ -74,8 +75,8 @@ final class TopicFeed {
     private(set) var wakeAt = UInt64.max
     private var probeWait = TopicFeed.probeTimes.lowerBound
 
-    init(_ topic: String, shard: Int, _ retention: Retention, _ upstream: Upstream) {
-        self.topic = topic
+    init(_ use: TopicUse, shard: Int, _ retention: Retention, _ upstream: Upstream) {
+        self.use = use
         self.shard = shard
         self.retention = retention
         self.upstream = upstream
@@ -230,7 +231,7 @@ final class TopicFeed {
         if next == nil {
             let begin = Swift.max(first, end.advanced(by: -Swift.min(retention.messages, end - first)))
             next = begin
-            upstream.report(.joined(topic: topic, epoch: epoch, next: begin), to: shard)
+            upstream.report(.joined(use, epoch: epoch, next: begin), to: shard)
         }
         read(upTo: end, now: now)
         upstream.send(outbox: self, now: now)
@@ -260,7 +261,7 @@ final class TopicFeed {
         if !isCurrent {
             isCurrent = true
             upstream.flush(self)
-            upstream.report(.current(topic: topic, wasEmpty: wasEmpty), to: shard)
+            upstream.report(.current(use, wasEmpty: wasEmpty), to: shard)
         }
         wakeAt = now + probeWait
     }
@@ -365,18 +366,18 @@ final class TopicFeed {
 
     /// Refuses a message, and those after it in its chain.
     func refuse(_ ticket: PublishTicket, _ refusal: Refusal) {
-        for each in outbox.refuse(ticket) { upstream.report(.refused(topic: topic, each, refusal), to: shard) }
+        for each in outbox.refuse(ticket) { upstream.report(.refused(use, each, refusal), to: shard) }
     }
 
     private func refuseAll(_ refusal: Refusal) {
-        for each in outbox.removeAll() { upstream.report(.refused(topic: topic, each, refusal), to: shard) }
+        for each in outbox.removeAll() { upstream.report(.refused(use, each, refusal), to: shard) }
     }
 
     /// Ends the topic on this node.
     func leave(_ refusal: Refusal) {
         refuseAll(refusal)
         upstream.flush(self)
-        upstream.report(.left(topic: topic, refusal), to: shard)
+        upstream.report(.left(use, refusal), to: shard)
         upstream.remove(self)
     }
 }

@@ -135,8 +135,8 @@ public final class Upstream {
         self.now = now
         for request in requests {
             switch request {
-            case .join(let topic, let retention): join(topic, retention, from: shard)
-            case .leave(let topic): if let feed = feeds[topic] { remove(feed) }
+            case .join(let use, let retention): join(use, retention, from: shard)
+            case .leave(let use): if let feed = feeds[use.topic], feed.use == use { remove(feed) }
             case .publish(let publish): take(publish, from: shard)
             }
         }
@@ -153,16 +153,16 @@ public final class Upstream {
         }
     }
 
-    private func join(_ topic: String, _ retention: Retention, from shard: Int) {
-        guard feeds[topic] == nil else { return }
+    private func join(_ use: TopicUse, _ retention: Retention, from shard: Int) {
         if let since = lostSince, now - Swift.min(since, now) >= options.time {
-            return report(.left(topic: topic, .upstreamUnavailable), to: shard)
+            return report(.left(use, .upstreamUnavailable), to: shard)
         }
         guard feeds.count < options.maxTopics else {
-            return report(.left(topic: topic, .tooManySharedTopics(options.maxTopics)), to: shard)
+            return report(.left(use, .tooManySharedTopics(options.maxTopics)), to: shard)
         }
-        let feed = TopicFeed(topic, shard: shard, retention, self)
-        feeds[topic] = feed
+        if let former = feeds[use.topic] { remove(former) }
+        let feed = TopicFeed(use, shard: shard, retention, self)
+        feeds[use.topic] = feed
         feed.start(now: now)
     }
 
@@ -172,8 +172,8 @@ public final class Upstream {
     }
 
     private func take(_ publish: SharedPublish, from shard: Int) {
-        guard let feed = feeds[publish.topic] else {
-            return report(.refused(topic: publish.topic, publish.ticket, .upstreamUnavailable), to: shard)
+        guard let feed = feeds[publish.use.topic], feed.use == publish.use else {
+            return report(.refused(publish.use, publish.ticket, .upstreamUnavailable), to: shard)
         }
         feed.outbox.add(publish, now: now)
         if case .absent = feed.state { feed.wake(now: now) }
@@ -189,7 +189,7 @@ public final class Upstream {
     /// Reports a feed's messages.
     func flush(_ feed: TopicFeed) {
         let batch = feed.takeFresh()
-        if !batch.isEmpty { report(.messages(topic: feed.topic, batch), to: feed.shard) }
+        if !batch.isEmpty { report(.messages(feed.use, batch), to: feed.shard) }
     }
 
     // Publishing
@@ -217,7 +217,8 @@ public final class Upstream {
             Result { () throws(NATSError) in
                 try Envelope.write(id: "\(node).\(number)", stream: stream, metadata: metadata, into: &headers)
                 return try link.publish(
-                    SharedNames.publish(publish.topic), reply: "\(inbox).p.\(number).\(publish.topic)", headers, payload
+                    SharedNames.publish(publish.use.topic), reply: "\(inbox).p.\(number).\(publish.use.topic)", headers,
+                    payload
                 )
             }
         }.get()

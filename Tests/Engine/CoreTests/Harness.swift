@@ -23,6 +23,8 @@ final class TestBroker {
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
     /// Keeps stored topics.
     var store: TestStore
+    /// Requests about shared topics that no test has taken.
+    var upstream: [UpstreamRequest] = []
     /// Sockets in transfer to each shard.
     private var arrivals: [[(client: TestClient, handover: Handover)]]
     /// Makes shards take their turns at random and leave work for later.
@@ -164,6 +166,8 @@ final class TestBroker {
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
         for request in shard.effects.store { store.take(request, from: index) }
         shard.effects.store.removeAll()
+        upstream += shard.effects.upstream
+        shard.effects.upstream.removeAll()
         log += shard.effects.log
         logins += shard.effects.logins.map { (index, $0) }
         shard.effects.logins.removeAll()

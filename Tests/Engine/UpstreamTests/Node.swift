@@ -16,7 +16,7 @@ final class Node {
     let upstream: Upstream
     private let cluster: ModelCluster
     private let name: String
-    let topic: String
+    private let use: TopicUse
     private(set) var connection: JetStreamModel.ConnectionID?
     private var lastTicket: UInt64 = 0
     /// The messages by sequence, in the order in which they were reported.
@@ -37,7 +37,7 @@ final class Node {
     ) throws {
         self.name = name
         self.cluster = cluster
-        self.topic = topic
+        use = TopicUse(topic: topic, number: 1)
         var connection = NATSOptions(name: name, version: "1")
         connection.limits.connectTime = 1_000 * Node.millisecond
         var options = UpstreamOptions(servers: try NATSServers(parsing: "nats://a"), connection: connection)
@@ -47,7 +47,7 @@ final class Node {
 
     func join(retain: Int = 100_000, now: UInt64) {
         let retention = Retention(messages: retain, bytes: 1 << 30, age: 0)
-        upstream.handle([.join(topic: topic, retention)], from: 0, now: now)
+        upstream.handle([.join(use, retention)], from: 0, now: now)
     }
 
     /// Publishes a message and returns its text.
@@ -61,7 +61,7 @@ final class Node {
             upstream.handle(
                 [
                     .publish(
-                        SharedPublish(topic: topic, ticket: ticket, chain: chain, metadata: nil, payload: payload))
+                        SharedPublish(use: use, ticket: ticket, chain: chain, metadata: nil, payload: payload))
                 ], from: 0, now: now)
         }
         return ticket

@@ -9,7 +9,8 @@ import Testing
 @Suite struct OutboxTests {
     private func message(_ number: UInt64, chain: UInt64? = nil) -> SharedPublish {
         SharedPublish(
-            topic: "t", ticket: PublishTicket(number), chain: chain.map { PublishTicket($0) }, metadata: nil,
+            use: TopicUse(topic: "t", number: 1), ticket: PublishTicket(number), chain: chain.map { PublishTicket($0) },
+            metadata: nil,
             payload: UnsafeRawBufferPointer(start: nil, count: 0))
     }
 

@@ -31,13 +31,19 @@ extension Options {
                 faults.append("\(subject(name)): \(pattern) matches only the broker's own topics, which are not stored")
             }
         }
-        for one in limits.durable {
-            guard let other = limits.relaxed.first(where: { $0.overlaps(one) }) else { continue }
-            faults.append(
-                "\(subject("durable")) and \(subject("relaxed")) overlap: \(one) and \(other) match the same topics; "
-                    + "make the patterns exclude each other")
+        return faults + Options.overlaps(subject("durable"), limits.durable, subject("relaxed"), limits.relaxed)
+    }
+
+    /// Pairs of patterns in two lists that match the same topics.
+    static func overlaps(
+        _ one: String, _ patterns: [TopicPattern], _ other: String, _ others: [TopicPattern]
+    ) -> [String] {
+        patterns.compactMap { pattern in
+            others.first { $0.overlaps(pattern) }.map {
+                "\(one) and \(other) overlap: \(pattern) and \($0) match the same topics; "
+                    + "make the patterns exclude each other"
+            }
         }
-        return faults
     }
 }
 

@@ -42,12 +42,7 @@ extension Options {
             faults.append("\(subject("shared")): \(pattern) matches only the broker's own topics, which are not shared")
         }
         for (name, patterns) in [("durable", limits.durable), ("relaxed", limits.relaxed)] {
-            for one in limits.shared {
-                guard let other = patterns.first(where: { $0.overlaps(one) }) else { continue }
-                faults.append(
-                    "\(subject("shared")) and \(subject(name)) overlap: \(one) and \(other) match the same topics; "
-                        + "make the patterns exclude each other")
-            }
+            faults += Options.overlaps(subject("shared"), limits.shared, subject(name), patterns)
         }
         return faults
     }

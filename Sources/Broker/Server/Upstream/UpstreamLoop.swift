@@ -30,7 +30,7 @@ final class UpstreamLoop {
     private let inbox: Inbox<UpstreamItem>
     private let shards: [Inbox<InboxItem>]
     private let log: Log
-    private let tls: TLSContext?
+    private let tls: TLSContext
     private var poller: Poller
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: readSize, alignment: 16)
     private var socket: Int32 = -1
@@ -42,7 +42,7 @@ final class UpstreamLoop {
     private var isStopped = false
 
     init(
-        _ options: UpstreamOptions, tls: TLSContext?, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>], log: Log
+        _ options: UpstreamOptions, tls: TLSContext, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>], log: Log
     ) throws(SystemError) {
         self.inbox = inbox
         self.shards = shards
@@ -132,7 +132,6 @@ final class UpstreamLoop {
     }
 
     private func startTLS(_ server: NATSServerAddress) {
-        guard let tls else { return fail("The NATS server requires TLS, and no upstream-ca is set.") }
         do throws(TLSError) {
             stream = try TLSStream(connecting: socket, to: server.tlsName, tls, .none)
             isHandshaking = true

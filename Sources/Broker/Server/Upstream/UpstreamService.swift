@@ -9,7 +9,14 @@ final class UpstreamService: Sendable {
     private let inbox: Inbox<UpstreamItem>
     private let thread: NamedThread
 
-    init(_ options: UpstreamOptions, tls: TLSContext?, shards: [Inbox<InboxItem>], log: Log) throws(SystemError) {
+    init(_ options: UpstreamOptions, shards: [Inbox<InboxItem>], log: Log) throws(SystemError) {
+        let tls: TLSContext
+        do throws(TLSError) {
+            // Verifies servers by the authorities that the system trusts.
+            tls = try TLSContext(TLSClientSettings())
+        } catch {
+            throw SystemError("cannot use TLS for NATS", cause: error.description)
+        }
         let inbox = try Inbox<UpstreamItem>()
         self.inbox = inbox
         thread = try NamedThread.start("forebay-nats") {

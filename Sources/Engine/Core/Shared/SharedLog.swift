@@ -8,25 +8,34 @@
 import Replay
 
 final class SharedLog {
+    let use: TopicUse
     /// Whether subscriptions may begin.
     private(set) var isCurrent = false
-    /// Shards with subscriptions that wait until they may begin.
-    private(set) var attaching: Set<Int> = []
+    /// The shards to attach once subscriptions may begin, and whether some wait there.
+    private var attaching: [Int: Bool] = [:]
     private var unconfirmed: [SequenceNumber: (who: CommitLine.Waiter?, charge: Int)] = [:]
     /// Bytes of the messages that are not in the stream yet.
     private(set) var unconfirmedBytes = 0
 
-    var isAwaited: Bool { !attaching.isEmpty || !unconfirmed.isEmpty }
-    var unconfirmedCount: Int { unconfirmed.count }
+    var isAwaited: Bool { attaching.values.contains(true) || !unconfirmed.isEmpty }
 
-    func attach(_ shard: Int) { attaching.insert(shard) }
-    func detach(_ shard: Int) { attaching.remove(shard) }
+    init(_ use: TopicUse) { self.use = use }
 
-    /// Subscriptions may begin. Returns the shards that wait for that.
-    func becomeCurrent() -> Set<Int> {
-        defer { attaching = [] }
+    func attach(_ shard: Int) { attaching[shard] = true }
+
+    /// Whether subscriptions still wait on a shard, if they did.
+    func note(isAwaited: Bool, by shard: Int) { if attaching[shard] != nil { attaching[shard] = isAwaited } }
+
+    /// Subscriptions may begin. Returns the shards to attach.
+    func becomeCurrent() -> [Int] {
         isCurrent = true
-        return attaching
+        return takeAttaching()
+    }
+
+    /// The shards that were to be attached.
+    func takeAttaching() -> [Int] {
+        defer { attaching = [:] }
+        return Array(attaching.keys)
     }
 
     /// A message was handed to the upstream.

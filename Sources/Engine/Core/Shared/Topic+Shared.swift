@@ -41,7 +41,7 @@ extension Topic {
         ownership.effects.upstream.append(
             .publish(
                 SharedPublish(
-                    topic: name, ticket: ticket, chain: channel?.chain, metadata: metadata, payload: payload)))
+                    use: shared.use, ticket: ticket, chain: channel?.chain, metadata: metadata, payload: payload)))
         let sequence = SequenceNumber(ticket.value)
         shared.submitted(sequence, charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
         updateUnconfirmed(shared)
@@ -53,7 +53,10 @@ extension Topic {
         let limit = ownership.limits.uncommittedBytes
         publishers.room.unwrittenLimit = ownership.store.uncommitted > limit ? 0 : limit / 4
         publishers.room.chargedBeforeUnwritten = log.charged &- UInt64(shared.unconfirmedBytes)
-        ownership.store.addUncommitted(shared.unconfirmedBytes - window.unwritten)
+        let change = shared.unconfirmedBytes - window.unwritten
+        ownership.store.addUncommitted(change)
+        // The upstream holds them.
+        if change != 0 { ownership.memory.add(change) }
         window.unwritten = shared.unconfirmedBytes
     }
 
@@ -64,6 +67,8 @@ extension Topic {
 
     func take(_ batch: FeedBatch, now: Instant) {
         guard let shared, state.isLive else { return }
+        // What comes from the stream cannot be refused, so room is made first.
+        if ownership.memory.isFull { _ = ownership.relief.refusal(for: self) }
         var waiting: [CommitLine.Waiting] = []
         var count = 0
         batch.forEach { item, metadata, payload in
@@ -97,28 +102,28 @@ extension Topic {
 extension TopicOwnership {
     /// Follows a shared topic that is used for the first time.
     func join(_ topic: Topic) {
-        guard topic.isShared else { return }
-        effects.upstream.append(.join(topic: topic.name, limits.retention(of: topic.name)))
+        guard let shared = topic.shared else { return }
+        effects.upstream.append(.join(shared.use, limits.retention(of: topic.name)))
     }
 
     /// Handles the upstream's reports. Those about topics that are no longer used are ignored.
     func upstream(_ reports: [UpstreamReport], now: Instant) {
         for report in reports {
             switch report {
-            case .joined(let name, let epoch, let next):
-                guard let topic = shared(name) else { continue }
+            case .joined(let use, let epoch, let next):
+                guard let topic = shared(use) else { continue }
                 topics.change(epoch, of: topic)
                 topic.joined(at: next)
-            case .messages(let name, let batch): shared(name)?.take(batch, now: now)
-            case .current(let name, let wasEmpty):
-                if let topic = shared(name) { becameCurrent(topic, wasEmpty: wasEmpty, now: now) }
-            case .refused(let name, let ticket, let refusal): shared(name)?.refuse(ticket, refusal, now: now)
-            case .left(let name, let refusal): if let topic = shared(name) { leave(topic, refusal, now: now) }
+            case .messages(let use, let batch): shared(use)?.take(batch, now: now)
+            case .current(let use, let wasEmpty):
+                if let topic = shared(use) { becameCurrent(topic, wasEmpty: wasEmpty, now: now) }
+            case .refused(let use, let ticket, let refusal): shared(use)?.refuse(ticket, refusal, now: now)
+            case .left(let use, let refusal): if let topic = shared(use) { leave(topic, refusal, now: now) }
             }
         }
     }
 
-    private func shared(_ name: String) -> Topic? { topics[name].flatMap { $0.isShared ? $0 : nil } }
+    private func shared(_ use: TopicUse) -> Topic? { topics[use.topic].flatMap { $0.shared?.use == use ? $0 : nil } }
 
     private func becameCurrent(_ topic: Topic, wasEmpty: Bool, now: Instant) {
         guard let shared = topic.shared else { return }
@@ -132,15 +137,28 @@ extension TopicOwnership {
         topic.markDirty()
     }
 
-    /// Ends a topic on this node only.
-    private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
-        for shard in topic.shared?.becomeCurrent() ?? [] {
+    /// Whether subscriptions on a shard still wait until they may begin.
+    func noteAwaited(_ name: String, _ isAwaited: Bool, by shard: Int, now: Instant) {
+        guard let topic = topics[name], let shared = topic.shared else { return }
+        shared.note(isAwaited: isAwaited, by: shard)
+        topic.noteUse(now)
+        topic.markDirty()
+    }
+
+    /// Subscriptions that wait for a topic will not begin.
+    func refuseWaiting(_ topic: Topic, _ refusal: Refusal) {
+        for shard in topic.shared?.takeAttaching() ?? [] {
             if shard == index {
                 subscribing.attachRefused(topic.name, refusal)
             } else {
                 send(.attachRefused(name: topic.name, refusal), to: shard)
             }
         }
+    }
+
+    /// Ends a topic on this node only.
+    private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
+        refuseWaiting(topic, refusal)
         topic.delete(as: .left(refusal), now: now)
         remove(topic)
     }

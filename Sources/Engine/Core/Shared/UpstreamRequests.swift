@@ -16,19 +16,31 @@ public struct PublishTicket: Hashable, Sendable {
     init(shard: Int, number: UInt64) { value = UInt64(shard) << 48 | number }
 }
 
+/// One use of a topic by this node, from `join` to `leave`. A topic that is used again has another one, so that late
+/// reports about the former use are recognized.
+public struct TopicUse: Hashable, Sendable {
+    public let topic: String
+    public let number: UInt64
+
+    package init(topic: String, number: UInt64) {
+        self.topic = topic
+        self.number = number
+    }
+}
+
 /// A shard's request to the upstream.
 public enum UpstreamRequest: Sendable {
     /// Follow a topic, and report the newest messages first, as many as it retains.
-    case join(topic: String, Retention)
+    case join(TopicUse, Retention)
     /// The topic is no longer used here.
-    case leave(topic: String)
+    case leave(TopicUse)
     case publish(SharedPublish)
 }
 
 /// A message for a shared topic. The upstream reports it with the topic's other messages once it is in the stream, or
 /// refuses it.
 public struct SharedPublish: Sendable {
-    public let topic: String
+    public let use: TopicUse
     public let ticket: PublishTicket
     /// Messages of the same chain are published one after the other; if one is refused, so are those after it. Nil for
     /// a message that belongs to no chain.
@@ -44,10 +56,10 @@ public struct SharedPublish: Sendable {
     public var size: Int { message.weight }
 
     package init(
-        topic: String, ticket: PublishTicket, chain: PublishTicket?, metadata: UnsafeRawBufferPointer?,
+        use: TopicUse, ticket: PublishTicket, chain: PublishTicket?, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer
     ) {
-        self.topic = topic
+        self.use = use
         self.ticket = ticket
         self.chain = chain
         var message = MessageBatch()
@@ -59,14 +71,14 @@ public struct SharedPublish: Sendable {
 /// What the upstream reports about a topic to the shard that owns it.
 public enum UpstreamReport: Sendable {
     /// The topic's messages from `next` on follow. If the topic was joined before, `next` continues where it was.
-    case joined(topic: String, epoch: UInt64, next: SequenceNumber)
-    case messages(topic: String, FeedBatch)
+    case joined(TopicUse, epoch: UInt64, next: SequenceNumber)
+    case messages(TopicUse, FeedBatch)
     /// All messages that the topic had when it was joined were reported. `wasEmpty`: it did not exist when it was
     /// looked for, so subscriptions that wait missed nothing.
-    case current(topic: String, wasEmpty: Bool)
-    case refused(topic: String, PublishTicket, Refusal)
+    case current(TopicUse, wasEmpty: Bool)
+    case refused(TopicUse, PublishTicket, Refusal)
     /// The topic is not followed any longer: its subscriptions end, and its messages are refused, for this reason.
-    case left(topic: String, Refusal)
+    case left(TopicUse, Refusal)
 }
 
 extension UpstreamReport {

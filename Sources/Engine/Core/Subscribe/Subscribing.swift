@@ -80,7 +80,19 @@ final class Subscribing: ShardPart {
         connection.attach(subscriber)
         subscriptions.insert(subscriber)
         work.spent += Work.subscribing
-        if view.isAttached { join(subscriber, now: now) } else { view.addWaiting(subscriber) }
+        guard !view.isAttached else { return join(subscriber, now: now) }
+        if view.isEmpty { noteAwaited(view, true) }
+        view.addWaiting(subscriber)
+    }
+
+    /// Tells the owner of a shared topic whether subscriptions here wait for it: they may wait for long.
+    private func noteAwaited(_ view: TopicView, _ isAwaited: Bool) {
+        guard limits.isShared(view.name), views[view.name] === view else { return }
+        if view.owner == index {
+            ownership.noteAwaited(view.name, isAwaited, by: index, now: moment)
+        } else {
+            send(.awaited(name: view.name, isAwaited, by: index), to: view.owner)
+        }
     }
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
@@ -214,7 +226,8 @@ final class Subscribing: ShardPart {
         let view = subscriber.view
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         view.remove(subscriber)
-        if view.isEmpty { view.markDirty() }
+        guard view.isEmpty else { return }
+        if view.isAttached { view.markDirty() } else { noteAwaited(view, false) }
     }
 
     // Views

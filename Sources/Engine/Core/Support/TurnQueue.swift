@@ -6,9 +6,9 @@
 //     entries  [taken] [taken] [ 7: a ] [ gap ] [ 9: c ] [ 10: d ]      count = 3
 //                                ^ head                                 tickets ascend
 
-struct TurnQueue<Element> {
+package struct TurnQueue<Element> {
     /// A position in one queue. It is never reused, so withdrawing twice has no effect.
-    struct Ticket: Equatable {
+    package struct Ticket: Equatable {
         fileprivate let number: UInt64
     }
 
@@ -27,6 +27,8 @@ struct TurnQueue<Element> {
     private var nextNumber: UInt64 = 0
     private(set) var count = 0
 
+    package init() {}
+
     var isEmpty: Bool { count == 0 }
     /// The next element.
     var first: Element? { count > 0 ? entries[head].element : nil }
@@ -34,7 +36,7 @@ struct TurnQueue<Element> {
     var footprint: Int { entries.count }
 
     @discardableResult
-    mutating func append(_ element: Element) -> Ticket {
+    package mutating func append(_ element: Element) -> Ticket {
         let number = nextNumber
         nextNumber += 1
         entries.append(Entry(number: number, element: element))
@@ -43,7 +45,7 @@ struct TurnQueue<Element> {
     }
 
     @discardableResult
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard count > 0, let element = entries[head].element else { return nil }
         entries[head].element = nil
         removed()

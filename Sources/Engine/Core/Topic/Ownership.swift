@@ -99,7 +99,7 @@ final class TopicOwnership: ShardPart {
                     typical: topic.publishers.room.typical)), to: shard)
     }
 
-    /// The number of the next ticket.
+    /// A number for the next ticket, or the next use of a topic.
     func nextTicket() -> UInt64 {
         lastTicket += 1
         return lastTicket
@@ -156,6 +156,7 @@ final class TopicOwnership: ShardPart {
     }
 
     func remove(_ topic: Topic) {
+        refuseWaiting(topic, Refusal(.unavailable, "The topic '\(topic.name)' was not in use; subscribe again."))
         topics.removeName(of: topic)
         topic.publishers.numbers?.removeAll()
         removeIfUnused(topic)
@@ -193,7 +194,7 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
-        if topic.isShared { effects.upstream.append(.leave(topic: topic.name)) }
+        if let shared = topic.shared { effects.upstream.append(.leave(shared.use)) }
         topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }

@@ -229,6 +229,7 @@ extension Topic {
     /// The topic is removed, perhaps with messages that the store has refused.
     func releaseUnwritten() {
         ownership.store.addUncommitted(-window.unwritten)
+        if isShared, window.unwritten > 0 { ownership.memory.add(-window.unwritten) }
         window.unwritten = 0
     }
 

@@ -53,7 +53,9 @@ final class Topic: Timed {
             } ?? Log()
         activity = Activity(madeAt: now)
         usage = TopicUsage(madeAt: now)
-        shared = earlier == nil && ownership.limits.isShared(name) ? SharedLog() : nil
+        shared =
+            earlier == nil && ownership.limits.isShared(name)
+            ? SharedLog(TopicUse(topic: name, number: ownership.nextTicket())) : nil
         let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
         window = RetainedWindow(log, ownership.limits.retention(of: name), stored)
         publishers = TopicPublishers(ownership, window)

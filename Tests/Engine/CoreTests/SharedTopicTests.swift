@@ -1,0 +1,145 @@
+// Shared topics on the shard that owns them, with a test in the upstream's place.
+
+import ForebayWire
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct SharedTopicTests {
+    private func broker(_ shards: Int = 1) throws -> TestBroker {
+        var limits = Limits()
+        limits.shared = [try TopicPattern(parsing: ">")]
+        return TestBroker(shards: shards, limits: limits)
+    }
+
+    private func owner(_ broker: TestBroker) -> Shard {
+        broker.shards[Shard.owner(of: "t", among: broker.shards.count)]
+    }
+
+    private func requests(_ broker: TestBroker) -> [UpstreamRequest] {
+        defer { broker.upstream = [] }
+        return broker.upstream
+    }
+
+    private func joined(_ broker: TestBroker) -> TopicUse? {
+        for case .join(let use, _) in requests(broker) { return use }
+        return nil
+    }
+
+    private func report(_ reports: [UpstreamReport], to broker: TestBroker) {
+        owner(broker).upstream(reports, now: broker.now)
+        broker.run()
+    }
+
+    private func batch(_ texts: [String], from first: UInt64, tickets: [PublishTicket?] = []) -> FeedBatch {
+        var batch = FeedBatch()
+        for (index, text) in texts.enumerated() {
+            let item = FeedBatch.Item(
+                sequence: SequenceNumber(first + UInt64(index)), timestamp: 1,
+                ticket: index < tickets.count ? tickets[index] : nil)
+            Array(text.utf8).withUnsafeBytes { batch.append(item, metadata: nil, payload: $0) }
+        }
+        return batch
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func subscriptionsBeginOnceTheTopicIsCurrent(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?replay=1&meta=on")
+        let use = try #require(joined(broker))
+        report(
+            [.joined(use, epoch: 7, next: SequenceNumber(5)), .messages(use, batch(["a", "b"], from: 5))], to: broker)
+        #expect(subscriber.received() == [])
+        report([.current(use, wasEmpty: false), .messages(use, batch(["c"], from: 7))], to: broker)
+        #expect(subscriber.received() == ["1:[6]b", "1:[7]c"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func aPublishIsAcknowledgedWhenItComesBack(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let publisher = broker.connect(from)
+        publisher.publish("t", "mine")
+        var tickets: [PublishTicket] = []
+        var use: TopicUse?
+        for request in requests(broker) {
+            switch request {
+            case .join(let joined, _): use = joined
+            case .publish(let publish): tickets.append(publish.ticket)
+            case .leave: break
+            }
+        }
+        let joined = try #require(use)
+        #expect(tickets.count == 1 && broker.memory.used > 0)
+        report([.joined(joined, epoch: 7, next: .first), .current(joined, wasEmpty: true)], to: broker)
+        report([.messages(joined, batch(["other"], from: 1))], to: broker)
+        #expect(publisher.received() == [])
+        report([.messages(joined, batch(["mine"], from: 2, tickets: tickets))], to: broker)
+        #expect(publisher.received().map { $0.prefix(4) } == ["3:2|"])
+    }
+
+    /// What the upstream reported before it learned that the topic was left, and joined again, concerns nobody.
+    @Test func reportsAboutAFormerUseAreIgnored() throws {
+        let broker = try broker()
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?replay=all&meta=on")
+        let use = try #require(joined(broker))
+        let former = TopicUse(topic: "t", number: use.number + 1)
+        report([.joined(former, epoch: 6, next: .first), .messages(former, batch(["old"], from: 1))], to: broker)
+        report([.current(former, wasEmpty: false), .left(former, .draining)], to: broker)
+        #expect(subscriber.received() == [])
+        report(
+            [
+                .joined(use, epoch: 7, next: SequenceNumber(3)), .messages(use, batch(["new"], from: 3)),
+                .current(use, wasEmpty: false),
+            ], to: broker)
+        #expect(subscriber.received() == ["1:[3]new"])
+    }
+
+    @Test func aTopicThatIsLeftEndsItsSubscriptions() throws {
+        let broker = try broker()
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?replay=all&meta=off")
+        let use = try #require(joined(broker))
+        report([.joined(use, epoch: 7, next: .first), .current(use, wasEmpty: true)], to: broker)
+        report([.messages(use, batch(["a"], from: 1)), .left(use, Refusal(.unavailable, "Gone."))], to: broker)
+        let received = subscriber.received()
+        #expect(received.first == "1:a" && received.count == 2 && received[1].contains("unavailable: Gone."))
+        // Publishing or subscribing again joins it again.
+        subscriber.subscribe("t", stream: 3)
+        #expect(joined(broker).map { $0 != use } == true)
+    }
+
+    /// A topic that does not exist yet, and for which nobody waits any longer, does not stay.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatNobodyAwaitsIsLeft(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("t", stream: 1)
+        client.subscribe("t", stream: 3)
+        let use = try #require(joined(broker))
+        func isLeft() -> Bool {
+            requests(broker).contains { if case .leave(let other) = $0 { other == use } else { false } }
+        }
+        client.cancel(stream: 1)
+        broker.advance(seconds: 400)
+        #expect(!isLeft())
+        client.cancel(stream: 3)
+        client.subscribe("t", stream: 5)
+        broker.advance(seconds: 400)
+        #expect(!isLeft())
+        client.cancel(stream: 5)
+        broker.advance(seconds: 400)
+        #expect(isLeft())
+        client.subscribe("t?replay=all&meta=off", stream: 7)
+        let next = try #require(joined(broker))
+        report(
+            [
+                .joined(next, epoch: 7, next: .first), .messages(next, batch(["a"], from: 1)),
+                .current(next, wasEmpty: true),
+            ],
+            to: broker)
+        #expect(client.received().last == "7:a")
+    }
+}
