@@ -100,7 +100,7 @@ let engineTargets = [
         name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], path: "Sources",
         exclude: ["System", "Wire", "Engine/Replay", "Engine/Upstream", "Broker", "Streams", "Client", "Tools"],
         sources: ["Engine/Core", "Peers"], swiftSettings: hot),
-    engine.module("Upstream", ["Bytes", "Core", "JetStream", "NATS", "Replay"], hot),
+    engine.module("Upstream", ["Bytes", "COpenSSL", "Core", "JetStream", "NATS", "Replay"], hot),
     engine.tests(of: "Replay", ["ForebayWire"]),
     engine.tests(of: "Upstream", ["Bytes", "Core", "JetStreamModel", "NATS", "Replay"]),
     engine.tests(

@@ -139,18 +139,109 @@ def test_an_unreachable_nats_server_is_reported(node, nats):
     assert peer.publish("s.a", b"two") == [2]
 
 
-def test_what_shared_topics_do_not_offer_is_refused(node):
+def test_a_blocking_subscription_is_refused(node):
     peer = node().peer()
     peer.publish("s.a", b"one")
     end = refusal(peer.subscribe("s.a?overflow=block"))
     assert end.kind is Kind.INVALID and end.text.startswith("invalid: The topic 's.a' is shared"), end
-    for action in ("complete", "delete"):
-        with pytest.raises(StreamError, match="unsupported: The topic 's.a' is shared"):
-            peer.control(f"$SYS.topic.{action}", name="s.a")
-    assert peer.channel("s.a?complete=true", b"two").end().text.startswith("unsupported: The topic 's.a' is shared")
-    with pytest.raises(StreamError, match="unsupported: .*cannot be numbered yet"):
-        peer.offer("s.a?publisher=p&number=1", b"two").sequence()
-    assert peer.publish("s.a", b"two") == [2]
+
+
+# Ends
+
+
+@pytest.mark.parametrize("action", ["complete", "fail", "channel"])
+def test_an_end_reaches_all_nodes(node, nats, action):
+    nodes = [node(), node()]
+    peers = [each.peer() for each in nodes]
+    subscriptions = [peer.subscribe("s.a?replay=all", meta=True) for peer in peers]
+    peers[0].publish("s.a", b"one", b"two")
+    if action == "channel":
+        channel = peers[0].channel("s.a?complete=true", b"three", complete=True)
+        assert channel.end() == End()
+    else:
+        # On a node that does not follow the topic.
+        reason = {"message": "why"} if action == "fail" else {}
+        described = node().peer().control(f"$SYS.topic.{action}", name="s.a", **reason)
+        assert described["state"] == {"complete": "completed", "fail": "failed"}[action]
+    count = 3 if action == "channel" else 2
+    late = node().peer().subscribe("s.a?replay=all", meta=True)
+    for subscription in (*subscriptions, late):
+        assert [one.sequence for one in subscription.take(count)] == list(range(1, count + 1))
+        end = subscription.end()
+        assert (end.kind, end.text) == ((Kind.FAILED, "topic failed: why") if action == "fail" else (None, "")), end
+    for peer in (*peers, node().peer()):
+        with pytest.raises(StreamError, match="ended: The topic 's.a' has"):
+            peer.publish("s.a", b"late")
+    # The end outlives everything but the topic.
+    nats.stop()
+    nats.restart()
+    again = node().peer()
+    assert again.subscribe("s.a?replay=1", meta=True).take(1)[0].sequence == count
+    again.control("$SYS.topic.delete", name="s.a")
+    assert again.publish("s.a", b"new") == [1]
+
+
+def test_a_deletion_reaches_all_nodes(node):
+    peers = [node().peer() for _ in range(3)]
+    subscriptions = [peer.subscribe("s.a?replay=all", meta=True) for peer in peers[:2]]
+    peers[0].publish("s.a", b"one")
+    epoch = {subscription.take(1)[0].epoch for subscription in subscriptions}
+    peers[2].control("$SYS.topic.delete", name="s.a")
+    for subscription in subscriptions:
+        assert subscription.end().text == "topic failed: deleted"
+    assert peers[1].publish("s.a", b"two") == [1]
+    found = peers[0].subscribe("s.a?replay=all", meta=True).take(1)[0]
+    assert found.data == b"two" and found.epoch not in epoch
+    for action in ("info", "complete", "delete"):
+        with pytest.raises(StreamError, match="not-found: There is no topic 's.b'"):
+            peers[0].control(f"$SYS.topic.{action}", name="s.b")
+
+
+def test_a_lost_publisher_fails_the_topic_on_all_nodes(node):
+    peers = [node().peer() for _ in range(2)]
+    subscription = peers[1].subscribe("s.a?replay=all", meta=True)
+    channel = peers[0].channel("s.a?complete=true&on-loss=fail", b"one", complete=False)
+    subscription.take(1)
+    channel.cancel()
+    assert subscription.end().text == "topic failed: the publisher cancelled"
+
+
+# Numbers
+
+
+def test_a_number_is_published_once_on_all_nodes(node):
+    peers = [node().peer() for _ in range(2)]
+
+    def publish(peer, number: int, data: bytes) -> tuple[int, bool]:
+        frame = peer.answer(peer.call(f"s.a?publisher=p&number={number}", data))
+        return int(frame.data), frame.metadata is not None
+
+    def last(peer) -> tuple[int, int]:
+        found = peer.control("$SYS.publisher.info", topic="s.a", publisher="p")
+        return found["number"], found["sequence"]
+
+    assert last(peers[0]) == (0, 0)
+    assert publish(peers[0], 1, b"1") == (1, False)
+    assert publish(peers[1], 1, b"1") == (1, True)
+    assert publish(peers[1], 2, b"2") == (2, False)
+    assert [last(peer) for peer in peers] == [(2, 2), (2, 2)]
+    # The first node believes that 1 is the last number.
+    assert publish(peers[0], 2, b"2") == (2, True)
+    assert publish(peers[0], 3, b"3") == (3, False)
+    for peer in peers:
+        with pytest.raises(StreamError, match="publisher: expected 4"):
+            publish(peer, 5, b"5")
+    channel = peers[1].channel("s.a?publisher=p&number=3", b"3", complete=False)
+    for number in range(4, 60):
+        channel.send(b"%d" % number)
+    channel.complete()
+    assert channel.end() == End()
+    messages = peers[0].subscribe("s.a?replay=all", "buffer=1000", meta=True).take(59)
+    assert [int(one.data) for one in messages] == list(range(1, 60))
+    peers[0].control("$SYS.topic.complete", name="s.a")
+    assert publish(peers[1], 59, b"59") == (59, True), "the first answer may have been lost"
+    with pytest.raises(StreamError, match="ended: The topic 's.a' has completed"):
+        publish(peers[1], 60, b"60")
 
 
 def test_a_stream_has_the_limits_of_its_topic(node, nats):

@@ -1,5 +1,7 @@
 // Calls: requests to JetStream's API that have not been answered. Each has a number, with which its reply subject ends.
 
+import Core
+
 struct Calls {
     /// What is asked.
     enum Purpose {
@@ -8,6 +10,12 @@ struct Calls {
         case inspect
         case read
         case ask
+        /// To record the topic's end.
+        case record
+        /// The last message of the publisher of a message that waits for it.
+        case number(PublishTicket)
+        /// The last message of a publisher, for a client.
+        case publisher(PublishTicket)
     }
 
     struct Call {

@@ -2,12 +2,15 @@
 //
 //     Forebay: 1                    the form of the message; others are control messages and are not delivered
 //     Forebay-Metadata: BASE64      the publisher's metadata, if any
+//     Forebay-Number: N             the message's number, if it has one; its subject names the publisher
 //     Nats-Msg-Id: NODE.TICKET      who published it, for JetStream's search for duplicates and for the node itself
 //     Nats-Expected-Stream: NAME    the epoch that the publisher means
+//     Nats-Expected-Last-Subject-Sequence: SEQUENCE    of the publisher's last message; 0 for the first
 
 import Bytes
 import Core
 import NATS
+import Replay
 
 struct Envelope {
     private static let form: StaticString = "1"
@@ -16,23 +19,32 @@ struct Envelope {
     let metadata: UnsafeRawBufferPointer?
     /// The message's id; nil if it has none.
     let id: UnsafeRawBufferPointer?
+    /// 1 or more; nil if the message is not numbered.
+    let number: UInt64?
 
     /// The envelope of a message in a stream; nil for a control message.
     init?(_ headers: NATSHeaders) {
         guard let form = headers["Forebay"], form.elementsEqual(Envelope.form.bytes) else { return nil }
         metadata = headers["Forebay-Metadata"]
         id = headers["Nats-Msg-Id"]
+        number = headers["Forebay-Number"]?.decimal.flatMap { $0 > 0 ? $0 : nil }
     }
 
     /// Writes the headers of a publish.
+    /// - Parameter expected: the sequence of the publisher's last message; nil if the message is not numbered.
     /// - Throws: if the metadata does not fit headers.
     static func write(
-        id: String, stream: String, metadata: UnsafeRawBufferPointer?, into headers: inout NATSHeaderBlock
+        id: String, stream: String, number: UInt64?, expected: SequenceNumber?, metadata: UnsafeRawBufferPointer?,
+        into headers: inout NATSHeaderBlock
     ) throws(NATSError) {
         headers.removeAll()
         try headers.append("Forebay", "1")
         try headers.append("Nats-Msg-Id", id)
         try headers.append("Nats-Expected-Stream", stream)
+        if let number, let expected {
+            try headers.append("Forebay-Number", String(number))
+            try headers.append("Nats-Expected-Last-Subject-Sequence", String(expected.value))
+        }
         if let metadata { try headers.append("Forebay-Metadata", Base64.encode(metadata)) }
     }
 }

@@ -1,7 +1,10 @@
 // Outbox: the messages of this node that one shared topic's stream does not have yet.
 //
 //     waiting ──sent──▶ in flight ──acknowledged──▶ in flight, sequence known ──read from the stream──▶ gone
-//                           └── refused, or no answer for too long ──▶ refused
+//      │   ▲                │
+//      ▼   └────────────────┼── not acknowledged in time
+//     held, until the last  └── refused, or no answer for too long ──▶ refused
+//     number is known
 //
 // A message is sent again, with the same id, until it is acknowledged; JetStream ignores what it already has. Messages
 // of a chain are sent one at a time, because JetStream may lose one and take the next.
@@ -10,15 +13,23 @@ import Core
 import Replay
 
 struct Outbox {
+    /// Messages that are sent one after the other.
+    enum Chain: Hashable {
+        case channel(PublishTicket)
+        case publisher([UInt8])
+    }
+
     struct Message {
-        var publish: SharedPublish
+        let publish: SharedPublish
         /// When it was handed over, and when it was last sent; 0 if it has not been sent on this connection.
-        var since: UInt64
+        let since: UInt64
         var sentAt: UInt64 = 0
         /// Whether it was ever sent.
         var wasSent = false
         /// Where it is in the stream, according to JetStream's acknowledgement.
         var sequence: SequenceNumber?
+
+        var chain: Chain? { publish.publisher.map { .publisher($0) } ?? publish.chain.map { .channel($0) } }
     }
 
     private var messages: [PublishTicket: Message] = [:]
@@ -26,14 +37,21 @@ struct Outbox {
     private var ready: [PublishTicket] = []
     private var readyHead = 0
     /// The messages that wait behind the first one of their chain.
-    private var behind: [PublishTicket: TurnQueue<PublishTicket>] = [:]
+    private var behind: [Chain: TurnQueue<PublishTicket>] = [:]
+    /// Messages in the order in which they were handed over, and those in flight in the order in which they were sent;
+    /// some may be gone, or sent again.
+    private var line = TurnQueue<PublishTicket>()
+    private var inFlight = TurnQueue<(ticket: PublishTicket, sentAt: UInt64)>()
 
     var isEmpty: Bool { messages.isEmpty }
     var count: Int { messages.count }
+    subscript(ticket: PublishTicket) -> Message? { messages[ticket] }
 
     mutating func add(_ publish: SharedPublish, now: UInt64) {
-        messages[publish.ticket] = Message(publish: publish, since: now)
-        guard let chain = publish.chain else { return ready.append(publish.ticket) }
+        let message = Message(publish: publish, since: now)
+        messages[publish.ticket] = message
+        line.append(publish.ticket)
+        guard let chain = message.chain else { return ready.append(publish.ticket) }
         if behind[chain] == nil {
             behind[chain] = TurnQueue()
             ready.append(publish.ticket)
@@ -42,10 +60,10 @@ struct Outbox {
         }
     }
 
-    /// The next message to send; it stays the next one until `sent`.
+    /// The next message to send; it stays the next one until `sent` or `hold`.
     mutating func nextReady() -> Message? {
         while readyHead < ready.count {
-            if let message = messages[ready[readyHead]] { return message }
+            if let message = messages[ready[readyHead]], message.sequence == nil { return message }
             readyHead += 1
         }
         ready.removeAll(keepingCapacity: true)
@@ -57,29 +75,45 @@ struct Outbox {
         readyHead += 1
         messages[ticket]?.sentAt = now
         messages[ticket]?.wasSent = true
+        inFlight.append((ticket, now))
+    }
+
+    /// The next message waits until `release`.
+    mutating func hold() { readyHead += 1 }
+
+    /// A message that was held, or refused because of its number, may be sent.
+    mutating func release(_ ticket: PublishTicket) {
+        guard messages[ticket] != nil else { return }
+        messages[ticket]?.sentAt = .max
+        ready.append(ticket)
     }
 
     mutating func acknowledged(_ ticket: PublishTicket, at sequence: SequenceNumber) {
         messages[ticket]?.sequence = sequence
     }
 
-    /// The message is in the stream, or is refused alone. Returns whether it was known.
+    /// The message is in the stream, or is refused alone. Returns it, if it was known.
     @discardableResult
-    mutating func remove(_ ticket: PublishTicket) -> Bool {
-        guard let message = messages.removeValue(forKey: ticket) else { return false }
-        guard let chain = message.publish.chain else { return true }
+    mutating func remove(_ ticket: PublishTicket) -> Message? {
+        guard let message = messages.removeValue(forKey: ticket) else { return nil }
+        guard let chain = message.chain else { return message }
         if let next = behind[chain]?.popFirst() {
             ready.append(next)
         } else {
             behind[chain] = nil
         }
-        return true
+        return message
     }
 
-    /// Removes a message and, because it is refused, those that follow it in its chain. Returns them in order.
+    /// Removes a message and, because it is refused, those that follow it in its channel. Returns them in order. What
+    /// follows a numbered message is judged by its own number.
     mutating func refuse(_ ticket: PublishTicket) -> [PublishTicket] {
-        guard let message = messages.removeValue(forKey: ticket) else { return [] }
-        guard let chain = message.publish.chain else { return [ticket] }
+        guard let message = messages[ticket] else { return [] }
+        guard let chain = message.chain, case .channel = chain else {
+            remove(ticket)
+            return [ticket]
+        }
+        messages[ticket] = nil
         var refused = [ticket]
         var others = behind.removeValue(forKey: chain)
         while let other = others?.popFirst() {
@@ -90,21 +124,33 @@ struct Outbox {
     }
 
     /// Removes everything, in order.
-    mutating func removeAll() -> [PublishTicket] {
+    mutating func removeAllMessages() -> [Message] {
         defer { self = Outbox() }
-        return messages.keys.sorted { $0.value < $1.value }
+        return messages.values.sorted { $0.publish.ticket.value < $1.publish.ticket.value }
     }
 
     /// Makes messages ready again that were sent before `time` and not acknowledged.
     mutating func resend(sentBefore time: UInt64) {
-        let late = messages.values.filter { $0.wasSent && $0.sequence == nil && $0.sentAt < time }
+        var late: [PublishTicket] = []
+        while let next = inFlight.first, next.sentAt < time {
+            inFlight.popFirst()
+            guard let message = messages[next.ticket], message.sequence == nil, message.sentAt == next.sentAt else {
+                continue
+            }
+            messages[next.ticket]?.sentAt = .max
+            late.append(next.ticket)
+        }
         guard !late.isEmpty else { return }
-        let tickets = late.map(\.publish.ticket).sorted { $0.value < $1.value }
-        for ticket in tickets { messages[ticket]?.sentAt = .max }
-        ready = tickets + ready[readyHead...]
+        ready = late + ready[readyHead...]
         readyHead = 0
     }
 
-    /// Messages that were handed over before `time`.
-    func overdue(since time: UInt64) -> [Message] { messages.values.filter { $0.since < time } }
+    /// The oldest message, if it was handed over before `time`.
+    mutating func overdue(since time: UInt64) -> Message? {
+        while let first = line.first {
+            if let message = messages[first] { return message.since < time ? message : nil }
+            line.popFirst()
+        }
+        return nil
+    }
 }

@@ -13,8 +13,6 @@ extension Refusal {
         "outcome unknown; NATS JetStream did not say whether it took the message. Publish it again if it may arrive "
             + "twice.")
 
-    static let sharedTopicDeleted = Refusal(.topicFailed, "deleted")
-
     static func tooManySharedTopics(_ most: Int) -> Refusal {
         Refusal(.limit, "This node uses \(most) shared topics, the maximum; use another node, or try again later.")
     }

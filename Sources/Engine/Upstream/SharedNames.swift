@@ -5,8 +5,18 @@
 //     live:     fb.l.TOPIC, to which JetStream republishes what it has stored
 //     stream:   FB_EPOCH
 
+import Bytes
+import COpenSSL
+
 enum SharedNames {
     static let unnumbered = "-"
+
+    /// The token of a publisher that numbers its messages: 128 bits of the SHA-256 of its id and its user.
+    static func token(of publisher: [UInt8]) -> String {
+        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+        _ = SHA256(publisher, publisher.count, &digest)
+        return digest.withUnsafeBytes { Base64.encode(UnsafeRawBufferPointer(rebasing: $0.prefix(16)), .url) }
+    }
 
     /// The subject to publish to.
     static func publish(_ topic: String, token: String = unnumbered) -> String { "fb.p.\(token).\(topic)" }

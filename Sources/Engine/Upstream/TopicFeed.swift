@@ -9,6 +9,8 @@
 //                                                         ▼  │
 //                                                        asking the stream's leader for a message that is missing
 //
+//     reading, live ──control message──▶ inspecting ─▶ recording the end ─▶ ended
+//
 // The subscription comes first, so that no message is missed between what is read and what follows live. Whatever goes
 // wrong leads back to `subscribing` or `finding`; `next` says what the topic's owner has.
 
@@ -19,23 +21,6 @@ import NATS
 import Replay
 
 final class TopicFeed {
-    enum State {
-        case waiting
-        /// The server confirms the subscription with this flush.
-        case subscribing(flush: UInt64)
-        case finding
-        case absent
-        case creating
-        /// Other nodes may create the stream, too.
-        case awaitingOthers
-        case inspecting
-        /// Messages before `end` are read.
-        case reading(end: SequenceNumber)
-        /// `from`: the next message that the stream has, according to the server that was asked.
-        case asking(from: SequenceNumber, end: SequenceNumber)
-        case live
-    }
-
     static let second: UInt64 = 1_000_000_000
     /// Messages and bytes that one request reads.
     private static let readCount = 256
@@ -56,19 +41,18 @@ final class TopicFeed {
     private(set) var state = State.waiting
     /// Counts restarts: answers to what was asked before are ignored.
     private(set) var round: UInt32 = 0
-    private(set) var stream: String?
-    /// The stream that this node has created.
-    private var created: String?
-    private var hasWaited = false
-    private(set) var epoch: UInt64 = 0
+    private var search = StreamSearch()
+    /// Nil before the stream is known.
+    private(set) var epoch: UInt64?
     /// The next message that the owner lacks; nil before the stream is known.
     private(set) var next: SequenceNumber?
     private var isCurrent = false
-    /// Whether the stream did not exist when it was looked for.
-    private var wasEmpty = false
+    /// The topic's end, once it is known, and whether it was reported.
+    private(set) var end: StreamEnd?
+    private(set) var isOver = false
     private var subscription: UInt64?
     private var held = HeldMessages()
-    var outbox = Outbox()
+    let publishing: FeedPublishing
     /// Messages to report with the next flush.
     private var fresh = FeedBatch()
     /// When to probe or to try again.
@@ -80,16 +64,14 @@ final class TopicFeed {
         self.shard = shard
         self.retention = retention
         self.upstream = upstream
+        publishing = FeedPublishing(upstream)
+        publishing.feed = self
     }
 
+    var stream: String? { epoch.map { SharedNames.stream($0) } }
     var isLive: Bool { if case .live = state { true } else { false } }
     /// Whether the stream is known, so that messages can be published to it.
-    var mayPublish: Bool {
-        switch state {
-        case .reading, .asking, .live: true
-        case .waiting, .subscribing, .finding, .absent, .creating, .awaitingOthers, .inspecting: false
-        }
-    }
+    var mayPublish: Bool { state.hasStream && end == nil }
 
     // The link
 
@@ -111,7 +93,7 @@ final class TopicFeed {
     }
 
     /// The topic is not followed any longer.
-    func end() {
+    func close() {
         if let subscription { upstream.unsubscribe(subscription) }
         stop()
     }
@@ -142,14 +124,13 @@ final class TopicFeed {
         case .live:
             probeWait = Swift.min(probeWait * 2, TopicFeed.probeTimes.upperBound)
             inspect(now: now)
-        case .finding, .creating, .inspecting, .reading, .asking: break
+        case .ended: inspect(now: now)
+        case .finding, .creating, .inspecting, .reading, .asking, .recording: break
         }
     }
 
     private func call(_ request: JetStreamRequest, _ purpose: Calls.Purpose, now: UInt64) {
-        if !upstream.call(request, Calls.Call(feed: self, round: round, purpose: purpose), now: now) {
-            tryAgain(now: now)
-        }
+        if !upstream.call(request, self, purpose, now: now) { tryAgain(now: now) }
     }
 
     /// A call was not answered, or JetStream could not do it now.
@@ -164,31 +145,22 @@ final class TopicFeed {
 
     /// The streams that have the topic's subjects.
     func found(_ names: [String], now: UInt64) {
-        if let other = names.first(where: { SharedNames.epoch(ofStream: $0) == nil }) {
-            return leave(
-                Refusal.upstream(
-                    "The NATS stream '\(other)' has the subjects of the topic '\(topic)'; take fb.> off that stream."))
+        switch search.found(names, of: topic, known: epoch) {
+        case .found(let epoch, let unwanted):
+            if let unwanted { upstream.delete(unwanted) }
+            self.epoch = epoch
+            inspect(now: now)
+        case .none: foundNone(now: now)
+        case .awaitOthers: awaitOthers(now: now)
+        case .refuse(let refusal): leave(refusal)
         }
-        guard let epoch = names.compactMap({ SharedNames.epoch(ofStream: $0) }).min() else {
-            return foundNone(now: now)
-        }
-        if wasEmpty, !hasWaited { return awaitOthers(now: now) }
-        let name = SharedNames.stream(epoch)
-        if let created, created != name, names.contains(created) { upstream.delete(created) }
-        created = nil
-        guard stream == nil || stream == name else {
-            return leave(Refusal.upstream("The topic '\(topic)' has begun again with another epoch; subscribe again."))
-        }
-        stream = name
-        self.epoch = epoch
-        inspect(now: now)
     }
 
     /// The stream is gone, or there is none yet.
     func foundNone(now: UInt64) {
-        guard stream == nil else { return leave(Refusal.sharedTopicDeleted) }
-        wasEmpty = true
-        guard outbox.isEmpty else { return create(now: now) }
+        guard epoch == nil else { return deleted(nil) }
+        guard publishing.isEmpty else { return create(now: now) }
+        if case .absent = state {} else { upstream.report(.absent(use), to: shard) }
         state = .absent
         wakeAt = now + probeWait
         probeWait = Swift.min(probeWait * 2, TopicFeed.probeTimes.upperBound)
@@ -203,19 +175,18 @@ final class TopicFeed {
 
     /// - Parameter epoch: nil if another node was first.
     func noteCreated(_ epoch: UInt64?, now: UInt64) {
-        created = epoch.map { SharedNames.stream($0) }
+        search.noteCreated(epoch)
         awaitOthers(now: now)
     }
 
     private func awaitOthers(now: UInt64) {
         state = .awaitingOthers
-        hasWaited = true
         wakeAt = now + TopicFeed.othersTime
     }
 
     /// The stream cannot be created.
     func notCreated(_ refusal: Refusal, now: UInt64) {
-        refuseAll(refusal)
+        publishing.refuseAll(refusal)
         state = .absent
         wakeAt = now + probeWait
     }
@@ -226,15 +197,73 @@ final class TopicFeed {
         call(.info(stream), .inspect, now: now)
     }
 
-    /// The stream's messages, according to its leader: the sequence of the oldest, and the one after the newest.
-    func inspected(_ first: SequenceNumber, _ end: SequenceNumber, now: UInt64) {
-        if next == nil {
-            let begin = Swift.max(first, end.advanced(by: -Swift.min(retention.messages, end - first)))
-            next = begin
-            upstream.report(.joined(use, epoch: epoch, next: begin), to: shard)
+    /// JetStream takes no more messages: the topic may have ended.
+    func recheck(now: UInt64) { if isLive { inspect(now: now) } }
+
+    /// The stream, according to its leader.
+    func inspected(_ stream: StreamInfo, now: UInt64) {
+        let recorded = StreamEnd(metadata: stream.metadata)
+        if let recorded { end = recorded }
+        let last = SequenceNumber(stream.lastSequence + 1)
+        let end = Swift.min(last, end?.sequence ?? last)
+        if next == nil { join(Swift.min(SequenceNumber(stream.firstSequence), end), end) }
+        if let known = self.end, let next, next >= known.sequence {
+            if recorded == nil { record(known, in: stream, now: now) } else { conclude(now: now) }
+        } else {
+            read(upTo: end, now: now)
+            publishing.send(now: now)
         }
-        read(upTo: end, now: now)
-        upstream.send(outbox: self, now: now)
+    }
+
+    /// Begins with the newest messages.
+    private func join(_ first: SequenceNumber, _ end: SequenceNumber) {
+        guard let epoch else { return }
+        let begin = Swift.max(first, end.advanced(by: -Swift.min(retention.messages, end - first)))
+        next = begin
+        upstream.report(.joined(use, epoch: epoch, next: begin), to: shard)
+    }
+
+    // The end
+
+    /// Records the end in the stream, so that it outlives the control message; or deletes the stream.
+    private func record(_ end: StreamEnd, in stream: StreamInfo, now: UInt64) {
+        if end.end == .deleted { return delete(now: now) }
+        state = .recording
+        call(.seal(stream, metadata: end.metadata), .record, now: now)
+    }
+
+    func delete(now: UInt64) {
+        guard let stream else { return }
+        state = .recording
+        call(.delete(stream), .record, now: now)
+    }
+
+    /// The stream is sealed or deleted.
+    func recorded(now: UInt64) {
+        // A deletion of a topic that has ended is not in the stream.
+        if isOver { deleted(nil) } else { conclude(now: now) }
+    }
+
+    private func conclude(now: UInt64) {
+        guard let end else { return }
+        if end.end == .deleted { return deleted(upstream.ticket(of: end)) }
+        becomeCurrent()
+        state = .ended
+        wakeAt = now + TopicFeed.probeTimes.upperBound
+        if !isOver {
+            isOver = true
+            publishing.ended(end.end)
+            upstream.report(.ended(use, end.end, by: upstream.ticket(of: end)), to: shard)
+        }
+        publishing.send(now: now)
+    }
+
+    /// - Parameter ticket: this node's request, if it was that one.
+    private func deleted(_ ticket: PublishTicket?) {
+        upstream.flush(self)
+        publishing.ended(.deleted)
+        upstream.report(.ended(use, .deleted, by: ticket), to: shard)
+        upstream.remove(self)
     }
 
     // Reading
@@ -251,6 +280,7 @@ final class TopicFeed {
     /// Everything that was to be read has been.
     private func readAll(now: UInt64) {
         guard let next else { return }
+        if end != nil { return inspect(now: now) }
         let known = Swift.max(held.first ?? next, held.missed)
         if known > next { return read(upTo: known, now: now) }
         state = .live
@@ -258,12 +288,15 @@ final class TopicFeed {
         batch.forEach { item, metadata, payload in
             if item.sequence == self.next { take(item, metadata: metadata, payload: payload) }
         }
-        if !isCurrent {
-            isCurrent = true
-            upstream.flush(self)
-            upstream.report(.current(use, wasEmpty: wasEmpty), to: shard)
-        }
+        becomeCurrent()
         wakeAt = now + probeWait
+    }
+
+    private func becomeCurrent() {
+        upstream.flush(self)
+        if isCurrent { return }
+        isCurrent = true
+        upstream.report(.current(use, wasEmpty: search.wasEmpty), to: shard)
     }
 
     /// A message that was read from the stream.
@@ -278,7 +311,7 @@ final class TopicFeed {
             guard let stream else { return }
             return call(.message(next.value, stream), .ask, now: now)
         }
-        take(message)
+        take(message, now: now)
     }
 
     /// The answer to a read is complete.
@@ -297,13 +330,14 @@ final class TopicFeed {
     func answered(_ message: JetStream.StoredMessage?, now: UInt64) {
         guard case .asking(let from, let end) = state else { return }
         if let message {
-            message.withMessage { take($0) }
+            message.withMessage { take($0, now: now) }
         } else {
             self.next = from
             fresh.lose(upTo: from)
             upstream.noteFresh(self)
         }
-        read(upTo: end, now: now)
+        // A control message leads elsewhere.
+        if case .asking = state { read(upTo: end, now: now) }
     }
 
     /// A live message.
@@ -314,22 +348,30 @@ final class TopicFeed {
         }
         probeWait = TopicFeed.probeTimes.lowerBound
         let sequence = SequenceNumber(message.sequence)
-        guard sequence >= next else { return }
+        guard sequence >= next, end == nil else { return }
         if isLive, sequence == next {
             wakeAt = now + probeWait
-            return take(message)
+            return take(message, now: now)
         }
-        item(of: message) { item, metadata, payload in held.append(item, metadata: metadata, payload: payload) }
+        upstream.item(of: message) { item, metadata, payload in held.append(item, metadata: metadata, payload: payload)
+        }
         if isLive { read(upTo: sequence, now: now) }
     }
 
     // Messages
 
-    private func take(_ message: JetStreamMessage) {
-        item(of: message) { item, metadata, payload in take(item, metadata: metadata, payload: payload) }
+    private func take(_ message: JetStreamMessage, now: UInt64) {
+        upstream.item(of: message) { item, metadata, payload in take(item, metadata: metadata, payload: payload) }
         // A control message has no item.
-        let end = SequenceNumber(message.sequence).advanced(by: 1)
-        if let next, next < end { self.next = end }
+        let after = SequenceNumber(message.sequence).advanced(by: 1)
+        guard let next, next < after else { return }
+        self.next = after
+        guard let end = StreamEnd(message) else { return }
+        self.end = end
+        held.removeAll()
+        // What else was asked does not matter any longer.
+        round &+= 1
+        inspect(now: now)
     }
 
     private func take(
@@ -337,23 +379,8 @@ final class TopicFeed {
     ) {
         fresh.append(item, metadata: metadata, payload: payload)
         next = item.sequence.advanced(by: 1)
-        if let ticket = item.ticket, outbox.remove(ticket) { upstream.send(outbox: self, now: upstream.now) }
         upstream.noteFresh(self)
-    }
-
-    /// Calls `body` with a message's parts, unless it is a control message.
-    private func item(
-        of message: JetStreamMessage,
-        _ body: (FeedBatch.Item, _ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Void
-    ) {
-        guard let headers = message.headers, let envelope = Envelope(headers) else { return }
-        let item = FeedBatch.Item(
-            sequence: SequenceNumber(message.sequence), timestamp: message.time,
-            ticket: envelope.id.flatMap { upstream.ticket(ofID: $0) })
-        guard let encoded = envelope.metadata else { return body(item, nil, message.payload) }
-        // Metadata that cannot be decoded is not this node's.
-        guard let metadata = Base64.decode(encoded, .standard) else { return body(item, nil, message.payload) }
-        metadata.withUnsafeBytes { body(item, $0, message.payload) }
+        if let ticket = item.ticket { publishing.read(ticket, at: item.sequence, now: upstream.now) }
     }
 
     /// The messages that have not been reported to the owner.
@@ -362,20 +389,9 @@ final class TopicFeed {
         return fresh
     }
 
-    // Refusing
-
-    /// Refuses a message, and those after it in its chain.
-    func refuse(_ ticket: PublishTicket, _ refusal: Refusal) {
-        for each in outbox.refuse(ticket) { upstream.report(.refused(use, each, refusal), to: shard) }
-    }
-
-    private func refuseAll(_ refusal: Refusal) {
-        for each in outbox.removeAll() { upstream.report(.refused(use, each, refusal), to: shard) }
-    }
-
     /// Ends the topic on this node.
     func leave(_ refusal: Refusal) {
-        refuseAll(refusal)
+        publishing.refuseAll(refusal)
         upstream.flush(self)
         upstream.report(.left(use, refusal), to: shard)
         upstream.remove(self)

@@ -12,7 +12,7 @@ extension Upstream: UpstreamLinkDelegate {
         log.connected(to: link.server, version: link.info?.version ?? "")
         _ = link.subscribe("\(inbox).>", FeedRoutes.inbox)
         for feed in Array(feeds.values) {
-            feed.outbox.resend(sentBefore: .max)
+            feed.publishing.restart()
             feed.start(now: now)
         }
     }
@@ -48,12 +48,18 @@ extension Upstream: UpstreamLinkDelegate {
         } else if let dot = tail.firstIndex(of: UInt8(ascii: ".")), let value = tail.slice(0..<dot).decimal,
             let feed = feeds[tail.slice(dot + 1..<tail.count).text]
         {
-            acknowledged(PublishTicket(value), feed, message)
+            feed.publishing.acknowledged(PublishTicket(value), message, now: now)
         }
     }
 
     private func answered(_ call: Calls.Call, _ number: UInt64, _ message: NATSMessage) {
         let feed = call.feed
+        switch call.purpose {
+        case .number(let ticket), .publisher(let ticket):
+            calls.remove(number)
+            return answered(lookup: ticket, call, message)
+        default: break
+        }
         guard call.round == feed.round else { return calls.remove(number) }
         if case .read = call.purpose { return answeredRead(feed, number, message) }
         calls.remove(number)
@@ -63,15 +69,36 @@ extension Upstream: UpstreamLinkDelegate {
             case .create(let epoch):
                 _ = try StreamInfo(message)
                 feed.noteCreated(epoch, now: now)
-            case .inspect:
-                let info = try StreamInfo(message)
-                feed.inspected(
-                    SequenceNumber(info.firstSequence), SequenceNumber(info.lastSequence + 1), now: now)
+            case .inspect: feed.inspected(try StreamInfo(message), now: now)
             case .ask: feed.answered(try JetStream.StoredMessage(message), now: now)
-            case .read: break
+            case .record:
+                try JetStreamAnswer.expectSuccess(message)
+                feed.recorded(now: now)
+            case .read, .number, .publisher: break
             }
         } catch {
             failed(call, error)
+        }
+    }
+
+    /// A publisher's last message was looked up.
+    private func answered(lookup ticket: PublishTicket, _ call: Calls.Call, _ message: NATSMessage) {
+        let publishing = call.feed.publishing
+        let last: JetStream.StoredMessage?
+        do throws(JetStreamError) {
+            last = try JetStream.StoredMessage(message)
+        } catch {
+            guard error.kind == .messageNotFound else {
+                if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }
+                // The next check asks again.
+                return publishing.lookupFailed(ticket, now: now)
+            }
+            last = nil
+        }
+        if case .number = call.purpose {
+            publishing.found(last, for: ticket, now: now)
+        } else {
+            publishing.found(last, forLookup: ticket)
         }
     }
 
@@ -81,6 +108,7 @@ extension Upstream: UpstreamLinkDelegate {
         case (.create, _) where !error.isTemporary: call.feed.notCreated(Refusal.upstream(error), now: now)
         case (.ask, .messageNotFound): call.feed.answered(nil, now: now)
         case (.inspect, .streamNotFound): call.feed.foundNone(now: now)
+        case (.record, .streamNotFound): call.feed.recorded(now: now)
         default:
             if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }
             call.feed.callFailed(now: now)

@@ -29,9 +29,6 @@ public struct UpstreamOptions: Sendable {
 }
 
 public final class Upstream {
-    /// How long a publish waits for its acknowledgement before it is sent again.
-    private static let publishTime = 2 * TopicFeed.second
-
     let options: UpstreamOptions
     let link: UpstreamLink
     /// This node's name in message ids and in the subject for answers.
@@ -80,7 +77,7 @@ public final class Upstream {
         guard !stalled.isEmpty else { return }
         let feeds = stalled
         stalled = []
-        for feed in feeds { send(outbox: feed, now: now) }
+        for feed in feeds { feed.publishing.send(now: now) }
     }
 
     public func opened(now: UInt64) {
@@ -115,11 +112,11 @@ public final class Upstream {
         guard now >= nextCheck else { return }
         nextCheck = now + TopicFeed.second / 10
         while let call = calls.takeOverdue(now: now) {
-            if call.round == call.feed.round { call.feed.callFailed(now: now) }
+            callFailed(call)
         }
         for feed in Array(feeds.values) {
             if feed.wakeAt <= now { feed.wake(now: now) }
-            checkOutbox(of: feed)
+            feed.publishing.check(now: now)
         }
         if let since = lostSince, now - Swift.min(since, now) >= options.time {
             for feed in Array(feeds.values) { feed.leave(.upstreamUnavailable) }
@@ -137,7 +134,12 @@ public final class Upstream {
             switch request {
             case .join(let use, let retention): join(use, retention, from: shard)
             case .leave(let use): if let feed = feeds[use.topic], feed.use == use { remove(feed) }
-            case .publish(let publish): take(publish, from: shard)
+            case .publish(let publish):
+                publishing(publish.use, publish.ticket, from: shard) { $0.add(publish, now: now) }
+            case .end(let use, let ticket, let end):
+                publishing(use, ticket, from: shard) { $0.add(end, ticket, now: now) }
+            case .find(let use, let ticket, let publisher):
+                publishing(use, ticket, from: shard) { $0.addLookup(ticket, of: publisher, now: now) }
             }
         }
     }
@@ -167,17 +169,20 @@ public final class Upstream {
     }
 
     func remove(_ feed: TopicFeed) {
-        feed.end()
+        feed.close()
         feeds[feed.topic] = nil
     }
 
-    private func take(_ publish: SharedPublish, from shard: Int) {
-        guard let feed = feeds[publish.use.topic], feed.use == publish.use else {
-            return report(.refused(publish.use, publish.ticket, .upstreamUnavailable), to: shard)
+    /// Passes a request to its topic's feed.
+    private func publishing(
+        _ use: TopicUse, _ ticket: PublishTicket, from shard: Int, _ add: (FeedPublishing) -> Void
+    ) {
+        guard let feed = feeds[use.topic], feed.use == use else {
+            return report(.refused(use, ticket, .upstreamUnavailable), to: shard)
         }
-        feed.outbox.add(publish, now: now)
+        add(feed.publishing)
         if case .absent = feed.state { feed.wake(now: now) }
-        send(outbox: feed, now: now)
+        feed.publishing.send(now: now)
     }
 
     // Reports
@@ -194,35 +199,42 @@ public final class Upstream {
 
     // Publishing
 
-    /// Sends what waits in a feed's outbox, as far as the connection has room.
-    func send(outbox feed: TopicFeed, now: UInt64) {
-        guard link.isReady, feed.mayPublish, let stream = feed.stream else { return }
-        while let message = feed.outbox.nextReady() {
-            let ticket = message.publish.ticket
-            do throws(NATSError) {
-                guard try send(message.publish, to: stream) else {
-                    if stalled.last !== feed { stalled.append(feed) }
-                    return
-                }
-                feed.outbox.sent(ticket, now: now)
-            } catch {
-                feed.refuse(ticket, Refusal.upstream(error))
-            }
-        }
-    }
+    /// The feed goes on when the connection has room.
+    func noteStalled(_ feed: TopicFeed) { if stalled.last !== feed { stalled.append(feed) } }
 
-    private func send(_ publish: SharedPublish, to stream: String) throws(NATSError) -> Bool {
-        let number = publish.ticket.value
-        return try publish.withParts { metadata, payload in
+    /// Publishes a message, whose acknowledgement names its ticket. Returns false if the connection has no room now.
+    /// - Parameter expected: the sequence of the publisher's last message; nil if the message is not numbered.
+    func send(
+        _ publish: SharedPublish, to stream: String, _ token: String, expected: SequenceNumber?
+    ) throws(NATSError) -> Bool {
+        try publish.withParts { metadata, payload in
             Result { () throws(NATSError) in
-                try Envelope.write(id: "\(node).\(number)", stream: stream, metadata: metadata, into: &headers)
-                return try link.publish(
-                    SharedNames.publish(publish.use.topic), reply: "\(inbox).p.\(number).\(publish.use.topic)", headers,
-                    payload
-                )
+                try Envelope.write(
+                    id: id(of: publish.ticket), stream: stream, number: publish.number, expected: expected,
+                    metadata: metadata, into: &headers)
+                return try send(payload, to: publish.use.topic, token, publish.ticket)
             }
         }.get()
     }
+
+    /// Publishes the control message that ends a topic. Returns false if the connection has no room now.
+    func send(
+        _ end: SharedEnd, _ ticket: PublishTicket, of topic: String, to stream: String
+    ) throws(NATSError) -> Bool {
+        try end.write(id: id(of: ticket), stream: stream, into: &headers)
+        return try Array(end.reason.utf8).withUnsafeBytes { reason in
+            Result { () throws(NATSError) in try send(reason, to: topic, SharedNames.unnumbered, ticket) }
+        }.get()
+    }
+
+    private func send(
+        _ payload: UnsafeRawBufferPointer, to topic: String, _ token: String, _ ticket: PublishTicket
+    ) throws(NATSError) -> Bool {
+        try link.publish(
+            SharedNames.publish(topic, token: token), reply: "\(inbox).p.\(ticket.value).\(topic)", headers, payload)
+    }
+
+    private func id(of ticket: PublishTicket) -> String { "\(node).\(ticket.value)" }
 
     /// The publish of this node with that message id; nil if another node published it.
     func ticket(ofID id: UnsafeRawBufferPointer) -> PublishTicket? {
@@ -231,29 +243,25 @@ public final class Upstream {
         return id.slice(prefix..<id.count).decimal.map { PublishTicket($0) }
     }
 
-    func acknowledged(_ ticket: PublishTicket, _ feed: TopicFeed, _ message: NATSMessage) {
-        do throws(JetStreamError) {
-            let answer = try PublishAnswer(message)
-            let sequence = SequenceNumber(answer.sequence)
-            feed.outbox.acknowledged(ticket, at: sequence)
-        } catch {
-            // It is sent again in time. While two nodes have created the topic's stream, the one that is given up
-            // answers, too.
-            if error.isTemporary || error.kind == .wrongStream { return }
-            feed.refuse(ticket, Refusal.upstream(error))
-        }
+    /// Calls `body` with a message's parts, unless it is a control message.
+    func item(
+        of message: JetStreamMessage,
+        _ body: (FeedBatch.Item, _ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Void
+    ) {
+        guard let headers = message.headers, let envelope = Envelope(headers) else { return }
+        let item = FeedBatch.Item(
+            sequence: SequenceNumber(message.sequence), timestamp: message.time,
+            ticket: envelope.id.flatMap { ticket(ofID: $0) })
+        guard let encoded = envelope.metadata else { return body(item, nil, message.payload) }
+        // Metadata that cannot be decoded is not this node's.
+        guard let metadata = Base64.decode(encoded, .standard) else { return body(item, nil, message.payload) }
+        metadata.withUnsafeBytes { body(item, $0, message.payload) }
     }
 
-    /// Sends again what was not acknowledged, and refuses what has waited too long.
-    private func checkOutbox(of feed: TopicFeed) {
-        guard !feed.outbox.isEmpty else { return }
-        if now >= Upstream.publishTime { feed.outbox.resend(sentBefore: now - Upstream.publishTime) }
-        if now >= options.time {
-            for message in feed.outbox.overdue(since: now - options.time) {
-                feed.refuse(message.publish.ticket, message.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
-            }
-        }
-        send(outbox: feed, now: now)
+    func ticket(of end: StreamEnd) -> PublishTicket? { Array(end.id.utf8).withUnsafeBytes { ticket(ofID: $0) } }
+
+    func ticket(of message: JetStream.StoredMessage) -> PublishTicket? {
+        message.withMessage { $0.headers.flatMap(Envelope.init)?.id.flatMap { ticket(ofID: $0) } }
     }
 
     // Requests of feeds
@@ -277,13 +285,21 @@ public final class Upstream {
     }
 
     /// Returns false if the request was not written.
-    func call(_ request: JetStreamRequest, _ call: Calls.Call, now: UInt64) -> Bool {
-        let number = calls.add(call, now: now)
+    func call(_ request: JetStreamRequest, _ feed: TopicFeed, _ purpose: Calls.Purpose, now: UInt64) -> Bool {
+        let number = calls.add(Calls.Call(feed: feed, round: feed.round, purpose: purpose), now: now)
         let wasWritten = request.payload.withUnsafeBytes { payload in
             (try? link.publish(request.subject, reply: "\(inbox).c.\(number)", nil, payload)) ?? false
         }
         if !wasWritten { calls.remove(number) }
         return wasWritten
+    }
+
+    /// A call was not answered in time.
+    private func callFailed(_ call: Calls.Call) {
+        switch call.purpose {
+        case .number(let ticket), .publisher(let ticket): call.feed.publishing.lookupFailed(ticket, now: now)
+        default: if call.round == call.feed.round { call.feed.callFailed(now: now) }
+        }
     }
 
     /// Deletes a stream that this node has created and that nobody uses.

@@ -1,6 +1,7 @@
 // JSONDocument: JSON parsed by Jansson, which is strict and bounds the depth of what it reads.
 
 import CJansson
+import Glibc
 
 /// A JSON object; owns all values in it.
 public final class JSONDocument {
@@ -61,6 +62,13 @@ public struct JSONValue {
     }
 
     public var integer: Int? { value.pointee.type == JSON_INTEGER ? Int(json_integer_value(value)) : nil }
+
+    /// The value as JSON without blanks; members of objects keep their order.
+    public var text: String {
+        guard let text = json_dumps(value, Int(JSON_COMPACT | JSON_ENCODE_ANY)) else { return "null" }
+        defer { free(text) }
+        return String(cString: text)
+    }
 
     public var isTrue: Bool { value.pointee.type == JSON_TRUE }
 

@@ -4,7 +4,8 @@
 import JSONParsing
 import NATS
 
-struct JetStreamAnswer {
+/// The answer to a request whose success is all that matters.
+public struct JetStreamAnswer {
     let root: JSONValue
 
     init(_ message: NATSMessage) throws(JetStreamError) {
@@ -21,6 +22,9 @@ struct JetStreamAnswer {
         }
         throw JetStreamError(code: code, status: status, error["description"]?.string ?? "")
     }
+
+    /// - Throws: the error that the server answered, or that the answer is malformed.
+    public static func expectSuccess(_ message: NATSMessage) throws(JetStreamError) { _ = try JetStreamAnswer(message) }
 
     /// - Throws: if there is no such member.
     func member(_ name: String) throws(JetStreamError) -> JSONValue {

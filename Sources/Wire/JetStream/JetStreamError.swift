@@ -11,7 +11,7 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
         case subjectsOverlap
         /// The stream to create exists with another configuration.
         case nameInUse
-        /// The stream's last message is not the one that the publisher expected.
+        /// The last message of the stream, or of its subject, is not the one that the publisher expected.
         case wrongLastSequence
         /// The subject belongs to a stream other than the one that the publisher expected.
         case wrongStream
@@ -104,7 +104,7 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
         case 10037: .messageNotFound
         case 10065: .subjectsOverlap
         case 10058: .nameInUse
-        case 10071, 10164: .wrongLastSequence
+        case 10071: .wrongLastSequence
         case 10060: .wrongStream
         case 10109: .sealed
         case 10054, 10097: .tooLarge
@@ -112,8 +112,8 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
         case 10002, 10026, 10027, 10113, 10120, 10122: .accountLimit
         case 10035, 10039, 10076: .notEnabled
         case 10005, 10074: .replicas
-        // 10158: the message's duplicate is being stored.
-        case 10004, 10007, 10008, 10009, 10158, 10163, 10167: .temporary
+        // 10158: the message's duplicate is being stored. 10164: another message with an expected sequence is.
+        case 10004, 10007, 10008, 10009, 10158, 10163, 10164, 10167: .temporary
         default: status == 503 || status == 429 ? .temporary : .other
         }
     }

@@ -29,6 +29,35 @@ public struct JetStreamRequest: Sendable {
         JetStreamRequest("STREAM.CREATE.\(configuration.name)", configuration.json)
     }
 
+    /// Seals a stream, so that it takes no more messages and keeps those it has, and sets metadata. The answer is
+    /// `StreamInfo`, also if the stream is sealed already.
+    public static func seal(_ stream: StreamInfo, metadata: [String: String]) -> JetStreamRequest {
+        let all = stream.metadata.merging(metadata) { $1 }
+        // A sealed stream has these values, and its updates must have them.
+        return update(
+            stream,
+            [
+                ("metadata", JSONText.object(all)), ("sealed", "true"), ("discard", "\"new\""), ("deny_delete", "true"),
+                ("deny_purge", "true"), ("max_age", "0"), ("allow_rollup_hdrs", "false"),
+            ])
+    }
+
+    /// Takes a stream off its subjects, for another one. It then has only a subject that nobody publishes to. The
+    /// answer is `StreamInfo`.
+    public static func retire(_ stream: StreamInfo, metadata: [String: String]) -> JetStreamRequest {
+        let all = stream.metadata.merging(metadata) { $1 }
+        return update(stream, [("subjects", "[]"), ("republish", "null"), ("metadata", JSONText.object(all))])
+    }
+
+    private static func update(_ stream: StreamInfo, _ members: [(name: String, json: String)]) -> JetStreamRequest {
+        JetStreamRequest("STREAM.UPDATE.\(stream.name)", stream.configuration(replacing: members))
+    }
+
+    /// Asks the stream's leader for the last message with a subject; the answer is `StoredMessage`.
+    public static func lastMessage(_ subject: String, _ stream: String) -> JetStreamRequest {
+        JetStreamRequest("STREAM.MSG.GET.\(stream)", "{\"last_by_subj\":\(JSONText.quoted(subject))}")
+    }
+
     /// Asks the stream's leader for a message; the answer is `StoredMessage`.
     public static func message(_ sequence: UInt64, _ stream: String) -> JetStreamRequest {
         JetStreamRequest("STREAM.MSG.GET.\(stream)", "{\"seq\":\(sequence)}")

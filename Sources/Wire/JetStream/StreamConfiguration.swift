@@ -58,19 +58,25 @@ public struct StreamConfiguration: Sendable {
             members.append(
                 (
                     "republish",
-                    StreamConfiguration.object([
+                    JSONText.object([
                         ("src", JSONText.quoted(republish.source)), ("dest", JSONText.quoted(republish.destination)),
                     ])
                 ))
         }
         if !metadata.isEmpty {
-            let sorted = metadata.sorted { $0.key < $1.key }.map { ($0.key, JSONText.quoted($0.value)) }
-            members.append(("metadata", StreamConfiguration.object(sorted)))
+            members.append(("metadata", JSONText.object(metadata)))
         }
-        return StreamConfiguration.object(members)
+        return JSONText.object(members)
+    }
+}
+
+extension JSONText {
+    static func object(_ members: [(name: String, json: String)]) -> String {
+        "{\(members.map { "\(quoted($0.name)):\($0.json)" }.joined(separator: ","))}"
     }
 
-    private static func object(_ members: [(name: String, value: String)]) -> String {
-        "{\(members.map { "\(JSONText.quoted($0.name)):\($0.value)" }.joined(separator: ","))}"
+    /// An object of strings, sorted by name.
+    static func object(_ members: [String: String]) -> String {
+        object(members.sorted { $0.key < $1.key }.map { ($0.key, quoted($0.value)) })
     }
 }

@@ -1,20 +1,24 @@
 // StreamInfo: a stream and the messages that it has; StreamNames: the streams that exist.
 
+import Bytes
 import JSONParsing
 import NATS
 
 /// The answer to `JetStreamRequest.info` and `create`.
-public struct StreamInfo: Equatable, Sendable {
+public struct StreamInfo: Sendable {
     public var name: String
     public var subjects: [String]
     /// Whether the stream takes no more messages.
     public var isSealed: Bool
+    public var metadata: [String: String]
     public var messages: UInt64
     /// The sequence of the oldest message; `lastSequence + 1` if there is none.
     public var firstSequence: UInt64
     /// The sequence of the newest message that the stream has stored, although it may be deleted; 0 before the first.
     /// At most `Int64.max`.
     public var lastSequence: UInt64
+    /// The members of the stream's configuration, as JSON.
+    private var configuration: [(name: String, json: String)]
 
     /// - Throws: the error that the server answered, or that the answer is malformed.
     public init(_ message: NATSMessage) throws(JetStreamError) {
@@ -24,6 +28,11 @@ public struct StreamInfo: Equatable, Sendable {
         guard let subjects = configuration["subjects"]?.strings else { throw .missing("subjects") }
         self.subjects = subjects
         isSealed = configuration["sealed"]?.isTrue ?? false
+        metadata = [:]
+        for name in configuration["metadata"]?.names ?? [] {
+            metadata[name] = configuration["metadata"]?[name]?.string
+        }
+        self.configuration = (configuration.names ?? []).map { ($0, configuration[$0]?.text ?? "null") }
         let state = try answer.member("state")
         messages = try state.count("messages")
         lastSequence = try state.count("last_seq")
@@ -33,6 +42,12 @@ public struct StreamInfo: Equatable, Sendable {
         guard firstSequence > 0, firstSequence <= lastSequence + 1 else {
             throw .malformed("Its first_seq is 0 or after its last_seq.")
         }
+    }
+
+    /// The stream's configuration as JSON, with other values for some members.
+    func configuration(replacing members: [(name: String, json: String)]) -> String {
+        let kept = configuration.filter { old in !members.contains { $0.name == old.name } }
+        return JSONText.object(kept + members)
     }
 }
 

@@ -6,43 +6,7 @@ import Testing
 
 @testable import Core
 
-@Suite struct SharedTopicTests {
-    private func broker(_ shards: Int = 1) throws -> TestBroker {
-        var limits = Limits()
-        limits.shared = [try TopicPattern(parsing: ">")]
-        return TestBroker(shards: shards, limits: limits)
-    }
-
-    private func owner(_ broker: TestBroker) -> Shard {
-        broker.shards[Shard.owner(of: "t", among: broker.shards.count)]
-    }
-
-    private func requests(_ broker: TestBroker) -> [UpstreamRequest] {
-        defer { broker.upstream = [] }
-        return broker.upstream
-    }
-
-    private func joined(_ broker: TestBroker) -> TopicUse? {
-        for case .join(let use, _) in requests(broker) { return use }
-        return nil
-    }
-
-    private func report(_ reports: [UpstreamReport], to broker: TestBroker) {
-        owner(broker).upstream(reports, now: broker.now)
-        broker.run()
-    }
-
-    private func batch(_ texts: [String], from first: UInt64, tickets: [PublishTicket?] = []) -> FeedBatch {
-        var batch = FeedBatch()
-        for (index, text) in texts.enumerated() {
-            let item = FeedBatch.Item(
-                sequence: SequenceNumber(first + UInt64(index)), timestamp: 1,
-                ticket: index < tickets.count ? tickets[index] : nil)
-            Array(text.utf8).withUnsafeBytes { batch.append(item, metadata: nil, payload: $0) }
-        }
-        return batch
-    }
-
+@Suite struct SharedTopicTests: SharedTopicTesting {
     @Test(arguments: DeliveryTests.placements)
     func subscriptionsBeginOnceTheTopicIsCurrent(_ shards: Int, _ at: Int, _ from: Int) throws {
         let broker = try broker(shards)
@@ -67,7 +31,7 @@ import Testing
             switch request {
             case .join(let joined, _): use = joined
             case .publish(let publish): tickets.append(publish.ticket)
-            case .leave: break
+            case .leave, .end, .find: break
             }
         }
         let joined = try #require(use)

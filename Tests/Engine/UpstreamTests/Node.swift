@@ -18,6 +18,8 @@ final class Node {
     private let name: String
     private let use: TopicUse
     private(set) var connection: JetStreamModel.ConnectionID?
+    /// Whether NATS cannot be reached.
+    var isCutOff = false
     private var lastTicket: UInt64 = 0
     /// The messages by sequence, in the order in which they were reported.
     private(set) var received: [(sequence: UInt64, text: String)] = []
@@ -26,6 +28,15 @@ final class Node {
     private(set) var isCurrent = false
     private(set) var lost: [UInt64] = []
     private(set) var left: [Refusal] = []
+    private(set) var isAbsent = false
+    private(set) var log: [LogRecord] = []
+    /// How the topic has ended, and this node's request that ended it.
+    private(set) var ended: [(end: SharedEnd, by: PublishTicket?)] = []
+    /// Why ends and look-ups have failed.
+    private(set) var failed: [PublishTicket: Refusal] = [:]
+    /// The texts of messages that the topic had already.
+    private(set) var duplicates: [String: UInt64] = [:]
+    private(set) var found: [PublishTicket: SharedProgress?] = [:]
     /// The text of each message that waits, and the sequences of those that do not wait any longer.
     private(set) var waiting: [PublishTicket: String] = [:]
     private(set) var placed: [String: UInt64] = [:]
@@ -67,6 +78,45 @@ final class Node {
         return ticket
     }
 
+    /// Publishes a numbered message, whose text names the publisher and the number.
+    @discardableResult
+    func publish(_ publisher: String, _ number: UInt64, chain: PublishTicket? = nil, now: UInt64) -> PublishTicket {
+        lastTicket += 1
+        let ticket = PublishTicket(lastTicket)
+        waiting[ticket] = "\(publisher).\(number)"
+        Array("\(publisher).\(number)".utf8).withUnsafeBytes { payload in
+            upstream.handle(
+                [
+                    .publish(
+                        SharedPublish(
+                            use: use, ticket: ticket, chain: chain, publisher: [0] + publisher.utf8, number: number,
+                            metadata: nil, payload: payload))
+                ], from: 0, now: now)
+        }
+        return ticket
+    }
+
+    /// Whether it has received the message, or knows that it is in the stream.
+    func has(_ text: String) -> Bool {
+        placed[text] != nil || duplicates[text] != nil || received.contains { $0.text == text }
+    }
+
+    /// Looks up the last message of a publisher.
+    func find(_ publisher: String, now: UInt64) -> PublishTicket {
+        lastTicket += 1
+        let ticket = PublishTicket(lastTicket)
+        upstream.handle([.find(use, ticket, publisher: [0] + publisher.utf8)], from: 0, now: now)
+        return ticket
+    }
+
+    @discardableResult
+    func end(_ end: SharedEnd, now: UInt64) -> PublishTicket {
+        lastTicket += 1
+        let ticket = PublishTicket(lastTicket)
+        upstream.handle([.end(use, ticket, end)], from: 0, now: now)
+        return ticket
+    }
+
     func breakConnection(now: UInt64) {
         guard let connection else { return }
         cluster.disconnect(connection)
@@ -82,6 +132,7 @@ final class Node {
             for action in upstream.takeActions() {
                 isBusy = true
                 switch action {
+                case .connect where isCutOff: upstream.closed("The test allows no connection.", now: now)
                 case .connect:
                     connection = cluster.connect(now: now)
                     upstream.opened(now: now)
@@ -110,6 +161,7 @@ final class Node {
             }
         }
         upstream.takeReports { reports, _ in for report in reports { take(report) } }
+        log += upstream.takeLog()
     }
 
     func tick(now: UInt64) { if upstream.deadline <= now { upstream.tick(now: now) } }
@@ -120,6 +172,15 @@ final class Node {
             self.epoch = epoch
             self.next = next
         case .current: isCurrent = true
+        case .absent: isAbsent = true
+        case .ended(_, let end, let ticket): ended.append((end, ticket))
+        case .found(_, let ticket, let last): found[ticket] = .some(last)
+        case .duplicate(_, let ticket, let last):
+            guard let text = waiting.removeValue(forKey: ticket) else {
+                Issue.record("\(name): \(ticket) was answered before")
+                return
+            }
+            duplicates[text] = last.value
         case .messages(_, let batch):
             batch.forEach { item, _, payload in
                 guard let next, item.sequence >= next else {
@@ -139,11 +200,11 @@ final class Node {
                 placed[text] = item.sequence.value
             }
         case .refused(_, let ticket, let refusal):
-            guard let text = waiting.removeValue(forKey: ticket) else {
-                Issue.record("\(name): \(ticket) was answered before it was refused")
-                return
+            if let text = waiting.removeValue(forKey: ticket) {
+                refused[text] = refusal
+            } else {
+                failed[ticket] = refusal
             }
-            refused[text] = refusal
         case .left(_, let refusal):
             left.append(refusal)
             next = nil

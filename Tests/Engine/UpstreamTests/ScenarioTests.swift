@@ -9,61 +9,6 @@ import Testing
 @testable import Upstream
 
 @Suite struct ScenarioTests {
-    private final class World {
-        let cluster: ModelCluster
-        let nodes: [Node]
-        private(set) var now: UInt64 = 1_000_000_000_000
-
-        init(seed: UInt64, _ options: ModelOptions, nodes count: Int, time: UInt64 = 30) throws {
-            let cluster = ModelCluster(seed: seed, options: options)
-            self.cluster = cluster
-            let now = now
-            nodes = try (0..<count).map {
-                try Node("node-\($0)", cluster, seed: seed &* 31 &+ UInt64($0), time: time, now: now)
-            }
-        }
-
-        /// Lets time pass until the condition holds. Returns false if it does not within `seconds`.
-        @discardableResult
-        func run(seconds: UInt64, until condition: () -> Bool = { false }) -> Bool {
-            let end = now + seconds * 1_000_000_000
-            while now < end {
-                for node in nodes { node.run(now: now) }
-                if condition() { return true }
-                now += 5 * Node.millisecond
-                cluster.tick(now: now)
-                for node in nodes { node.tick(now: now) }
-            }
-            return condition()
-        }
-
-        var stream: StreamTruth? { cluster.streamName(for: "fb.p.-.t").flatMap { cluster.stream(named: $0) } }
-
-        /// The messages of the stream, in order.
-        var truth: [(sequence: UInt64, text: String)] {
-            (stream?.messages ?? []).map { ($0.sequence, String(decoding: $0.payload, as: UTF8.self)) }
-        }
-
-        func areDone() -> Bool {
-            let end = stream?.lastSequence ?? 0
-            return nodes.allSatisfy { $0.waiting.isEmpty && $0.received.last?.sequence ?? 0 == end }
-        }
-
-        /// Each node has what the stream has, and each accepted message is there once.
-        func check() {
-            let truth = truth
-            for (index, node) in nodes.enumerated() {
-                #expect(node.left.isEmpty, "node \(index): \(node.left)")
-                let known = truth.filter { $0.sequence >= node.received.first?.sequence ?? .max }
-                #expect(node.received.map(\.sequence) == known.map(\.sequence), "node \(index)")
-                #expect(node.received.map(\.text) == known.map(\.text), "node \(index)")
-                for (text, sequence) in node.placed {
-                    #expect(truth.filter { $0.text == text }.map(\.sequence) == [sequence])
-                }
-            }
-        }
-    }
-
     @Test func messagesReachAllNodes() throws {
         let world = try World(seed: 1, ModelOptions(), nodes: 3)
         for node in world.nodes { node.join(now: world.now) }
@@ -93,16 +38,7 @@ import Testing
         var random = RandomSource(seed: seed)
         var options = ModelOptions()
         options.servers = seed.isMultiple(of: 2) ? 3 : 1
-        options.faults.answerDelay = 30 * Node.millisecond
-        options.faults.acknowledgementDelay = 30 * Node.millisecond
-        options.faults.liveDelay = 30 * Node.millisecond
-        options.faults.electionTime = 400 * Node.millisecond
-        options.faults.lostAcknowledgements = 20
-        options.faults.lostRepublished = 20
-        options.faults.lostAnswers = 40
-        options.faults.duplicates = 20
-        options.faults.unavailable = 40
-        options.faults.lagging = 10
+        options.faults = .everything
         let world = try World(seed: seed, options, nodes: 3, time: 100)
         for node in world.nodes { node.join(now: world.now) }
         var chains: [[PublishTicket]] = Array(repeating: [], count: world.nodes.count)

@@ -255,9 +255,14 @@ final class ControlRequests: ShardPart {
         }
     }
 
-    /// Carries out a call about something that this shard owns, and answers it. The end of a stored topic is answered
-    /// once it is committed.
+    /// Carries out a call about something that this shard owns, and answers it. The end of a topic in a store or in
+    /// JetStream is answered once it is committed.
     func perform(_ call: ControlRequest, for target: ReplyTarget, now: Instant) {
+        do throws(Refusal) {
+            if try awaitJoin(call, for: target, now: now) { return }
+        } catch {
+            return answer(target, .failure(error))
+        }
         let result = result(of: call, now: now)
         if case .success(let (description, ended?)) = result, ended.awaitEnd(.call(target, description)) { return }
         answer(target, result.map { $0.0 })
@@ -285,16 +290,8 @@ final class ControlRequests: ShardPart {
         let topic = try ownership.existing(name, now: now)
         switch action {
         case .info: return (descriptions.describe(topic, now: now), nil)
-        case .complete:
-            guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-            try ownership.expectEndable(topic)
-            auditLog.audit(action, on: topic, by: caller)
-            topic.finish(.completed, now: now)
-        case .fail(let message):
-            guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-            try ownership.expectEndable(topic)
-            auditLog.audit(action, on: topic, by: caller)
-            topic.finish(.failed(message), now: now)
+        case .complete: return (try end(topic, as: .completed, action, by: caller, now: now), topic)
+        case .fail(let message): return (try end(topic, as: .failed(message), action, by: caller, now: now), topic)
         case .delete:
             try ownership.expectDeletable(topic)
             // The topic is described as it was: after that, only the failure that its subscribers still have to receive
@@ -304,7 +301,16 @@ final class ControlRequests: ShardPart {
             ownership.delete(topic, now: now)
             return (description, topic)
         }
-        return (descriptions.describe(topic, end: topic.state, now: now), topic)
+    }
+
+    private func end(
+        _ topic: Topic, as end: TopicState, _ action: ControlRequest.Action, by caller: Caller?, now: Instant
+    ) throws(Refusal) -> Description {
+        guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+        try ownership.expectEndable(topic)
+        auditLog.audit(action, on: topic, by: caller)
+        topic.finish(end, now: now)
+        return descriptions.describe(topic, end: end, now: now)
     }
 
     /// Describes a publisher. One that is not known has number 0, whether or not the topic exists: the next publish
@@ -312,7 +318,9 @@ final class ControlRequests: ShardPart {
     private func describe(_ key: PublisherKey, of name: String, now: Instant) -> Description {
         let topic = ownership.topics[name]
         let last = topic?.publishers.lastCommitted(of: key, now: now) ?? KnownPublisher.Progress()
-        return descriptions.describe(key, last, of: name, epoch: topic?.epoch)
+        // The epoch of a shared topic that does not exist is provisional.
+        let epoch = topic?.shared?.state == .absent ? nil : topic?.epoch
+        return descriptions.describe(key, last, of: name, epoch: epoch)
     }
 
     /// Returns the connection's state before it was closed.

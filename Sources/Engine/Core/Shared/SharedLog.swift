@@ -1,23 +1,49 @@
 // SharedLog: what the owner of a shared topic knows in addition to its messages: whether this node follows the topic,
 // who waits for that, and the messages of this node that are not in the topic's stream yet.
 //
-//     joining ──the messages up to now were reported──▶ current
+//     joining ──the messages up to now were reported──▶ current ──an end is requested──▶ ending ──▶ ended
+//        └──there is no such topic──▶ absent ──it was created──▶ current      ▲                │
+//                                                                   └──refused────────┘
 //
 // A message gets its sequence from JetStream. Until it is read from the stream, a ticket takes the sequence's place.
 
 import Replay
 
 final class SharedLog {
+    enum State {
+        case joining
+        case absent
+        /// Subscriptions may begin.
+        case current
+    }
+
+    /// An end that this node has requested, and who waits for it.
+    struct Ending {
+        let ticket: PublishTicket
+        let end: SharedEnd
+        var waiters: [CommitLine.Waiter] = []
+    }
+
+    typealias WaitingCall = (call: ControlRequest, target: ReplyTarget)
+
     let use: TopicUse
-    /// Whether subscriptions may begin.
-    private(set) var isCurrent = false
+    private(set) var state = State.joining
+    private(set) var ending: Ending?
+    /// Calls that wait until it is known whether the topic exists.
+    private var calls: [WaitingCall] = []
+    /// Look-ups of publishers.
+    private var lookups: [PublishTicket: (key: PublisherKey, target: ReplyTarget)] = [:]
     /// The shards to attach once subscriptions may begin, and whether some wait there.
     private var attaching: [Int: Bool] = [:]
     private var unconfirmed: [SequenceNumber: (who: CommitLine.Waiter?, charge: Int)] = [:]
     /// Bytes of the messages that are not in the stream yet.
     private(set) var unconfirmedBytes = 0
 
-    var isAwaited: Bool { attaching.values.contains(true) || !unconfirmed.isEmpty }
+    var isCurrent: Bool { state == .current }
+    var isEnding: Bool { ending != nil }
+    var isAwaited: Bool {
+        attaching.values.contains(true) || !unconfirmed.isEmpty || !calls.isEmpty || !lookups.isEmpty || isEnding
+    }
 
     init(_ use: TopicUse) { self.use = use }
 
@@ -28,7 +54,7 @@ final class SharedLog {
 
     /// Subscriptions may begin. Returns the shards to attach.
     func becomeCurrent() -> [Int] {
-        isCurrent = true
+        state = .current
         return takeAttaching()
     }
 
@@ -37,6 +63,60 @@ final class SharedLog {
         defer { attaching = [:] }
         return Array(attaching.keys)
     }
+
+    func becomeAbsent() { state = .absent }
+
+    // Calls
+
+    /// Calls and look-ups that may wait at the same time.
+    private static let mostCalls = 1024
+
+    /// - Throws: if too many calls wait.
+    func expectRoomForCall() throws(Refusal) {
+        guard calls.count + lookups.count >= SharedLog.mostCalls else { return }
+        throw Refusal(
+            .limit,
+            "\(SharedLog.mostCalls) calls about the topic '\(use.topic)' wait for NATS JetStream, the maximum; try "
+                + "again later.")
+    }
+
+    func add(_ call: WaitingCall) { calls.append(call) }
+
+    /// The calls that have waited.
+    func takeCalls() -> [WaitingCall] {
+        defer { calls = [] }
+        return calls
+    }
+
+    func addLookup(_ ticket: PublishTicket, of key: PublisherKey, for target: ReplyTarget) {
+        lookups[ticket] = (key, target)
+    }
+
+    func takeLookup(_ ticket: PublishTicket) -> (key: PublisherKey, target: ReplyTarget)? {
+        lookups.removeValue(forKey: ticket)
+    }
+
+    /// The callers of look-ups that were not answered.
+    func takeLookups() -> [ReplyTarget] {
+        defer { lookups = [:] }
+        return lookups.values.map(\.target)
+    }
+
+    // The end
+
+    func requestEnd(_ end: SharedEnd, _ ticket: PublishTicket) { ending = Ending(ticket: ticket, end: end) }
+
+    /// Makes `who` wait for the end that was requested.
+    func addToEnding(_ who: CommitLine.Waiter) { ending?.waiters.append(who) }
+
+    /// The end was refused, or the topic has ended. Its deletion may still be requested after another end.
+    func takeEnding(at end: SharedEnd? = nil) -> Ending? {
+        if let end, end != .deleted, ending?.end == .deleted { return nil }
+        defer { ending = nil }
+        return ending
+    }
+
+    // Messages
 
     /// A message was handed to the upstream.
     func submitted(_ ticket: SequenceNumber, charge: Int) {

@@ -11,37 +11,33 @@ extension Topic {
     /// Whether subscriptions may begin: its messages up to now are in the log.
     var isCurrent: Bool { shared?.isCurrent ?? true }
 
-    /// Refuses to end or delete a shared topic.
-    var unendable: Refusal {
-        Refusal(
-            .unsupported,
-            "The topic '\(name)' is shared with other nodes, and a node cannot end or delete shared topics yet; delete "
-                + "its stream in NATS instead.")
-    }
+    /// Whether messages are accepted, if there is room.
+    var takesMessages: Bool { state.isLive && !isEnding }
+    /// Whether its end was requested and is not in its stream yet.
+    var isEnding: Bool { shared?.isEnding ?? false }
 
-    /// Why a publish is not possible on a shared topic; nil if it is.
-    func sharedRefusal(_ request: PublishRequest) -> Refusal? {
-        guard isShared else { return nil }
-        if request.options.completesTopic || request.options.lossFailsTopic { return unendable }
-        if request.numbered == nil { return nil }
-        return Refusal(
-            .unsupported,
-            "The topic '\(name)' is shared with other nodes, and messages of shared topics cannot be numbered yet; "
-                + "publish without a number.")
+    var endingRefusal: Refusal {
+        Refusal(
+            .unavailable,
+            "The topic '\(name)' is ending, and NATS JetStream has not recorded the end yet; try again later.")
     }
 
     /// Passes a message to the upstream.
-    /// - Parameter channel: the channel on which it came, whose messages stay in order.
+    /// - Parameters:
+    ///   - channel: the channel on which it came, whose messages stay in order.
+    ///   - numbered: the message's number, if it did not come on a channel and has one.
     /// - Returns: a ticket in place of the sequence, which is not known yet.
     func submit(
-        _ shared: SharedLog, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, of channel: Channel?
+        _ shared: SharedLog, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, of channel: Channel?,
+        _ numbered: NumberedPublish?
     ) -> SequenceNumber {
-        let ticket = PublishTicket(shard: ownership.index, number: ownership.nextTicket())
-        if let channel, channel.chain == nil { channel.chain = ticket }
+        let ticket = ownership.newTicket()
+        let (chain, number) = channel?.takeShared(ticket) ?? (nil, numbered)
         ownership.effects.upstream.append(
             .publish(
                 SharedPublish(
-                    use: shared.use, ticket: ticket, chain: channel?.chain, metadata: metadata, payload: payload)))
+                    use: shared.use, ticket: ticket, chain: chain, numbered: number, metadata: metadata,
+                    payload: payload)))
         let sequence = SequenceNumber(ticket.value)
         shared.submitted(sequence, charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
         updateUnconfirmed(shared)
@@ -91,11 +87,85 @@ extension Topic {
         finish([], shared, now: now)
     }
 
+    /// One of this node's messages, which are numbered, was in the stream already.
+    func acceptAgain(_ ticket: PublishTicket, last: SequenceNumber, now: Instant) {
+        guard let shared, let who = shared.take(ticket) else { return }
+        switch who {
+        case .single(let key): publishers.acknowledge(key, at: last, isDuplicate: true)
+        case .channel(let channel, let count):
+            publishers.committed([(last, .duplicates(channel, count: count))], now: now)
+        case .duplicate, .duplicates, .finished, .call: break
+        }
+        finish([], shared, now: now)
+    }
+
+    /// A numbered message for a topic that has ended: its stream may have it, and the first answer was lost.
+    /// - Returns: whether the publisher waits for the upstream.
+    func askAgain(_ key: StreamKey, _ numbered: NumberedPublish, _ message: MessageBatch) -> Bool {
+        guard let shared, isOver, !isDeleted else { return false }
+        message.forEach { metadata, payload in
+            let ticket = submit(shared, metadata: metadata, payload: payload, of: nil, numbered)
+            shared.add(.single(key), for: ticket)
+            return false
+        }
+        return true
+    }
+
+    // The end
+
+    /// Asks the upstream to end or delete the topic, unless that was requested before.
+    func requestEnd(_ end: SharedEnd, now: Instant) {
+        guard let shared, !shared.isEnding else { return }
+        let ticket = ownership.newTicket()
+        shared.requestEnd(end, ticket)
+        ownership.effects.upstream.append(.end(shared.use, ticket, end))
+        noteUse(now)
+    }
+
+    /// The topic has ended in its stream. All messages of this node that are not in it were refused before.
+    func ended(_ end: SharedEnd, by ticket: PublishTicket?, now: Instant) {
+        let ending = shared?.takeEnding(at: end)
+        switch end {
+        case .completed: if state.isLive { self.end(as: .completed, now: now) }
+        case .failed(let reason): if state.isLive { self.end(as: .failed(reason), now: now) }
+        case .deleted:
+            ownership.refuseWaiting(self, end.refusal(of: name))
+            ownership.endHere(self, now: now)
+        }
+        guard let ending else { return }
+        if ending.ticket == ticket || end == .deleted {
+            publishers.committed(ending.waiters.map { (log.end, $0) }, now: now)
+        } else {
+            refuse(ending, end.refusal(of: name), now: now)
+        }
+    }
+
+    /// The end that this node has requested was refused.
+    func refuseEnd(_ ticket: PublishTicket, _ refusal: Refusal, now: Instant) {
+        guard let shared, shared.ending?.ticket == ticket, let ending = shared.takeEnding() else { return }
+        refuse(ending, refusal, now: now)
+        markDirty()
+        noteUse(now)
+    }
+
+    private func refuse(_ ending: SharedLog.Ending, _ refusal: Refusal, now: Instant) {
+        publishers.refused(ending.waiters.map { (log.end, $0) }, refusal, now: now)
+    }
+
     private func finish(_ waiting: [CommitLine.Waiting], _ shared: SharedLog, now: Instant) {
         if !waiting.isEmpty { publishers.committed(waiting, now: now) }
         updateUnconfirmed(shared)
         markDirty()
         noteUse(now)
+    }
+}
+
+extension SharedEnd {
+    init(_ state: TopicState) {
+        switch state {
+        case .failed(let reason): self = .failed(reason)
+        case .live, .completed, .left: self = .completed
+        }
     }
 }
 
@@ -114,16 +184,47 @@ extension TopicOwnership {
                 guard let topic = shared(use) else { continue }
                 topics.change(epoch, of: topic)
                 topic.joined(at: next)
+            case .absent(let use): if let topic = shared(use) { becameAbsent(topic, now: now) }
             case .messages(let use, let batch): shared(use)?.take(batch, now: now)
             case .current(let use, let wasEmpty):
                 if let topic = shared(use) { becameCurrent(topic, wasEmpty: wasEmpty, now: now) }
-            case .refused(let use, let ticket, let refusal): shared(use)?.refuse(ticket, refusal, now: now)
+            case .refused(let use, let ticket, let refusal): refused(ticket, refusal, of: shared(use), now: now)
+            case .duplicate(let use, let ticket, let last):
+                shared(use)?.acceptAgain(ticket, last: last, now: now)
+            case .found(let use, let ticket, let last):
+                if let topic = shared(use), let lookup = topic.shared?.takeLookup(ticket) {
+                    calls.answer(lookup.target, .success(calls.describe(lookup.key, last, of: topic)))
+                    topic.noteUse(now)
+                }
+            case .ended(let use, let end, let ticket): shared(use)?.ended(end, by: ticket, now: now)
             case .left(let use, let refusal): if let topic = shared(use) { leave(topic, refusal, now: now) }
             }
         }
     }
 
     private func shared(_ use: TopicUse) -> Topic? { topics[use.topic].flatMap { $0.shared?.use == use ? $0 : nil } }
+
+    private func refused(_ ticket: PublishTicket, _ refusal: Refusal, of topic: Topic?, now: Instant) {
+        guard let topic, let shared = topic.shared else { return }
+        if let lookup = shared.takeLookup(ticket) {
+            calls.answer(lookup.target, .failure(refusal))
+            return topic.noteUse(now)
+        }
+        topic.refuse(ticket, refusal, now: now)
+        topic.refuseEnd(ticket, refusal, now: now)
+    }
+
+    /// There is no such topic. Unless somebody waits for it, this node need not follow it.
+    private func becameAbsent(_ topic: Topic, now: Instant) {
+        topic.shared?.becomeAbsent()
+        performCalls(topic, now: now)
+        topic.noteUse(now)
+        if topic.usage.idleSince != nil { remove(topic) }
+    }
+
+    private func performCalls(_ topic: Topic, now: Instant) {
+        for (call, target) in topic.shared?.takeCalls() ?? [] { calls.perform(call, for: target, now: now) }
+    }
 
     private func becameCurrent(_ topic: Topic, wasEmpty: Bool, now: Instant) {
         guard let shared = topic.shared else { return }
@@ -134,6 +235,7 @@ extension TopicOwnership {
                 attach(topic, to: shard, wasEmpty: wasEmpty)
             }
         }
+        performCalls(topic, now: now)
         topic.markDirty()
     }
 
@@ -159,6 +261,9 @@ extension TopicOwnership {
     /// Ends a topic on this node only.
     private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
         refuseWaiting(topic, refusal)
+        let (calls, lookups) = (topic.shared?.takeCalls() ?? [], topic.shared?.takeLookups() ?? [])
+        for target in calls.map(\.target) + lookups { self.calls.answer(target, .failure(refusal)) }
+        if let ticket = topic.shared?.ending?.ticket { topic.refuseEnd(ticket, refusal, now: now) }
         topic.delete(as: .left(refusal), now: now)
         remove(topic)
     }

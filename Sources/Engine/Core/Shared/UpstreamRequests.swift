@@ -2,7 +2,8 @@
 // messages are in a stream there, and every node that uses the topic follows that stream. A shard passes requests to
 // its driver in `Effects.upstream`, in order. The driver reports back with `Shard.upstream`.
 //
-//     shard ── join, publish, leave ──▶ upstream ── joined, messages, current, refused, left ──▶ shard
+//     shard ── join, publish, end, find, leave ──▶ upstream
+//           ◀── joined, absent, messages, current, duplicate, found, refused, ended, left ──
 
 import Replay
 
@@ -35,6 +36,47 @@ public enum UpstreamRequest: Sendable {
     /// The topic is no longer used here.
     case leave(TopicUse)
     case publish(SharedPublish)
+    /// End or delete the topic, after what this node has published to it. It is reported as `ended` or `refused`.
+    case end(TopicUse, PublishTicket, SharedEnd)
+    /// Look up the last message of a publisher. It is reported as `found` or `refused`.
+    case find(TopicUse, PublishTicket, publisher: [UInt8])
+}
+
+/// How a shared topic ends, on all nodes.
+public enum SharedEnd: Equatable, Sendable {
+    case completed
+    case failed(String)
+    case deleted
+
+    /// Why messages to such a topic are refused.
+    public func refusal(of topic: String) -> Refusal {
+        switch self {
+        case .completed: Refusal(.ended, "The topic '\(topic)' has completed; it takes no more messages.")
+        case .failed(let reason):
+            Refusal(.ended, "The topic '\(topic)' has failed (\(reason)); it takes no more messages.")
+        case .deleted: Refusal(.topicFailed, "deleted")
+        }
+    }
+}
+
+/// What a numbered message means.
+public enum SharedVerdict: Sendable {
+    case next
+    /// The topic has it.
+    case duplicate
+    case refused(Refusal)
+}
+
+/// A publisher's last message in a shared topic.
+public struct SharedProgress: Equatable, Sendable {
+    /// 1 or more.
+    public var number: UInt64
+    public var sequence: SequenceNumber
+
+    public init(number: UInt64, sequence: SequenceNumber) {
+        self.number = number
+        self.sequence = sequence
+    }
 }
 
 /// A message for a shared topic. The upstream reports it with the topic's other messages once it is in the stream, or
@@ -45,6 +87,11 @@ public struct SharedPublish: Sendable {
     /// Messages of the same chain are published one after the other; if one is refused, so are those after it. Nil for
     /// a message that belongs to no chain.
     public let chain: PublishTicket?
+    /// The message's number; nil if it has none. The upstream orders the messages of a publisher.
+    public var number: UInt64? { numbered?.number }
+    /// Identifies the publisher of a numbered message, and its user.
+    public var publisher: [UInt8]? { numbered?.publisher.bytes }
+    private let numbered: NumberedPublish?
     let message: MessageBatch
 
     /// The message's metadata, nil if it has none, and its payload.
@@ -52,19 +99,48 @@ public struct SharedPublish: Sendable {
         _ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Result
     ) -> Result { message.withFirst(body) }
 
+    /// What the message means after its publisher's last one in the topic.
+    /// - Parameter last: nil if the topic does not know the publisher.
+    public func verdict(after last: SharedProgress?) -> SharedVerdict {
+        guard let numbered else { return .next }
+        let verdict = PublisherNumbers.verdict(on: numbered.number, last: last?.number ?? 0)
+        if let refusal = verdict.refusal(of: numbered.publisher, use.topic) { return .refused(refusal) }
+        return verdict == .duplicate ? .duplicate : .next
+    }
+
     /// Bytes that it takes while it waits.
     public var size: Int { message.weight }
+
+    init(
+        use: TopicUse, ticket: PublishTicket, chain: PublishTicket?, numbered: NumberedPublish?,
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer
+    ) {
+        self.use = use
+        self.ticket = ticket
+        self.chain = chain
+        self.numbered = numbered
+        var message = MessageBatch()
+        message.append(metadata: metadata, payload: payload)
+        self.message = message
+    }
+
+    /// - Parameters:
+    ///   - publisher: identifies the publisher of a numbered message.
+    ///   - number: 1 or more.
+    package init(
+        use: TopicUse, ticket: PublishTicket, chain: PublishTicket?, publisher: [UInt8], number: UInt64,
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer
+    ) {
+        let numbered = NumberedPublish(publisher: PublisherKey(bytes: publisher), number: number)
+        self.init(
+            use: use, ticket: ticket, chain: chain, numbered: numbered, metadata: metadata, payload: payload)
+    }
 
     package init(
         use: TopicUse, ticket: PublishTicket, chain: PublishTicket?, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer
     ) {
-        self.use = use
-        self.ticket = ticket
-        self.chain = chain
-        var message = MessageBatch()
-        message.append(metadata: metadata, payload: payload)
-        self.message = message
+        self.init(use: use, ticket: ticket, chain: chain, numbered: nil, metadata: metadata, payload: payload)
     }
 }
 
@@ -73,10 +149,19 @@ public enum UpstreamReport: Sendable {
     /// The topic's messages from `next` on follow. If the topic was joined before, `next` continues where it was.
     case joined(TopicUse, epoch: UInt64, next: SequenceNumber)
     case messages(TopicUse, FeedBatch)
+    /// The topic does not exist yet. The first publish, of whatever node, creates it.
+    case absent(TopicUse)
     /// All messages that the topic had when it was joined were reported. `wasEmpty`: it did not exist when it was
     /// looked for, so subscriptions that wait missed nothing.
     case current(TopicUse, wasEmpty: Bool)
+    /// A publish, an end or a look-up has failed.
     case refused(TopicUse, PublishTicket, Refusal)
+    /// The topic has a numbered message already. `last`: the last one of its publisher.
+    case duplicate(TopicUse, PublishTicket, last: SequenceNumber)
+    /// The last message of a publisher; nil if the topic does not know it.
+    case found(TopicUse, PublishTicket, SharedProgress?)
+    /// The topic has ended, for all nodes. `by`: the end that this node has requested, if it is that one.
+    case ended(TopicUse, SharedEnd, by: PublishTicket?)
     /// The topic is not followed any longer: its subscriptions end, and its messages are refused, for this reason.
     case left(TopicUse, Refusal)
 }
@@ -86,7 +171,7 @@ extension UpstreamReport {
     public var size: Int {
         switch self {
         case .messages(_, let batch): batch.size
-        case .joined, .current, .refused, .left: MessageBatch.envelope
+        case .joined, .absent, .current, .refused, .duplicate, .found, .ended, .left: MessageBatch.envelope
         }
     }
 }

@@ -29,9 +29,9 @@ package struct TurnQueue<Element> {
 
     package init() {}
 
-    var isEmpty: Bool { count == 0 }
+    package var isEmpty: Bool { count == 0 }
     /// The next element.
-    var first: Element? { count > 0 ? entries[head].element : nil }
+    package var first: Element? { count > 0 ? entries[head].element : nil }
     /// Entries in memory, including gaps: at most twice `count` plus `kept`.
     var footprint: Int { entries.count }
 

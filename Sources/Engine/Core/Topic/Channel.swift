@@ -47,8 +47,10 @@ final class Channel {
     /// Its position among the topic's reservations.
     var reservation: TurnQueue<Reservations.Entry>.Ticket?
     /// The ticket of its first message to a shared topic, whose messages of one channel stay in order.
-    var chain: PublishTicket?
-    /// Nil if its messages are not numbered.
+    private var chain: PublishTicket?
+    /// The number of its next message to a shared topic; nil if its messages are not numbered.
+    private var nextShared: NumberedPublish?
+    /// Nil if its messages are not numbered, or its topic is shared.
     let numbers: ChannelNumbers?
 
     init(_ key: StreamKey, _ request: PublishRequest, topic: Topic) {
@@ -58,7 +60,16 @@ final class Channel {
         connection = request.connection
         state = request.complete ? .complete : .open
         first = request.message.count > 0 ? .parked : .awaited
-        numbers = request.numbered.map { ChannelNumbers($0) }
+        nextShared = topic.isShared ? request.numbered : nil
+        numbers = topic.isShared ? nil : request.numbered.map { ChannelNumbers($0) }
+    }
+
+    /// The ticket and the number of the channel's next message to a shared topic.
+    func takeShared(_ ticket: PublishTicket) -> (chain: PublishTicket, number: NumberedPublish?) {
+        let chain = chain ?? ticket
+        self.chain = chain
+        defer { nextShared = nextShared.map { NumberedPublish(publisher: $0.publisher, number: $0.number + 1) } }
+        return (chain, nextShared)
     }
 
     var isParked: Bool { first == .parked }

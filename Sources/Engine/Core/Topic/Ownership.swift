@@ -66,8 +66,7 @@ final class TopicOwnership: ShardPart {
     func existing(_ name: String, now: Instant) throws(Refusal) -> Topic {
         if SystemTopic.all.contains(name) { return try topic(named: name, for: nil, now: now) }
         guard let topic = topics[name] else {
-            throw Refusal(
-                .notFound, "There is no topic '\(name)'; the first publish or subscription creates it.")
+            throw Refusal.noTopic(name)
         }
         return topic
     }
@@ -105,6 +104,8 @@ final class TopicOwnership: ShardPart {
         return lastTicket
     }
 
+    func newTicket() -> PublishTicket { PublishTicket(shard: index, number: nextTicket()) }
+
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: ViewTotals, now: Instant) {
         guard let topic = topics[epoch: epoch] else { return }
         topic.unlink(shard, past, now: now)
@@ -129,9 +130,9 @@ final class TopicOwnership: ShardPart {
         view.lose(before: sequence, now: now)
     }
 
-    /// Throws if the topic cannot be ended or deleted, because it is shared, or its store has failed.
+    /// Throws if the topic cannot be ended or deleted, because it is ending, or its store has failed.
     func expectEndable(_ topic: Topic) throws(Refusal) {
-        if topic.isShared { throw topic.unendable }
+        if topic.isEnding { throw topic.endingRefusal }
         if topic.isStored, store.hasFailed { throw Refusal.storeFailed }
     }
 
@@ -150,6 +151,10 @@ final class TopicOwnership: ShardPart {
 
     /// Ends a topic permanently. Its name can be used for a new one at once.
     func delete(_ topic: Topic, now: Instant) {
+        if topic.isShared { topic.requestEnd(.deleted, now: now) } else { endHere(topic, now: now) }
+    }
+
+    func endHere(_ topic: Topic, now: Instant) {
         topic.delete(now: now)
         remove(topic)
         events.event("topic-deleted", topic: topic.name, epoch: topic.epoch)

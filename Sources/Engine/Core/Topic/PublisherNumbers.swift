@@ -166,7 +166,11 @@ final class PublisherNumbers {
     }
 
     static func verdict(on number: UInt64, of publisher: KnownPublisher?) -> Verdict {
-        let last = publisher?.last.number ?? 0
+        verdict(on: number, last: publisher?.last.number ?? 0)
+    }
+
+    /// - Parameter last: the publisher's last number; 0 if it is not known.
+    static func verdict(on number: UInt64, last: UInt64) -> Verdict {
         if last == 0 { return number == 1 ? .next : .unknown }
         if number <= last { return .duplicate }
         return number == last + 1 ? .next : .gap(last: last)

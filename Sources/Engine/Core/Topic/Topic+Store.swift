@@ -19,6 +19,10 @@ extension Topic {
 
     /// Makes `who` wait until the topic's end is committed. Returns false if it already is, or need not be.
     func awaitEnd(_ who: CommitLine.Waiter) -> Bool {
+        if let shared, shared.isEnding {
+            shared.addToEnding(who)
+            return true
+        }
         guard !state.isLive, !window.isEndCommitted else { return false }
         return awaitCommit(who, at: log.end)
     }

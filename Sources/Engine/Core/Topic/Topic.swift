@@ -34,6 +34,8 @@ final class Topic: Timed {
     var busyPlace = -1
     /// Nil unless its messages are in JetStream.
     let shared: SharedLog?
+    /// Whether its messages are only in memory.
+    private let isPlain: Bool
     /// Failed publishes to it, on all shards.
     var losses = Rare<TopicLosses>()
     /// The owner of all topics of the shard.
@@ -58,6 +60,7 @@ final class Topic: Timed {
             ? SharedLog(TopicUse(topic: name, number: ownership.nextTicket())) : nil
         let stored = earlier.map(StoredLog.init) ?? StoredLog(ownership.limits.storage(of: name), epoch: epoch)
         window = RetainedWindow(log, ownership.limits.retention(of: name), stored)
+        isPlain = shared == nil && window.stored == nil
         publishers = TopicPublishers(ownership, window)
         publishers.topic = self
         if window.stored != nil { updateRoom() }
@@ -95,8 +98,14 @@ final class Topic: Timed {
     func refusal(charge: Int) -> Refusal? {
         let isTaken =
             state.isLive && charge <= window.retention.bytes && !ownership.memory.isFull
-            && (!isStored || ownership.store.refusal(now: ownership.moment.monotonic) == nil)
+            && (isPlain || outerRefusal == nil)
         return isTaken ? nil : reasonToRefuse(charge: charge)
+    }
+
+    /// Why no message is accepted now, because of the store or because the end is on its way to JetStream.
+    private var outerRefusal: Refusal? {
+        if isStored { return ownership.store.refusal(now: ownership.moment.monotonic) }
+        return isEnding ? endingRefusal : nil
     }
 
     private func reasonToRefuse(charge: Int) -> Refusal? {
@@ -105,9 +114,8 @@ final class Topic: Timed {
         case _ where !isOver:
             return Refusal(
                 .store, "The topic '\(name)' is ending, and its store has not recorded the end yet; try again later.")
-        case .completed: return Refusal(.ended, "The topic '\(name)' has completed; it takes no more messages.")
-        case .failed(let reason):
-            return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
+        case .completed: return SharedEnd.completed.refusal(of: name)
+        case .failed(let reason): return SharedEnd.failed(reason).refusal(of: name)
         case .left(let refusal): return refusal
         }
         let limit = window.retention.bytes
@@ -116,17 +124,19 @@ final class Topic: Timed {
                 .tooLarge,
                 "The message takes \(charge) bytes of the topic's log, which holds \(limit); send a smaller one.")
         }
-        if isStored, let refusal = ownership.store.refusal(now: ownership.moment.monotonic) { return refusal }
-        return ownership.relief.refusal(for: self)
+        return outerRefusal ?? ownership.relief.refusal(for: self)
     }
 
     /// Returns the message's sequence; for a shared topic, the ticket that takes its place.
-    /// - Parameter channel: the channel of the message, if it came on one.
+    /// - Parameters:
+    ///   - channel: the channel of the message, if it came on one.
+    ///   - numbered: for shared topics, the message's number, if it did not come on a channel.
     func append(
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, of channel: Channel? = nil, now: Instant
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, of channel: Channel? = nil,
+        numbered: NumberedPublish? = nil, now: Instant
     ) -> SequenceNumber {
         assert(state.isLive)
-        if let shared { return submit(shared, metadata: metadata, payload: payload, of: channel) }
+        if let shared { return submit(shared, metadata: metadata, payload: payload, of: channel, numbered) }
         let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: ownership.memory)
         noteMessages(1, now: now)
         return sequence
@@ -164,6 +174,11 @@ final class Topic: Timed {
     /// Ends the topic; the first end counts. Other publishers are rejected.
     func finish(_ end: TopicState, now: Instant) {
         guard state.isLive else { return }
+        if isShared { return requestEnd(SharedEnd(end), now: now) }
+        self.end(as: end, now: now)
+    }
+
+    func end(as end: TopicState, now: Instant) {
         shut(end, now: now)
         ownership.events.event("topic-" + end.name, topic: name, epoch: epoch)
     }

@@ -39,21 +39,6 @@ extension TopicPublishers {
         PublisherNumbers.verdict(on: one.number, of: numbers?.find(one.publisher, now: now))
     }
 
-    private func refusal(_ verdict: PublisherNumbers.Verdict, of key: PublisherKey) -> Refusal? {
-        switch verdict {
-        case .next, .duplicate: nil
-        case .gap(let last):
-            Refusal(
-                .publisher,
-                "expected \(last + 1); the topic '\(topic.name)' has the messages of publisher '\(key.id)' up to "
-                    + "\(last).")
-        case .unknown:
-            Refusal(
-                .publisher,
-                "unknown, start at 1; the topic '\(topic.name)' does not know publisher '\(key.id)', or no longer.")
-        }
-    }
-
     // Single messages
 
     /// Appends a numbered message, or recognizes it as a duplicate; returns nil if it has to wait for room. Only for
@@ -72,7 +57,7 @@ extension TopicPublishers {
         if let refusal = topic.refusal(charge: charge) { throw refusal }
         // The messages before it may be parked.
         guard noneParked else { return nil }
-        if let refusal = refusal(verdict, of: one.publisher) { throw refusal }
+        if let refusal = verdict.refusal(of: one.publisher, topic.name) { throw refusal }
         guard hasPlace(charge) else { return nil }
         let publisher = try table.findOrAdd(one.publisher, now: now)
         let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
@@ -99,8 +84,8 @@ extension TopicPublishers {
     /// whether it did.
     func applyNumber(of waiting: ParkedPublish, _ channel: Channel?, now: Instant) -> Bool {
         guard let channel else {
-            guard let one = waiting.numbered else { return false }
-            if let refusal = refusal(verdict(on: one, now: now), of: one.publisher) {
+            guard let one = waiting.numbered, !topic.isShared else { return false }
+            if let refusal = verdict(on: one, now: now).refusal(of: one.publisher, topic.name) {
                 refuseFirstParked(refusal)
                 return true
             }
@@ -122,6 +107,27 @@ extension TopicPublishers {
         return true
     }
 
+    /// Appends a message that was parked.
+    /// - Throws: the refusal, if its publisher is new and there are too many.
+    func append(
+        _ waiting: ParkedPublish, _ channel: Channel?, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer, charge: Int, now: Instant
+    ) throws(Refusal) {
+        let numbered = waiting.numbered
+        // Numbers of shared topics are in their streams.
+        let publisher =
+            topic.isShared
+            ? nil : try numbered.map { (one) throws(Refusal) in try table.findOrAdd(one.publisher, now: now) }
+        if let channel { try bind(channel, now: now) }
+        room.observe(charge: charge)
+        let sequence = topic.append(
+            metadata: metadata, payload: payload, of: channel, numbered: numbered, now: now)
+        if let publisher { numbers?.note(1, of: publisher, upTo: sequence, now: now) }
+        guard let channel else { return accepted(waiting.key, at: sequence) }
+        current.credits.line.update(channel)
+        accepted(channel, 1, upTo: sequence, now: now)
+    }
+
     // Messages of channels
 
     /// Whether the next message of a channel is a duplicate. Its publisher is known afterwards.
@@ -130,7 +136,7 @@ extension TopicPublishers {
         guard let next = channel.numbers else { return false }
         let known = next.known ?? numbers?.find(next.key, now: now)
         let verdict = PublisherNumbers.verdict(on: next.next, of: known)
-        if let refusal = refusal(verdict, of: next.key) { throw refusal }
+        if let refusal = verdict.refusal(of: next.key, topic.name) { throw refusal }
         try bind(channel, now: now)
         return verdict == .duplicate
     }
@@ -165,5 +171,22 @@ extension TopicPublishers {
         current.credits.spend(run.count, of: channel, in: &room)
         acceptAgain(channel, run.count, now: now)
         return true
+    }
+}
+
+extension PublisherNumbers.Verdict {
+    /// Why such a message is refused; nil if it is accepted.
+    func refusal(of key: PublisherKey, _ topic: String) -> Refusal? {
+        switch self {
+        case .next, .duplicate: nil
+        case .gap(let last):
+            Refusal(
+                .publisher,
+                "expected \(last + 1); the topic '\(topic)' has the messages of publisher '\(key.id)' up to \(last).")
+        case .unknown:
+            Refusal(
+                .publisher,
+                "unknown, start at 1; the topic '\(topic)' does not know publisher '\(key.id)', or no longer.")
+        }
     }
 }

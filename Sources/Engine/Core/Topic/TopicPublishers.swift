@@ -122,8 +122,9 @@ final class TopicPublishers {
     /// An acknowledged publish, or a channel with or without its first message. The message is parked if there is no
     /// room.
     func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
-        if let refusal = topic.sharedRefusal(request) { return refuse(key, refusal) }
-        if !request.isChannel, let numbered = request.numbered, acceptAgain(key, numbered, now: now) { return }
+        if !request.isChannel, let numbered = request.numbered {
+            if topic.askAgain(key, numbered, request.message) || acceptAgain(key, numbered, now: now) { return }
+        }
         let charge = request.message.firstCharge
         var refused = topic.refusal(charge: charge ?? 0)
         if refused == nil, let charge, !hasPlace(charge) { refused = ownership.relief.parkRefusal(of: topic.name) }
@@ -154,7 +155,7 @@ final class TopicPublishers {
 
     /// Appends parked publishes in order of arrival, while there is room.
     private func serveParked(now: Instant) {
-        guard refusal == nil, topic.state.isLive, let current = ifAny else { return }
+        guard refusal == nil, topic.takesMessages, let current = ifAny else { return }
         while let waiting = current.parked.first, let charge = waiting.message.firstCharge {
             let channel = current.channels[waiting.key]
             // The number counts as of now: messages before this one may have been withdrawn or refused.
@@ -173,23 +174,6 @@ final class TopicPublishers {
             }
             if let channel, channel.isComplete { finish(channel, now: now) }
         }
-    }
-
-    /// Appends a message that was parked.
-    /// - Throws: the refusal, if its publisher is new and there are too many.
-    private func append(
-        _ waiting: ParkedPublish, _ channel: Channel?, metadata: UnsafeRawBufferPointer?,
-        payload: UnsafeRawBufferPointer, charge: Int, now: Instant
-    ) throws(Refusal) {
-        let publisher = try waiting.numbered.map { (one) throws(Refusal) in
-            try table.findOrAdd(one.publisher, now: now)
-        }
-        if let channel { try bind(channel, now: now) }
-        let sequence = append(metadata: metadata, payload: payload, charge: charge, of: channel, now: now)
-        if let publisher { numbers?.note(1, of: publisher, upTo: sequence, now: now) }
-        guard let channel else { return accepted(waiting.key, at: sequence) }
-        current.credits.line.update(channel)
-        accepted(channel, 1, upTo: sequence, now: now)
     }
 
     private func giveUpParked(most: Int, now: Instant) -> Int {
@@ -323,7 +307,7 @@ final class TopicPublishers {
 
     /// Grants waiting channels their share of the room, in order. Parked publishes have a share, too.
     private func grant(now: Instant) {
-        guard topic.state.isLive, refusal == nil, let current = ifAny, current.credits.line.count > 0 else { return }
+        guard topic.takesMessages, refusal == nil, let current = ifAny, current.credits.line.count > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
         awaitsMemory = ownership.relief.refusal(for: topic) != nil

@@ -7,8 +7,11 @@ extension StreamConfiguration {
     init(_ root: JSONValue) throws(APIError) {
         let fields = RequestFields(root, type: "StreamConfigRequest")
         try fields.requireKnown(StreamConfiguration.members)
-        if let unknown = (root.names ?? []).first(where: StreamConfiguration.notModelled.contains) {
-            throw .configuration("the model of JetStream does not support \(unknown)")
+        for name in root.names ?? [] where StreamConfiguration.notModelled.contains(name) {
+            // An update repeats what an answer said.
+            guard let usual = StreamConfiguration.usual[name], root[name]?.text == usual else {
+                throw .configuration("the model of JetStream does not support \(name)")
+            }
         }
         name = try fields.string("name") ?? ""
         subjects = try fields.strings("subjects") ?? []
@@ -50,6 +53,12 @@ extension StreamConfiguration {
         "discard", "storage", "num_replicas", "duplicate_window", "republish", "allow_direct", "sealed", "deny_delete",
         "deny_purge", "metadata",
     ])
+
+    /// The values of these members in answers, as JSON.
+    static let usual = [
+        "max_consumers": "-1", "compression": "\"none\"", "mirror_direct": "false", "allow_rollup_hdrs": "false",
+        "consumer_limits": "{}", "allow_msg_ttl": "false",
+    ]
 
     private static let notModelled: Set<String> = [
         "description", "max_consumers", "discard_new_per_subject", "no_ack", "placement", "mirror", "sources",

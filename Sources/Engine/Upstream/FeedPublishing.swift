@@ -1,0 +1,307 @@
+// FeedPublishing: how this node publishes to one shared topic: messages, those with numbers, and the topic's end.
+//
+// A numbered message goes to a subject of its publisher, and names the sequence of the publisher's last message. If the
+// subject's last message is another one, JetStream refuses it: two nodes cannot both append. The node then looks up the
+// last message, and judges the number again.
+
+import Core
+import JetStream
+import NATS
+import Replay
+
+final class FeedPublishing {
+    /// An end that this node has requested. It is sent once the messages before it are in the stream.
+    private struct Ending {
+        let ticket: PublishTicket
+        let end: SharedEnd
+        let since: UInt64
+        /// When it was last sent; nil if it has to be sent.
+        var sentAt: UInt64?
+        var wasSent = false
+    }
+
+    /// A look-up of a publisher, for a client.
+    private struct Lookup {
+        let publisher: [UInt8]
+        let since: UInt64
+        var isAsked = false
+    }
+
+    /// How long a publish waits for its acknowledgement before it is sent again.
+    private static let publishTime = 2 * TopicFeed.second
+    /// Publishers whose last message is remembered. Others are looked up.
+    private static let mostKnown = 1024
+
+    unowned(unsafe) var feed: TopicFeed!
+    unowned(unsafe) let upstream: Upstream
+    private var outbox = Outbox()
+    private var ending: Ending?
+    private var lookups: [PublishTicket: Lookup] = [:]
+    /// The last message of publishers; nil for those that the stream does not know.
+    private var known: [[UInt8]: SharedProgress?] = [:]
+    /// Messages that wait for the answer to a look-up.
+    private var held: Set<PublishTicket> = []
+    /// Messages for which the answer has come and that are judged next.
+    private var fresh: Set<PublishTicket> = []
+
+    init(_ upstream: Upstream) { self.upstream = upstream }
+
+    /// Whether nothing has to be published.
+    var isEmpty: Bool { outbox.isEmpty && ending == nil }
+
+    // From the shard
+
+    func add(_ publish: SharedPublish, now: UInt64) { outbox.add(publish, now: now) }
+
+    func add(_ end: SharedEnd, _ ticket: PublishTicket, now: UInt64) {
+        ending = Ending(ticket: ticket, end: end, since: now)
+    }
+
+    func addLookup(_ ticket: PublishTicket, of publisher: [UInt8], now: UInt64) {
+        lookups[ticket] = Lookup(publisher: publisher, since: now)
+    }
+
+    // Sending
+
+    /// Sends what can be sent, as far as the connection has room.
+    func send(now: UInt64) {
+        guard upstream.link.isReady, let stream = feed.stream else { return }
+        askLookups(stream, now: now)
+        guard feed.mayPublish || feed.isOver else { return }
+        while let message = outbox.nextReady() {
+            let ticket = message.publish.ticket
+            do throws(NATSError) {
+                switch try send(message.publish, to: stream, now: now) {
+                case .sent: outbox.sent(ticket, now: now)
+                case .held: outbox.hold()
+                case .removed: break
+                case .noRoom: return upstream.noteStalled(feed)
+                }
+            } catch {
+                refuse(ticket, Refusal.upstream(error))
+            }
+        }
+        if feed.isOver { sendDeletion(now: now) } else if outbox.isEmpty { sendEnd(to: stream, now: now) }
+    }
+
+    private enum Outcome {
+        case sent
+        case held
+        case removed
+        case noRoom
+    }
+
+    private func send(_ publish: SharedPublish, to stream: String, now: UInt64) throws(NATSError) -> Outcome {
+        guard let publisher = publish.publisher else {
+            if let end = feed.end {
+                refuse(publish.ticket, end.end.refusal(of: feed.topic))
+                return .removed
+            }
+            return try upstream.send(publish, to: stream, SharedNames.unnumbered, expected: nil) ? .sent : .noRoom
+        }
+        let token = SharedNames.token(of: publisher)
+        guard let last = known[publisher] else { return hold(publish, token, stream, now: now) }
+        if let end = feed.end, last.map({ $0.number < publish.number ?? 0 || $0.sequence > end.sequence }) ?? true {
+            refuse(publish.ticket, end.end.refusal(of: feed.topic))
+            return .removed
+        }
+        switch publish.verdict(after: last) {
+        case .next:
+            let expected = last?.sequence ?? SequenceNumber(0)
+            return try upstream.send(publish, to: stream, token, expected: expected) ? .sent : .noRoom
+        case .duplicate:
+            guard let last else { return .removed }
+            outbox.remove(publish.ticket)
+            upstream.flush(feed)
+            upstream.report(.duplicate(feed.use, publish.ticket, last: last.sequence), to: feed.shard)
+        // Other nodes may have published further messages.
+        case .refused where !fresh.contains(publish.ticket): return hold(publish, token, stream, now: now)
+        case .refused(let refusal): refuse(publish.ticket, refusal)
+        }
+        return .removed
+    }
+
+    /// Looks up the last message of a message's publisher.
+    private func hold(_ publish: SharedPublish, _ token: String, _ stream: String, now: UInt64) -> Outcome {
+        let request = JetStreamRequest.lastMessage(SharedNames.publish(feed.topic, token: token), stream)
+        guard upstream.call(request, feed, .number(publish.ticket), now: now) else { return .noRoom }
+        held.insert(publish.ticket)
+        return .held
+    }
+
+    private func sendEnd(to stream: String, now: UInt64) {
+        guard let ending, ending.sentAt == nil else { return }
+        do throws(NATSError) {
+            guard try upstream.send(ending.end, ending.ticket, of: feed.topic, to: stream) else {
+                return upstream.noteStalled(feed)
+            }
+            self.ending?.sentAt = now
+            self.ending?.wasSent = true
+        } catch {
+            refuse(ending.ticket, Refusal.upstream(error))
+        }
+    }
+
+    /// A topic that has ended takes no control messages either.
+    private func sendDeletion(now: UInt64) {
+        guard let ending, ending.end == .deleted, ending.sentAt == nil else { return }
+        self.ending?.sentAt = now
+        self.ending?.wasSent = true
+        feed.delete(now: now)
+    }
+
+    private func askLookups(_ stream: String, now: UInt64) {
+        for (ticket, lookup) in lookups where !lookup.isAsked {
+            let subject = SharedNames.publish(feed.topic, token: SharedNames.token(of: lookup.publisher))
+            lookups[ticket]?.isAsked = upstream.call(
+                .lastMessage(subject, stream), feed, .publisher(ticket), now: now)
+        }
+    }
+
+    // Answers
+
+    /// The link is ready again. What was sent and not acknowledged is sent again.
+    func restart() {
+        outbox.resend(sentBefore: .max)
+        ending?.sentAt = nil
+        for ticket in held { outbox.release(ticket) }
+        held = []
+        for ticket in lookups.keys { lookups[ticket]?.isAsked = false }
+    }
+
+    func acknowledged(_ ticket: PublishTicket, _ answer: NATSMessage, now: UInt64) {
+        do throws(JetStreamError) {
+            let sequence = SequenceNumber(try PublishAnswer(answer).sequence)
+            outbox.acknowledged(ticket, at: sequence)
+        } catch {
+            // It is sent again in time. While two nodes have created the topic's stream, the one that is given up
+            // answers, too.
+            if error.isTemporary || error.kind == .wrongStream { return }
+            if error.kind == .sealed { return feed.recheck(now: now) }
+            if error.kind == .wrongLastSequence, let publisher = outbox[ticket]?.publish.publisher {
+                known[publisher] = nil
+                outbox.release(ticket)
+                return send(now: now)
+            }
+            refuse(ticket, Refusal.upstream(error))
+        }
+    }
+
+    /// The last message of the publisher of a message that is held; nil if the stream has none.
+    func found(_ last: JetStream.StoredMessage?, for ticket: PublishTicket, now: UInt64) {
+        guard held.remove(ticket) != nil, let publisher = outbox[ticket]?.publish.publisher else { return }
+        let progress = last.flatMap { FeedPublishing.progress($0) }
+        remember(progress, of: publisher)
+        if let last, upstream.ticket(of: last) == ticket {
+            // It was stored, and is still to be read.
+            outbox.acknowledged(ticket, at: SequenceNumber(last.sequence))
+        } else {
+            outbox.release(ticket)
+            fresh.insert(ticket)
+        }
+        send(now: now)
+        fresh.remove(ticket)
+    }
+
+    func found(_ last: JetStream.StoredMessage?, forLookup ticket: PublishTicket) {
+        guard lookups.removeValue(forKey: ticket) != nil else { return }
+        let progress = last.flatMap { FeedPublishing.progress($0) }
+        upstream.report(.found(feed.use, ticket, progress), to: feed.shard)
+    }
+
+    /// A look-up was not answered. It is asked again.
+    func lookupFailed(_ ticket: PublishTicket, now: UInt64) {
+        if held.remove(ticket) != nil { outbox.release(ticket) }
+        lookups[ticket]?.isAsked = false
+    }
+
+    private static func progress(_ message: JetStream.StoredMessage) -> SharedProgress? {
+        message.withMessage { message in
+            message.headers.flatMap(Envelope.init)?.number.map {
+                SharedProgress(number: $0, sequence: SequenceNumber(message.sequence))
+            }
+        }
+    }
+
+    private func remember(_ last: SharedProgress?, of publisher: [UInt8]) {
+        if known.count >= FeedPublishing.mostKnown { known.removeAll() }
+        known[publisher] = .some(last)
+    }
+
+    /// A message of this node was read from the stream.
+    func read(_ ticket: PublishTicket, at sequence: SequenceNumber, now: UInt64) {
+        guard let message = outbox.remove(ticket) else { return }
+        if let publisher = message.publish.publisher, let number = message.publish.number {
+            remember(SharedProgress(number: number, sequence: sequence), of: publisher)
+        }
+        send(now: now)
+    }
+
+    // Refusing
+
+    /// Sends again what was not acknowledged, and refuses what has waited too long.
+    func check(now: UInt64) {
+        if isEmpty, lookups.isEmpty { return }
+        if now >= FeedPublishing.publishTime {
+            let time = now - FeedPublishing.publishTime
+            outbox.resend(sentBefore: time)
+            if let sentAt = ending?.sentAt, sentAt < time { ending?.sentAt = nil }
+        }
+        if now >= upstream.options.time { refuseOverdue(since: now - upstream.options.time) }
+        send(now: now)
+    }
+
+    private func refuseOverdue(since time: UInt64) {
+        while let message = outbox.overdue(since: time) {
+            // Whether it was stored is not known.
+            if let publisher = message.publish.publisher { known[publisher] = nil }
+            refuse(message.publish.ticket, message.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
+        }
+        if let ending, ending.since < time {
+            refuse(ending.ticket, ending.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
+        }
+        for (ticket, lookup) in lookups where lookup.since < time { refuse(ticket, .upstreamUnavailable) }
+    }
+
+    /// Refuses a message, and those after it on its channel; an end, or a look-up.
+    func refuse(_ ticket: PublishTicket, _ refusal: Refusal) {
+        if ending?.ticket == ticket {
+            ending = nil
+            upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+        } else if lookups.removeValue(forKey: ticket) != nil {
+            upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+        }
+        for each in outbox.refuse(ticket) { upstream.report(.refused(feed.use, each, refusal), to: feed.shard) }
+    }
+
+    /// Refuses everything.
+    func refuseAll(_ refusal: Refusal) {
+        let others = [ending?.ticket].compactMap { $0 } + lookups.keys
+        for ticket in outbox.removeAllMessages().map(\.publish.ticket) + others {
+            upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+        }
+        ending = nil
+        lookups = [:]
+        held = []
+    }
+
+    /// The topic has ended: messages are refused, except for numbered ones that its stream has. An end that this node
+    /// has requested is answered with that.
+    func ended(_ end: SharedEnd) {
+        let (messages, refusal) = (outbox.removeAllMessages(), end.refusal(of: feed.topic))
+        (held, known) = ([], [:])
+        for message in messages {
+            if message.publish.number != nil, message.sequence == nil, end != .deleted {
+                outbox.add(message.publish, now: message.since)
+            } else {
+                upstream.report(.refused(feed.use, message.publish.ticket, refusal), to: feed.shard)
+            }
+        }
+        if end == .deleted {
+            for ticket in lookups.keys { upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard) }
+            lookups = [:]
+        }
+        // A deletion follows another end.
+        if end == .deleted || ending?.end != .deleted { ending = nil } else { ending?.sentAt = nil }
+    }
+}

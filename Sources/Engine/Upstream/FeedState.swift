@@ -1,0 +1,33 @@
+// FeedState: what a topic's feed does; TopicFeed has the diagram.
+
+import Replay
+
+extension TopicFeed {
+    enum State {
+        case waiting
+        /// The server confirms the subscription with this flush.
+        case subscribing(flush: UInt64)
+        case finding
+        case absent
+        case creating
+        /// Other nodes may create the stream, too.
+        case awaitingOthers
+        case inspecting
+        /// Messages before `end` are read.
+        case reading(end: SequenceNumber)
+        /// `from`: the next message that the stream has, according to the server that was asked.
+        case asking(from: SequenceNumber, end: SequenceNumber)
+        case live
+        /// The stream is sealed or deleted, because a control message has ended the topic.
+        case recording
+        case ended
+
+        /// Whether the stream is known.
+        var hasStream: Bool {
+            switch self {
+            case .reading, .asking, .live, .recording, .ended: true
+            case .waiting, .subscribing, .finding, .absent, .creating, .awaitingOthers, .inspecting: false
+            }
+        }
+    }
+}
