@@ -12,6 +12,11 @@ struct Calls {
         case ask
         /// To record the topic's end.
         case record
+        /// To find out whether messages are lost: a message to publish, and one that must be there.
+        case probe
+        case verify
+        /// To take the stream off the topic's subjects.
+        case retire
         /// The last message of the publisher of a message that waits for it.
         case number(PublishTicket)
         /// The last message of a publisher, for a client.

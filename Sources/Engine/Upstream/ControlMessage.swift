@@ -1,11 +1,12 @@
 // ControlMessage: a message of a topic's stream that is for the nodes, and not for subscribers.
 //
 //     Forebay-Control: completed, failed or deleted; the payload is the reason of a failure
+//     Forebay-Control: probe, which only shows what sequence it gets
 //     Nats-Msg-Id: NODE.TICKET
 //     Nats-Expected-Stream: NAME
 //
-// After one of these, the topic takes no more messages. Every node that reads it records the end in the stream's
-// metadata and seals the stream, or deletes the stream.
+// After one of the first three, the topic takes no more messages. Every node that reads it records the end in the
+// stream's metadata and seals the stream, or deletes the stream.
 
 import Bytes
 import Core
@@ -23,7 +24,7 @@ struct StreamEnd: Equatable {
 }
 
 extension SharedEnd {
-    private static let header = "Forebay-Control"
+    static let header = "Forebay-Control"
 
     /// The end that a message of a stream stands for; nil if it is none.
     init?(_ headers: NATSHeaders, _ payload: UnsafeRawBufferPointer) {

@@ -171,7 +171,12 @@ final class FeedPublishing {
 
     func acknowledged(_ ticket: PublishTicket, _ answer: NATSMessage, now: UInt64) {
         do throws(JetStreamError) {
-            let sequence = SequenceNumber(try PublishAnswer(answer).sequence)
+            let answer = try PublishAnswer(answer)
+            let sequence = SequenceNumber(answer.sequence)
+            // It was not read from the stream, so another message with that sequence was.
+            if outbox[ticket] != nil, let next = feed.next, sequence < next, !answer.isDuplicate {
+                feed.suspectLoss(now: now)
+            }
             outbox.acknowledged(ticket, at: sequence)
         } catch {
             // It is sent again in time. While two nodes have created the topic's stream, the one that is given up
@@ -274,12 +279,15 @@ final class FeedPublishing {
         for each in outbox.refuse(ticket) { upstream.report(.refused(feed.use, each, refusal), to: feed.shard) }
     }
 
-    /// Refuses everything.
+    /// Refuses everything. What became of messages that were sent is not known.
     func refuseAll(_ refusal: Refusal) {
-        let others = [ending?.ticket].compactMap { $0 } + lookups.keys
-        for ticket in outbox.removeAllMessages().map(\.publish.ticket) + others {
-            upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+        func refuse(_ ticket: PublishTicket, wasSent: Bool = false) {
+            upstream.report(
+                .refused(feed.use, ticket, wasSent ? .upstreamOutcomeUnknown : refusal), to: feed.shard)
         }
+        for message in outbox.removeAllMessages() { refuse(message.publish.ticket, wasSent: message.wasSent) }
+        if let ending { refuse(ending.ticket, wasSent: ending.wasSent) }
+        for ticket in lookups.keys { refuse(ticket) }
         ending = nil
         lookups = [:]
         held = []

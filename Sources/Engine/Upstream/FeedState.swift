@@ -1,5 +1,6 @@
 // FeedState: what a topic's feed does; TopicFeed has the diagram.
 
+import JetStream
 import Replay
 
 extension TopicFeed {
@@ -13,6 +14,8 @@ extension TopicFeed {
         /// Other nodes may create the stream, too.
         case awaitingOthers
         case inspecting
+        /// Whether the stream has lost messages.
+        case verifying(StreamInfo)
         /// Messages before `end` are read.
         case reading(end: SequenceNumber)
         /// `from`: the next message that the stream has, according to the server that was asked.
@@ -26,7 +29,7 @@ extension TopicFeed {
         var hasStream: Bool {
             switch self {
             case .reading, .asking, .live, .recording, .ended: true
-            case .waiting, .subscribing, .finding, .absent, .creating, .awaitingOthers, .inspecting: false
+            case .waiting, .subscribing, .finding, .absent, .creating, .awaitingOthers, .inspecting, .verifying: false
             }
         }
     }

@@ -17,6 +17,10 @@ extension Refusal {
         Refusal(.limit, "This node uses \(most) shared topics, the maximum; use another node, or try again later.")
     }
 
+    static func anotherEpoch(_ topic: String) -> Refusal {
+        upstream("The topic '\(topic)' has begun again with another epoch; subscribe again.")
+    }
+
     static func upstream(_ sentence: String) -> Refusal { Refusal(.unavailable, sentence) }
     static func upstream(_ error: NATSError) -> Refusal { Refusal(error.word, error.sentence) }
     static func upstream(_ error: JetStreamError) -> Refusal { Refusal(error.word, error.sentence) }

@@ -42,8 +42,7 @@ struct StreamSearch {
         let name = SharedNames.stream(lowest)
         defer { created = nil }
         guard epoch == nil || epoch == lowest else {
-            return .refuse(
-                Refusal.upstream("The topic '\(topic)' has begun again with another epoch; subscribe again."))
+            return .refuse(.anotherEpoch(topic))
         }
         return .found(epoch: lowest, unwanted: created.flatMap { $0 != name && names.contains($0) ? $0 : nil })
     }

@@ -29,7 +29,7 @@ final class TopicFeed {
     /// two streams at once does not notice that they have the same subjects.
     private static let othersTime = second / 2
     /// Between probes of a silent or absent stream, at first and at most.
-    private static let probeTimes = second...5 * second
+    static let probeTimes = second...5 * second
 
     let use: TopicUse
     var topic: String { use.topic }
@@ -38,7 +38,7 @@ final class TopicFeed {
     /// The limits of a stream that this node creates, and how many of the newest messages are read at first.
     let retention: Retention
     unowned(unsafe) let upstream: Upstream
-    private(set) var state = State.waiting
+    var state = State.waiting
     /// Counts restarts: answers to what was asked before are ignored.
     private(set) var round: UInt32 = 0
     private var search = StreamSearch()
@@ -49,14 +49,15 @@ final class TopicFeed {
     private var isCurrent = false
     /// The topic's end, once it is known, and whether it was reported.
     private(set) var end: StreamEnd?
-    private(set) var isOver = false
+    var isOver = false
     private var subscription: UInt64?
     private var held = HeldMessages()
     let publishing: FeedPublishing
     /// Messages to report with the next flush.
     private var fresh = FeedBatch()
+    var loss = LossCheck()
     /// When to probe or to try again.
-    private(set) var wakeAt = UInt64.max
+    var wakeAt = UInt64.max
     private var probeWait = TopicFeed.probeTimes.lowerBound
 
     init(_ use: TopicUse, shard: Int, _ retention: Retention, _ upstream: Upstream) {
@@ -90,6 +91,7 @@ final class TopicFeed {
     func stop() {
         restart()
         subscription = nil
+        loss.suspect()
     }
 
     /// The topic is not followed any longer.
@@ -125,11 +127,11 @@ final class TopicFeed {
             probeWait = Swift.min(probeWait * 2, TopicFeed.probeTimes.upperBound)
             inspect(now: now)
         case .ended: inspect(now: now)
-        case .finding, .creating, .inspecting, .reading, .asking, .recording: break
+        case .finding, .creating, .inspecting, .verifying, .reading, .asking, .recording: break
         }
     }
 
-    private func call(_ request: JetStreamRequest, _ purpose: Calls.Purpose, now: UInt64) {
+    func call(_ request: JetStreamRequest, _ purpose: Calls.Purpose, now: UInt64) {
         if !upstream.call(request, self, purpose, now: now) { tryAgain(now: now) }
     }
 
@@ -156,9 +158,10 @@ final class TopicFeed {
         }
     }
 
-    /// The stream is gone, or there is none yet.
-    func foundNone(now: UInt64) {
-        guard epoch == nil else { return deleted(nil) }
+    /// No stream has the topic's subjects.
+    private func foundNone(now: UInt64) {
+        // It is deleted, or was taken off them.
+        guard epoch == nil else { return inspect(now: now) }
         guard publishing.isEmpty else { return create(now: now) }
         if case .absent = state {} else { upstream.report(.absent(use), to: shard) }
         state = .absent
@@ -191,7 +194,7 @@ final class TopicFeed {
         wakeAt = now + probeWait
     }
 
-    private func inspect(now: UInt64) {
+    func inspect(now: UInt64) {
         guard let stream else { return find(now: now) }
         state = .inspecting
         call(.info(stream), .inspect, now: now)
@@ -202,6 +205,8 @@ final class TopicFeed {
 
     /// The stream, according to its leader.
     func inspected(_ stream: StreamInfo, now: UInt64) {
+        guard stream.subjects.contains(SharedNames.published(topic)) else { return leave(.anotherEpoch(topic)) }
+        if stream.isSealed == false, mustVerify(stream, now: now) { return }
         let recorded = StreamEnd(metadata: stream.metadata)
         if let recorded { end = recorded }
         let last = SequenceNumber(stream.lastSequence + 1)
@@ -223,49 +228,6 @@ final class TopicFeed {
         upstream.report(.joined(use, epoch: epoch, next: begin), to: shard)
     }
 
-    // The end
-
-    /// Records the end in the stream, so that it outlives the control message; or deletes the stream.
-    private func record(_ end: StreamEnd, in stream: StreamInfo, now: UInt64) {
-        if end.end == .deleted { return delete(now: now) }
-        state = .recording
-        call(.seal(stream, metadata: end.metadata), .record, now: now)
-    }
-
-    func delete(now: UInt64) {
-        guard let stream else { return }
-        state = .recording
-        call(.delete(stream), .record, now: now)
-    }
-
-    /// The stream is sealed or deleted.
-    func recorded(now: UInt64) {
-        // A deletion of a topic that has ended is not in the stream.
-        if isOver { deleted(nil) } else { conclude(now: now) }
-    }
-
-    private func conclude(now: UInt64) {
-        guard let end else { return }
-        if end.end == .deleted { return deleted(upstream.ticket(of: end)) }
-        becomeCurrent()
-        state = .ended
-        wakeAt = now + TopicFeed.probeTimes.upperBound
-        if !isOver {
-            isOver = true
-            publishing.ended(end.end)
-            upstream.report(.ended(use, end.end, by: upstream.ticket(of: end)), to: shard)
-        }
-        publishing.send(now: now)
-    }
-
-    /// - Parameter ticket: this node's request, if it was that one.
-    private func deleted(_ ticket: PublishTicket?) {
-        upstream.flush(self)
-        publishing.ended(.deleted)
-        upstream.report(.ended(use, .deleted, by: ticket), to: shard)
-        upstream.remove(self)
-    }
-
     // Reading
 
     private func read(upTo end: SequenceNumber, now: UInt64) {
@@ -285,14 +247,14 @@ final class TopicFeed {
         if known > next { return read(upTo: known, now: now) }
         state = .live
         let batch = held.take()
-        batch.forEach { item, metadata, payload in
+        batch.forEach(lost: { _ in }) { item, metadata, payload in
             if item.sequence == self.next { take(item, metadata: metadata, payload: payload) }
         }
         becomeCurrent()
         wakeAt = now + probeWait
     }
 
-    private func becomeCurrent() {
+    func becomeCurrent() {
         upstream.flush(self)
         if isCurrent { return }
         isCurrent = true
@@ -348,7 +310,10 @@ final class TopicFeed {
         }
         probeWait = TopicFeed.probeTimes.lowerBound
         let sequence = SequenceNumber(message.sequence)
-        guard sequence >= next, end == nil else { return }
+        guard sequence >= next, end == nil else {
+            if isLive, loss.heardAgain(message) { inspect(now: now) }
+            return
+        }
         if isLive, sequence == next {
             wakeAt = now + probeWait
             return take(message, now: now)
@@ -366,6 +331,7 @@ final class TopicFeed {
         let after = SequenceNumber(message.sequence).advanced(by: 1)
         guard let next, next < after else { return }
         self.next = after
+        loss.note(message)
         guard let end = StreamEnd(message) else { return }
         self.end = end
         held.removeAll()
@@ -379,6 +345,7 @@ final class TopicFeed {
     ) {
         fresh.append(item, metadata: metadata, payload: payload)
         next = item.sequence.advanced(by: 1)
+        loss.note(item)
         upstream.noteFresh(self)
         if let ticket = item.ticket { publishing.read(ticket, at: item.sequence, now: upstream.now) }
     }

@@ -74,6 +74,11 @@ extension Upstream: UpstreamLinkDelegate {
             case .record:
                 try JetStreamAnswer.expectSuccess(message)
                 feed.recorded(now: now)
+            case .probe: feed.probed(at: SequenceNumber(try PublishAnswer(message).sequence), now: now)
+            case .verify: feed.verified(try JetStream.StoredMessage(message), now: now)
+            case .retire:
+                try JetStreamAnswer.expectSuccess(message)
+                feed.retired(now: now)
             case .read, .number, .publisher: break
             }
         } catch {
@@ -107,7 +112,10 @@ extension Upstream: UpstreamLinkDelegate {
         case (.create, .subjectsOverlap): call.feed.noteCreated(nil, now: now)
         case (.create, _) where !error.isTemporary: call.feed.notCreated(Refusal.upstream(error), now: now)
         case (.ask, .messageNotFound): call.feed.answered(nil, now: now)
-        case (.inspect, .streamNotFound): call.feed.foundNone(now: now)
+        case (.verify, .messageNotFound): call.feed.verified(nil, now: now)
+        case (.probe, .sealed): call.feed.inspect(now: now)
+        case (.retire, .streamNotFound): call.feed.retired(now: now)
+        case (.inspect, .streamNotFound): call.feed.deleted(nil)
         case (.record, .streamNotFound): call.feed.recorded(now: now)
         default:
             if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }

@@ -227,6 +227,25 @@ public final class Upstream {
         }.get()
     }
 
+    /// Publishes a control message that only shows what sequence it gets. Returns false if it was not written.
+    func probe(_ feed: TopicFeed, _ stream: String, now: UInt64) -> Bool {
+        let number = calls.add(Calls.Call(feed: feed, round: feed.round, purpose: .probe), now: now)
+        do throws(NATSError) {
+            headers.removeAll()
+            try headers.append(SharedEnd.header, "probe")
+            try headers.append("Nats-Msg-Id", "\(node).probe-\(number)")
+            try headers.append("Nats-Expected-Stream", stream)
+            let subject = SharedNames.publish(feed.topic)
+            if try link.publish(subject, reply: "\(inbox).c.\(number)", headers, .init(start: nil, count: 0)) {
+                return true
+            }
+        } catch {
+            log.refused("\(error)", topic: feed.topic)
+        }
+        calls.remove(number)
+        return false
+    }
+
     private func send(
         _ payload: UnsafeRawBufferPointer, to topic: String, _ token: String, _ ticket: PublishTicket
     ) throws(NATSError) -> Bool {

@@ -35,6 +35,14 @@ struct UpstreamLog {
         warn("refused by NATS", (topic.map { [("topic", $0)] } ?? []) + [("cause", cause)])
     }
 
+    /// JetStream has lost messages of a topic.
+    mutating func lost(_ topic: String) {
+        records.append(
+            LogRecord(
+                level: .error, message: "NATS JetStream has lost acknowledged messages; the topic begins again",
+                fields: [("topic", topic)]))
+    }
+
     private mutating func warn(_ message: String, _ fields: [LogField]) {
         records.append(LogRecord(level: .warning, message: message, fields: fields, isFrequent: false))
     }

@@ -106,4 +106,26 @@ import Testing
             to: broker)
         #expect(client.received().last == "7:a")
     }
+
+    /// What is lost counts, what is for nodes does not, also if nothing follows in the same report.
+    @Test func lostMessagesCountAsDropped() throws {
+        let broker = try broker()
+        let subscriber = broker.connect()
+        let use = try begin(broker, subscriber)
+        var lost = FeedBatch()
+        lost.lose(upTo: SequenceNumber(4))
+        report([.messages(use, lost)], to: broker)
+        #expect(subscriber.received() == [])
+        // 4 is a control message.
+        var batch = batch(["b"], from: 5)
+        batch.lose(upTo: SequenceNumber(9))
+        Array("c".utf8).withUnsafeBytes {
+            batch.append(
+                FeedBatch.Item(sequence: SequenceNumber(11), timestamp: 1, ticket: nil), metadata: nil, payload: $0)
+        }
+        report([.messages(use, batch)], to: broker)
+        #expect(subscriber.received() == ["1:b", "1:c"])
+        let member = broker.shards[0].views.attached.first { _ in true }?.members.first
+        #expect(member?.cursor.dropped == 2 + 3)
+    }
 }

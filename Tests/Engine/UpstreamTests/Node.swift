@@ -166,6 +166,18 @@ final class Node {
 
     func tick(now: UInt64) { if upstream.deadline <= now { upstream.tick(now: now) } }
 
+    private func lose(upTo end: SequenceNumber) {
+        guard let next, end > next else { return }
+        lost += next.value..<end.value
+        self.next = end
+    }
+
+    /// Whether the stream has a control message with that sequence, or no longer has the message.
+    private func isForNodes(_ sequence: UInt64) -> Bool {
+        let message = cluster.stream(named: "FB_\(epoch)")?[sequence]
+        return message.map { String(decoding: $0.headers ?? [], as: UTF8.self).contains("Forebay-Control") } ?? true
+    }
+
     private func take(_ report: UpstreamReport) {
         switch report {
         case .joined(_, let epoch, let next):
@@ -182,16 +194,13 @@ final class Node {
             }
             duplicates[text] = last.value
         case .messages(_, let batch):
-            batch.forEach { item, _, payload in
+            batch.forEach(lost: { lose(upTo: $0) }) { item, _, payload in
                 guard let next, item.sequence >= next else {
                     Issue.record("\(name): \(item.sequence) comes again, or before the topic was joined")
                     return
                 }
-                for missing in next.value..<item.sequence.value where batch.isLost(before: item.sequence) {
-                    lost.append(missing)
-                }
-                if item.sequence > next, !batch.isLost(before: item.sequence) {
-                    Issue.record("\(name): \(next) is missing before \(item.sequence)")
+                for missing in next.value..<item.sequence.value where !isForNodes(missing) {
+                    Issue.record("\(name): \(missing) is missing before \(item.sequence)")
                 }
                 self.next = item.sequence.advanced(by: 1)
                 received.append((item.sequence.value, payload.text))

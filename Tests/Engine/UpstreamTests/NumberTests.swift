@@ -32,11 +32,15 @@ import Testing
         #expect(world.nodes[1].duplicates == ["p.4": 5] && world.nodes[1].placed["p.6"] == 6)
         #expect(world.nodes[1].refused["p.7"]?.message.hasPrefix("publisher: expected 6; ") == true)
         #expect(world.nodes[1].refused["q.2"]?.message.hasPrefix("publisher: unknown, start at 1; ") == true)
-        // The first node remembers 5, and JetStream refuses what it expects.
-        world.nodes[0].publish("p", 6, now: world.now)
+        // The first node remembers 5, and must not refuse 7 for that.
         world.nodes[0].publish("p", 7, now: world.now)
         finish(world)
-        #expect(world.nodes[0].duplicates == ["p.6": 6] && world.nodes[0].placed["p.7"] == 7)
+        #expect(world.nodes[0].placed["p.7"] == 7)
+        // The second remembers 6, and JetStream refuses what it expects.
+        world.nodes[1].publish("p", 7, now: world.now)
+        world.nodes[1].publish("p", 8, now: world.now)
+        finish(world)
+        #expect(world.nodes[1].duplicates == ["p.4": 5, "p.7": 7] && world.nodes[1].placed["p.8"] == 8)
     }
 
     @Test func aPublisherIsKnownWhileItsLastMessageIsRetained() throws {
@@ -58,7 +62,7 @@ import Testing
     }
 
     /// Publishers that go from node to node and repeat what was not acknowledged, while everything goes wrong.
-    @Test(arguments: 1...60 as ClosedRange<UInt64>)
+    @Test(arguments: 1...30 as ClosedRange<UInt64>)
     func eachNumberIsInTheStreamOnce(seed: UInt64) throws {
         var random = RandomSource(seed: seed)
         var options = ModelOptions()

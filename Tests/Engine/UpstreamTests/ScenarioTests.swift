@@ -33,7 +33,7 @@ import Testing
     }
 
     /// Two servers' worth of trouble: everything that can be lost or late is, connections break, leaders change.
-    @Test(arguments: 1...60 as ClosedRange<UInt64>)
+    @Test(arguments: 1...30 as ClosedRange<UInt64>)
     func nothingIsLostOrRepeatedOrOutOfOrder(seed: UInt64) throws {
         var random = RandomSource(seed: seed)
         var options = ModelOptions()

@@ -67,9 +67,10 @@ extension Topic {
         if ownership.memory.isFull { _ = ownership.relief.refusal(for: self) }
         var waiting: [CommitLine.Waiting] = []
         var count = 0
-        batch.forEach { item, metadata, payload in
+        batch.forEach(lost: { if $0 > log.next { skip(to: $0, isLost: true) } }) { item, metadata, payload in
             guard item.sequence >= log.next else { return }
-            if item.sequence > log.next { skip(to: item.sequence, isLost: batch.isLost(before: item.sequence)) }
+            // What is not lost is for nodes.
+            if item.sequence > log.next { skip(to: item.sequence, isLost: false) }
             publishers.room.observe(charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
             let sequence = log.append(
                 metadata: metadata, payload: payload, timestamp: item.timestamp, budget: ownership.memory)

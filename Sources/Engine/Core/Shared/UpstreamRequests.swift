@@ -198,12 +198,11 @@ public struct FeedBatch: Sendable {
 
     public init() {}
 
-    /// Whether messages just before the item with this sequence are lost.
-    public func isLost(before sequence: SequenceNumber) -> Bool { losses.contains(sequence) }
-    private var losses: Set<SequenceNumber> = []
+    /// The messages up to `end` that are not in the batch are lost. They come before the item with index `place`.
+    private var losses: [(place: Int, end: SequenceNumber)] = []
 
-    /// The messages just before `end` are lost: no node of JetStream has them.
-    public mutating func lose(upTo end: SequenceNumber) { losses.insert(end) }
+    /// The messages since the last item, up to `end`, are lost: JetStream does not have them any longer.
+    public mutating func lose(upTo end: SequenceNumber) { losses.append((items.count, end)) }
 
     public var isEmpty: Bool { items.isEmpty && losses.isEmpty }
     /// Bytes of all messages.
@@ -216,15 +215,24 @@ public struct FeedBatch: Sendable {
         messages.append(metadata: metadata, payload: payload)
     }
 
-    /// Calls `body` with each item and its message, in order.
+    /// Calls `body` with each item and its message, and `lost` where messages are lost, in order.
     public func forEach(
+        lost: (_ end: SequenceNumber) -> Void,
         _ body: (Item, _ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Void
     ) {
-        var index = 0
+        var (index, next) = (0, 0)
+        func lose() {
+            while next < losses.count, losses[next].place <= index {
+                lost(losses[next].end)
+                next += 1
+            }
+        }
         messages.forEach { metadata, payload in
+            lose()
             body(items[index], metadata, payload)
             index += 1
             return true
         }
+        lose()
     }
 }
