@@ -171,7 +171,11 @@ let toolsTargets = [
     tools.program("Bench", ["CBench", "CLMDB", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"]),
     tools.module(
         "Simulator",
-        ["Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"]),
+        [
+            "Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations",
+            "JetStreamModel",
+            "NATS", "Upstream",
+        ]),
     tools.program("forebay-sim", ["Simulator"]),
     tools.module("JetStreamModel", ["Bytes", "JSONParsing"]),
     tools.tests(of: "Manual"),

@@ -295,14 +295,17 @@ final class FeedPublishing {
 
     /// The topic has ended: messages are refused, except for numbered ones that its stream has. An end that this node
     /// has requested is answered with that.
-    func ended(_ end: SharedEnd) {
+    /// - Parameter isInOrder: whether all messages before the end were read. If not, the stream may have had messages
+    ///   that were sent.
+    func ended(_ end: SharedEnd, isInOrder: Bool) {
         let (messages, refusal) = (outbox.removeAllMessages(), end.refusal(of: feed.topic))
         (held, known) = ([], [:])
         for message in messages {
             if message.publish.number != nil, message.sequence == nil, end != .deleted {
                 outbox.add(message.publish, now: message.since)
             } else {
-                upstream.report(.refused(feed.use, message.publish.ticket, refusal), to: feed.shard)
+                let why = message.wasSent && !isInOrder ? Refusal.upstreamOutcomeUnknown : refusal
+                upstream.report(.refused(feed.use, message.publish.ticket, why), to: feed.shard)
             }
         }
         if end == .deleted {

@@ -21,27 +21,29 @@ extension TopicFeed {
     /// The stream is sealed or deleted.
     func recorded(now: UInt64) {
         // A deletion of a topic that has ended is not in the stream.
-        if isOver { deleted(nil) } else { conclude(now: now) }
+        if isOver { deleted() } else { conclude(now: now) }
     }
 
     func conclude(now: UInt64) {
         guard let end else { return }
-        if end.end == .deleted { return deleted(upstream.ticket(of: end)) }
+        if end.end == .deleted { return deleted(by: upstream.ticket(of: end), isInOrder: true) }
         becomeCurrent()
         state = .ended
         wakeAt = now + TopicFeed.probeTimes.upperBound
         if !isOver {
             isOver = true
-            publishing.ended(end.end)
+            publishing.ended(end.end, isInOrder: true)
             upstream.report(.ended(use, end.end, by: upstream.ticket(of: end)), to: shard)
         }
         publishing.send(now: now)
     }
 
-    /// - Parameter ticket: this node's request, if it was that one.
-    func deleted(_ ticket: PublishTicket?) {
+    /// - Parameters:
+    ///   - ticket: this node's request, if it was that one.
+    ///   - isInOrder: whether the messages before the deletion were read.
+    func deleted(by ticket: PublishTicket? = nil, isInOrder: Bool = false) {
         upstream.flush(self)
-        publishing.ended(.deleted)
+        publishing.ended(.deleted, isInOrder: isInOrder)
         upstream.report(.ended(use, .deleted, by: ticket), to: shard)
         upstream.remove(self)
     }

@@ -115,7 +115,7 @@ extension Upstream: UpstreamLinkDelegate {
         case (.verify, .messageNotFound): call.feed.verified(nil, now: now)
         case (.probe, .sealed): call.feed.inspect(now: now)
         case (.retire, .streamNotFound): call.feed.retired(now: now)
-        case (.inspect, .streamNotFound): call.feed.deleted(nil)
+        case (.inspect, .streamNotFound): call.feed.deleted()
         case (.record, .streamNotFound): call.feed.recorded(now: now)
         default:
             if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }

@@ -5,7 +5,8 @@ import Simulator
 
 enum Program {
     private static let usage = """
-        usage: forebay-sim [--seed N | --from N] [--seeds COUNT | --seconds S] [--features LIST] [--trace] [--hash]
+        usage: forebay-sim [--seed N | --from N] [--seeds COUNT | --seconds S] [--features LIST] [--with LIST]
+                   [--cluster] [--trace] [--hash]
 
           --seed N         run only this seed
           --from N         begin with this seed; the default differs each time
@@ -15,6 +16,7 @@ enum Program {
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
           --with LIST      give every run these rare features: overload, store, times, numbers,
                            store-failures, crashes
+          --cluster        run nodes that share topics over a model of NATS, instead of a broker with clients
           --trace          print every event
           --hash           print the hash of each run's events
 
@@ -28,6 +30,7 @@ enum Program {
         var seconds: Double?
         var permitted = Feature.usual
         var required: Set<Feature> = []
+        var isCluster = false
         var isTracing = false
         var isHashing = false
         var features: String?
@@ -50,16 +53,19 @@ enum Program {
             if let seeds = arguments.seeds, count >= seeds { break }
             if arguments.seeds == nil, now() - began >= arguments.seconds ?? 10 { break }
             crashing = seed
-            let outcome = Simulation.run(
-                seed: seed, permitted: arguments.permitted, required: arguments.required,
-                print: arguments.isTracing ? { write($0 + "\n") } : nil)
+            let print: ((String) -> Void)? = arguments.isTracing ? { write($0 + "\n") } : nil
+            let outcome =
+                arguments.isCluster
+                ? ClusterSimulation.run(seed: seed, print: print)
+                : Simulation.run(
+                    seed: seed, permitted: arguments.permitted, required: arguments.required, print: print)
             if arguments.isHashing { write("\(seed) \(hex(outcome.hash))\n") }
             if let fault = outcome.fault {
                 write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
                 write("  \(outcome.plan)\n")
                 let features = arguments.features.map { " --features \($0)" } ?? ""
                 let required = arguments.required.map(\.rawValue).sorted().joined(separator: ",")
-                let with = required.isEmpty ? "" : " --with \(required)"
+                let with = (arguments.isCluster ? " --cluster" : "") + (required.isEmpty ? "" : " --with \(required)")
                 let commit = commit().map { ", at commit \($0)" } ?? ""
                 write("  again: \(outcome.command)\(features)\(with)\(commit)\n")
                 return 1
@@ -83,6 +89,7 @@ enum Program {
         var rest = words[...]
         while let word = rest.popFirst() {
             switch word {
+            case "--cluster": arguments.isCluster = true
             case "--trace": arguments.isTracing = true
             case "--hash": arguments.isHashing = true
             case "--seed":
