@@ -167,6 +167,7 @@ extension TopicRow.Storage {
         case .memory: self = .memory
         case .durable: self = .durable
         case .relaxed: self = .relaxed
+        case .shared: self = .shared
         }
     }
 }

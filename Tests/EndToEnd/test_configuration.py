@@ -330,7 +330,8 @@ def test_the_sample_file_is_in_order(start, file):
     # And with every commented-out line enabled.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))
     code, _, err = start.run("-t", "-c", str(file))
-    assert (code, err) == (0, "")
+    # There may be no NATS server at the sample's address.
+    assert code == 0 and re.fullmatch(r"(forebayd: cannot reach NATS \(upstream\): .*\n)?", err), err
 
 
 @pytest.fixture

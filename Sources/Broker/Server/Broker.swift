@@ -75,6 +75,7 @@ public enum Broker {
                 throw UsageError(explain(error, loaded))
             }
             try checkStore(configuration, loaded)
+            checkUpstream(configuration)
             return show("forebayd: \(path.map { "\($0) is" } ?? "the settings are") valid\n")
         }
         return show(loaded.printed(effective: machine.effective(loaded.options, configuration)))
@@ -89,6 +90,13 @@ public enum Broker {
         } catch {
             throw UsageError(explain(error, loaded))
         }
+    }
+
+    /// Warns if NATS cannot be reached. A broker starts nevertheless, and keeps trying.
+    private static func checkUpstream(_ configuration: Server.Configuration) {
+        guard let options = configuration.upstream else { return }
+        Signals.ignoreBrokenPipe()
+        if let cause = UpstreamService.check(options) { complain("cannot reach NATS (upstream): \(cause)") }
     }
 
     private static func checkCertificate(_ configuration: Server.Configuration) throws(UsageError) {

@@ -27,6 +27,7 @@ protocol Engine: TurnEngine {
     func restore(_ topics: [StoredTopic], now: Instant)
     func stored(_ reports: [StoreReport], now: Instant)
     func upstream(_ reports: [UpstreamReport], now: Instant)
+    func upstream(_ status: UpstreamStatus, now: Instant)
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant)
     func found(_ first: SequenceNumber?, _ search: TimeSearch, now: Instant)
     func answer(_ query: ShardQuery, job: UInt64, now: Instant)

@@ -28,6 +28,8 @@ enum InboxItem: Sendable {
     case stored([StoreOutcome])
     /// What the upstream reports, and how many bytes that are.
     case upstream([UpstreamReport], size: Int)
+    /// The state of the upstream, for the shards that show it.
+    case upstreamStatus(UpstreamStatus)
     /// The store's answer to a read.
     case history(HistoryRequest, HistoryAnswer)
     /// The first message that a search in the store has found.

@@ -109,7 +109,7 @@ public final class Server: Sendable {
                 store = try StoreService(opened, interval: interval, inboxes: inboxes, memory: memory, log: log)
             }
             upstream = try configuration.upstream.map { (options) throws(SystemError) in
-                try UpstreamService(options, shards: inboxes, log: log)
+                try UpstreamService(options, shards: inboxes, admin: admin.inbox, log: log)
             }
             let context = LoopContext(
                 limits: Server.limits(configuration, admin: adminAddresses), memory: memory,

@@ -37,6 +37,7 @@ extension ShardLoop {
             shard.drain(now: now)
         case .stored(let outcomes): takeStored(outcomes)
         case .upstream(let reports, let size): takeUpstream(reports, size: size)
+        case .upstreamStatus(let status): shard.upstream(status, now: now)
         case .history(let request, let answer): shard.answer(request, answer, now: now)
         case .found(let first, let search): shard.found(first, search, now: now)
         case .query(let job, let query): shard.answer(query, job: job, now: now)

@@ -159,6 +159,17 @@ public final class Shard {
         input(now) { $0.output.ownership.upstream(reports, now: now) }
     }
 
+    /// Takes the state of the upstream. Must be called on the shards that `ownersOfUpstream` names when it has changed,
+    /// and at once when the connection is made or lost.
+    public func upstream(_ status: UpstreamStatus, now: Instant) {
+        input(now) { $0.requests.statistics.take(status) }
+    }
+
+    /// The shards that show the state of the upstream in `$SYS.events` and `$SYS.stats`.
+    public static func ownersOfUpstream(among shards: Int) -> Set<Int> {
+        Set(SystemTopic.all.map { owner(of: $0, among: shards) })
+    }
+
     /// Handles the store's answer to a read request in `Effects.store`. The answer is ignored if the topic no longer
     /// has subscribers.
     public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {

@@ -56,8 +56,8 @@ final class ShardDispatch: ShardPart {
             reportProcessed(MessageBatch.envelope, shard, connection)
             ownership.attach(name, from: shard, account, now: now)
         case .detach(let epoch, let shard, let past): ownership.unlink(epoch, shard, past, now: now)
-        case .awaited(let name, let isAwaited, let shard):
-            ownership.noteAwaited(name, isAwaited, by: shard, now: now)
+        case .waiting(let count, let name, let shard):
+            ownership.noteWaiting(count, for: name, on: shard, now: now)
 
         case .attached(let name, let view): subscribing.attached(name, view, now: now)
         case .attachRefused(let name, let refusal): subscribing.attachRefused(name, refusal)

@@ -12,8 +12,8 @@ public struct ShardMessage: Sendable {
         // From a subscriber's shard to a topic's owner
         case attach(name: String, shard: Int, Account?, ConnectionID)
         case detach(epoch: UInt64, shard: Int, ViewTotals)
-        /// Whether subscriptions still wait for a shared topic, before it is attached.
-        case awaited(name: String, Bool, by: Int)
+        /// How many subscriptions wait for a shared topic, before it is attached.
+        case waiting(Int, name: String, shard: Int)
 
         // From the owner to a subscriber's shard
         case attached(name: String, TopicSnapshot)

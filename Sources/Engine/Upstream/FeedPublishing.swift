@@ -48,6 +48,9 @@ final class FeedPublishing {
 
     /// Whether nothing has to be published.
     var isEmpty: Bool { outbox.isEmpty && ending == nil }
+    /// Messages that are not in the stream yet, and when the oldest was handed over.
+    var count: Int { outbox.count }
+    var oldest: UInt64? { outbox.oldest()?.since }
 
     // From the shard
 
@@ -72,7 +75,9 @@ final class FeedPublishing {
             let ticket = message.publish.ticket
             do throws(NATSError) {
                 switch try send(message.publish, to: stream, now: now) {
-                case .sent: outbox.sent(ticket, now: now)
+                case .sent:
+                    if message.wasSent { upstream.notes.counts.resent += 1 }
+                    outbox.sent(ticket, now: now)
                 case .held: outbox.hold()
                 case .removed: break
                 case .noRoom: return upstream.noteStalled(feed)
@@ -236,6 +241,7 @@ final class FeedPublishing {
     /// A message of this node was read from the stream.
     func read(_ ticket: PublishTicket, at sequence: SequenceNumber, now: UInt64) {
         guard let message = outbox.remove(ticket) else { return }
+        upstream.notes.counts.published += 1
         if let publisher = message.publish.publisher, let number = message.publish.number {
             remember(SharedProgress(number: number, sequence: sequence), of: publisher)
         }

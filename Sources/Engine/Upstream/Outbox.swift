@@ -145,12 +145,15 @@ struct Outbox {
         readyHead = 0
     }
 
-    /// The oldest message, if it was handed over before `time`.
-    mutating func overdue(since time: UInt64) -> Message? {
+    /// The oldest message; nil if there is none.
+    mutating func oldest() -> Message? {
         while let first = line.first {
-            if let message = messages[first] { return message.since < time ? message : nil }
+            if let message = messages[first] { return message }
             line.popFirst()
         }
         return nil
     }
+
+    /// The oldest message, if it was handed over before `time`.
+    mutating func overdue(since time: UInt64) -> Message? { oldest().flatMap { $0.since < time ? $0 : nil } }
 }

@@ -14,7 +14,10 @@ extension Refusal {
             + "twice.")
 
     static func tooManySharedTopics(_ most: Int) -> Refusal {
-        Refusal(.limit, "This node uses \(most) shared topics, the maximum; use another node, or try again later.")
+        var refusal = Refusal(
+            .limit, "This node uses \(most) shared topics, the maximum; use another node, or try again later.")
+        refusal.limit = .sharedTopics
+        return refusal
     }
 
     static func anotherEpoch(_ topic: String) -> Refusal {

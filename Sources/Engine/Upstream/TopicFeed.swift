@@ -46,12 +46,12 @@ final class TopicFeed {
     private(set) var epoch: UInt64?
     /// The next message that the owner lacks; nil before the stream is known.
     private(set) var next: SequenceNumber?
-    private var isCurrent = false
+    private(set) var isCurrent = false
     /// The topic's end, once it is known, and whether it was reported.
     private(set) var end: StreamEnd?
     var isOver = false
     private var subscription: UInt64?
-    private var held = HeldMessages()
+    private(set) var held = HeldMessages()
     let publishing: FeedPublishing
     /// Messages to report with the next flush.
     private var fresh = FeedBatch()
@@ -294,6 +294,7 @@ final class TopicFeed {
         if let message {
             message.withMessage { take($0, now: now) }
         } else {
+            if let next { upstream.notes.counts.lost += UInt64(from - next) }
             self.next = from
             fresh.lose(upTo: from)
             upstream.noteFresh(self)

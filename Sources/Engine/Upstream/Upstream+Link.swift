@@ -9,6 +9,7 @@ import Replay
 extension Upstream: UpstreamLinkDelegate {
     func linkBecameReady(now: UInt64) {
         lostSince = nil
+        notes.connected(now: now)
         log.connected(to: link.server, version: link.info?.version ?? "")
         _ = link.subscribe("\(inbox).>", FeedRoutes.inbox)
         for feed in Array(feeds.values) {
@@ -19,6 +20,7 @@ extension Upstream: UpstreamLinkDelegate {
 
     func linkWasLost(_ error: NATSError, now: UInt64) {
         log.lost(error, isNew: lostSince == nil)
+        notes.cause = error.sentence
         if lostSince == nil { lostSince = now }
         calls.removeAll()
         routes.removeAll()

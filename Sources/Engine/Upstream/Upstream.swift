@@ -49,6 +49,7 @@ public final class Upstream {
     var lostSince: UInt64?
     private var nextCheck: UInt64 = 0
     var log = UpstreamLog()
+    var notes = UpstreamNotes()
 
     /// - Parameter seed: from the operating system. Epochs and the node's name are as hard to guess.
     public init(_ options: UpstreamOptions, shards: Int, seed: UInt64, now: UInt64) {
@@ -187,7 +188,10 @@ public final class Upstream {
 
     // Reports
 
-    func report(_ report: UpstreamReport, to shard: Int) { reports[shard].append(report) }
+    func report(_ report: UpstreamReport, to shard: Int) {
+        notes.note(report)
+        reports[shard].append(report)
+    }
 
     func noteFresh(_ feed: TopicFeed) { if fresh.last !== feed { fresh.append(feed) } }
 

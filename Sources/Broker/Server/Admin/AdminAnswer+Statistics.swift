@@ -35,7 +35,8 @@ extension AdminAnswer {
         if let store = process.store, store.hasFailed {
             return "the store has failed" + (store.failure.map { ": \($0)" } ?? "")
         }
-        return process.isDraining ? "draining" : nil
+        if process.isDraining { return "draining" }
+        return process.upstream?.obstacle(now: process.now)
     }
 
     private static func health(_ broker: BrokerStatistics, obstacle: String? = nil) -> AdminAnswer {
@@ -144,6 +145,7 @@ extension AdminAnswer {
         object.add("logins_slowed", counters.loginsSlowed)
         object.add("denied", counters.denied)
         if let store = process.store { object.add("store", json: store.json) }
+        if let upstream = process.upstream { object.add("upstream", json: upstream.json(now: process.now)) }
         object.add("reload_refused", process.isLastReloadRefused)
         object.add("log_lines_lost", process.lostLogLines)
         return object.finished()

@@ -20,6 +20,8 @@ enum AdminItem: Sendable {
     case access(AccessTable)
     /// New limits, and new host names that this listener accepts.
     case settings(Limits, HostPolicy)
+    /// The state of the upstream.
+    case upstream(UpstreamStatus)
     /// A probe from the watchdog; `LoopContext.pulse` must be answered.
     case ping
     /// End the thread at once.
@@ -55,6 +57,8 @@ final class AdminLoop {
     private var unknown: [UInt64: AdminClient] = [:]
     private var known: [ShardStatistics]
     private var isDraining = false
+    /// The latest state of the upstream; nil if there is none.
+    private var upstream: UpstreamStatus?
     private var isStopped = false
     private var nextSweep: UInt64 = 0
     /// When accepting resumes after a lack of file descriptors or memory.
@@ -158,6 +162,7 @@ final class AdminLoop {
         case .settings(let limits, let names):
             context.limits = limits
             settings.guarding.hosts = names
+        case .upstream(let status): upstream = status
         case .ping: context.pulse.answer()
         case .stop: isStopped = true
         }
@@ -344,7 +349,8 @@ final class AdminLoop {
                 handshakes: gate.handshakes, reloads: context.reloads.value,
                 isLastReloadRefused: context.reloads.isLastRefused,
                 lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends,
-                store: context.store?.snapshot(context.storeHealth, limit: context.limits.uncommittedBytes, now: now))
+                store: context.store?.snapshot(context.storeHealth, limit: context.limits.uncommittedBytes, now: now),
+                upstream: upstream, now: now)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

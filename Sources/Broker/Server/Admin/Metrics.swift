@@ -31,6 +31,10 @@ struct ProcessStatistics: Sendable {
     var certificateEnds: Int64?
     /// Nil if there is no store.
     var store: StoreSnapshot?
+    /// Nil if there is no upstream.
+    var upstream: UpstreamStatus?
+    /// The time of the snapshot, on the monotonic clock.
+    var now: UInt64 = 0
     var resources = ProcessResources()
 }
 
@@ -45,6 +49,7 @@ enum Metrics {
         addErrors(broker.counters, connectionsOverLimit: process.connectionsOverLimit, to: &out)
         addTLS(broker.counters, process, to: &out)
         addStore(broker, process.store, to: &out)
+        addUpstream(process.upstream, now: process.now, to: &out)
         addLoops(broker, to: &out)
         addTopics(broker, to: &out)
         addBehind(broker.behind, to: &out)

@@ -1,6 +1,7 @@
 // UpstreamLoop: the thread that connects the broker to NATS. It drives one `Upstream`, which serves all shards.
 //
 //     shard ──requests, processed──▶ inbox of the thread ──▶ Upstream ──reports──▶ inbox of the shard
+//                                                                     ──status───▶ shards and admin thread that show it
 
 import Core
 import EventLoop
@@ -25,10 +26,13 @@ final class UpstreamLoop {
     /// Bytes of reports that shards have not handled, above which nothing is read from NATS.
     private static let mostUnhandled = 16 << 20
     private static let readSize = 256 << 10
+    /// Nanoseconds between two statuses, unless the connection is made or lost.
+    private static let statusInterval: UInt64 = 1_000_000_000
 
     private let upstream: Upstream
     private let inbox: Inbox<UpstreamItem>
     private let shards: [Inbox<InboxItem>]
+    private let admin: Inbox<AdminItem>?
     private let log: Log
     private let tls: TLSContext
     private var poller: Poller
@@ -40,12 +44,18 @@ final class UpstreamLoop {
     private var interest: Interest = []
     private var unhandled = 0
     private var isStopped = false
+    /// The status that was published last, when the next one is due, and whether something has happened since.
+    private var published: UpstreamStatus?
+    private var statusAt: UInt64 = 0
+    private var isStale = true
 
     init(
-        _ options: UpstreamOptions, tls: TLSContext, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>], log: Log
+        _ options: UpstreamOptions, tls: TLSContext, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>],
+        admin: Inbox<AdminItem>?, log: Log
     ) throws(SystemError) {
         self.inbox = inbox
         self.shards = shards
+        self.admin = admin
         self.log = log
         self.tls = tls
         poller = try Poller()
@@ -60,19 +70,40 @@ final class UpstreamLoop {
     }
 
     func run() throws(SystemError) {
-        while !isStopped {
+        do throws(SystemError) {
+            while !isStopped {
+                act()
+                write()
+                deliver()
+                for record in upstream.takeLog() { log.write(record) }
+                publishStatus()
+                try wait()
+            }
+        } catch {
+            fail(error.description)
+            publishStatus()
+            throw error
+        }
+    }
+
+    /// Connects, to check the settings. Returns the state once there is a connection, and at `end` at the latest, or a
+    /// little later if a server does not answer.
+    func connect(until end: UInt64) throws(SystemError) -> UpstreamStatus {
+        statusAt = end
+        while !upstream.isConnected, Clock.monotonic() < end {
             act()
             write()
-            deliver()
-            for record in upstream.takeLog() { log.write(record) }
             try wait()
         }
+        return upstream.status
     }
 
     private func wait() throws(SystemError) {
         try updateInterest()
         let now = Clock.monotonic()
-        let count = try poller.wait(timeout: upstream.deadline - Swift.min(now, upstream.deadline))
+        let deadline = isStale ? Swift.min(upstream.deadline, statusAt) : upstream.deadline
+        let count = try poller.wait(timeout: deadline - Swift.min(now, deadline))
+        if count > 0 { isStale = true }
         for event in 0..<count {
             let (token, ready) = poller[event]
             if token == UpstreamLoop.inboxToken {
@@ -83,7 +114,23 @@ final class UpstreamLoop {
         }
         inbox.drain { take($0) }
         let later = Clock.monotonic()
-        if upstream.deadline <= later { upstream.tick(now: later) }
+        guard upstream.deadline <= later else { return }
+        upstream.tick(now: later)
+        isStale = true
+    }
+
+    /// Sends the status to those that show it, if it has changed: once a second, or at once if the connection was made
+    /// or lost.
+    private func publishStatus() {
+        let now = Clock.monotonic()
+        guard isStale, now >= statusAt || upstream.isConnected != published?.isConnected else { return }
+        isStale = false
+        statusAt = now + UpstreamLoop.statusInterval
+        let status = upstream.status
+        guard status != published else { return }
+        published = status
+        admin?.push(.upstream(status))
+        for shard in Shard.ownersOfUpstream(among: shards.count) { shards[shard].push(.upstreamStatus(status)) }
     }
 
     private func take(_ item: UpstreamItem) {
@@ -218,7 +265,10 @@ final class UpstreamLoop {
         lost(reason)
     }
 
-    private func lost(_ reason: String) { upstream.closed(reason, now: Clock.monotonic()) }
+    private func lost(_ reason: String) {
+        upstream.closed(reason, now: Clock.monotonic())
+        isStale = true
+    }
 
     private func closeSocket() {
         if socket >= 0 { close(socket) }

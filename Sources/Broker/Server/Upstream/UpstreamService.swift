@@ -9,22 +9,44 @@ final class UpstreamService: Sendable {
     private let inbox: Inbox<UpstreamItem>
     private let thread: NamedThread
 
-    init(_ options: UpstreamOptions, shards: [Inbox<InboxItem>], log: Log) throws(SystemError) {
-        let tls: TLSContext
-        do throws(TLSError) {
-            // Verifies servers by the authorities that the system trusts.
-            tls = try TLSContext(TLSClientSettings())
-        } catch {
-            throw SystemError("cannot use TLS for NATS", cause: error.description)
-        }
+    init(
+        _ options: UpstreamOptions, shards: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
+    ) throws(SystemError) {
+        let tls = try UpstreamService.tls()
         let inbox = try Inbox<UpstreamItem>()
         self.inbox = inbox
         thread = try NamedThread.start("forebay-nats") {
             do throws(SystemError) {
-                try UpstreamLoop(options, tls: tls, inbox: inbox, shards: shards, log: log).run()
+                try UpstreamLoop(options, tls: tls, inbox: inbox, shards: shards, admin: admin, log: log).run()
             } catch {
                 log.write(.error, "upstream failed", [("cause", error.description)])
             }
+        }
+    }
+
+    /// Verifies servers by the authorities that the system trusts.
+    private static func tls() throws(SystemError) -> TLSContext {
+        do throws(TLSError) {
+            return try TLSContext(TLSClientSettings())
+        } catch {
+            throw SystemError("cannot use TLS for NATS", cause: error.description)
+        }
+    }
+
+    /// Nanoseconds that `check` waits for a connection.
+    private static let checkTime: UInt64 = 3_000_000_000
+
+    /// Tries to connect to NATS. Returns why that is not possible; nil if it is.
+    static func check(_ options: UpstreamOptions) -> String? {
+        do throws(SystemError) {
+            let log = try Log(level: .error, format: .text)
+            defer { log.close() }
+            let loop = try UpstreamLoop(options, tls: tls(), inbox: Inbox(), shards: [], admin: nil, log: log)
+            let status = try loop.connect(until: Clock.monotonic() + checkTime)
+            if status.isConnected { return nil }
+            return status.cause.isEmpty ? "no server has answered within \(checkTime / Limits.second) s" : status.cause
+        } catch {
+            return error.description
         }
     }
 

@@ -12,7 +12,7 @@ public struct Refusal: Error, Sendable {
     /// Whether the whole connection ends, not only the stream.
     var endsConnection = false
     /// The limit that was reached, for the statistics.
-    var limit: LimitReached?
+    package var limit: LimitReached?
 
     package init(_ word: ErrorWord, _ sentence: String, retryAfter: Int? = nil) {
         self.word = word

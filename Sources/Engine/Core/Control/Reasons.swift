@@ -20,6 +20,7 @@ public enum LimitReached: Int, TallyKey {
         controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
     case sessions, sessionsPerUser, resumeBuffer, resumeTime, events, publishers, publishersPerTopic
+    case sharedTopics
 
     public var name: String {
         switch self {
@@ -58,6 +59,7 @@ public enum LimitReached: Int, TallyKey {
         case .events: "events"
         case .publishers: "publishers"
         case .publishersPerTopic: "publishers-per-topic"
+        case .sharedTopics: "shared-topics"
         }
     }
 }

@@ -251,7 +251,7 @@ extension TopicSums {
         memory += topic.memory
         retained += topic.retained
         switch topic.storage.storage {
-        case .memory: break
+        case .memory, .shared: break
         case .durable: durable += 1
         case .relaxed: relaxed += 1
         }

@@ -122,7 +122,9 @@ struct Statistics {
     }
 
     /// One JSON object: totals, and rates since the last one.
-    mutating func object(memory: Int, limit: Int, isStoreFailed: Bool = false, now: Instant) -> JSONObject {
+    mutating func object(
+        memory: Int, limit: Int, isStoreFailed: Bool = false, upstream: UpstreamStatus? = nil, now: Instant
+    ) -> JSONObject {
         var total = ShardCounters()
         for counters in latest { total.add(counters) }
         let seconds = beforeAt == 0 ? 1 : Double(now.monotonic - beforeAt) / 1e9
@@ -138,6 +140,7 @@ struct Statistics {
         object.add("memory", memory)
         object.add("memory_limit", limit)
         if isStoreFailed { object.add("store_failed", true) }
+        if let upstream { object.add("upstream", json: upstream.json(now: now.monotonic)) }
         object.add("published", total.published)
         object.add("published_per_s", rate(total.published, before.published))
         object.add("delivered", total.delivered)
@@ -199,6 +202,8 @@ final class BrokerStatistics: ShardPart {
     }
 
     private var statistics: Statistics
+    /// The latest state of the upstream; nil if there is none.
+    private var upstream: UpstreamStatus?
 
     /// The counters, updated with the current state.
     func currentCounters() -> ShardCounters {
@@ -211,6 +216,18 @@ final class BrokerStatistics: ShardPart {
 
     /// Takes the counters of another shard.
     func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
+
+    /// Takes the state of the upstream. The shard that owns `$SYS.events` reports if the connection was made or lost.
+    func take(_ status: UpstreamStatus) {
+        defer { upstream = status }
+        guard owner(of: SystemTopic.events) == index else { return }
+        let before = upstream
+        if status.counts.connections != before?.counts.connections ?? 0 {
+            events.event("upstream-connected", server: status.server)
+        } else if !status.isConnected, let before, before.isConnected {
+            events.event("upstream-lost", server: before.server, reason: status.cause)
+        }
+    }
 
     /// Reports or publishes this shard's counters. Called once a second.
     func report(now: Instant) {
@@ -225,7 +242,8 @@ final class BrokerStatistics: ShardPart {
             events.publishSystem(
                 SystemTopic.stats,
                 statistics.object(
-                    memory: memory.used, limit: memory.limit, isStoreFailed: store.hasFailed, now: now
+                    memory: memory.used, limit: memory.limit, isStoreFailed: store.hasFailed, upstream: upstream,
+                    now: now
                 ).bytes(),
                 now: now)
             if let loss = statistics.loss { effects.log.append(loss) }

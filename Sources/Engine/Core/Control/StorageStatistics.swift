@@ -8,6 +8,8 @@ public enum PublishersWaitFor: String, Sendable {
     case subscription
     /// The store, which has not written earlier messages.
     case store
+    /// NATS, which has not acknowledged earlier messages.
+    case upstream
     /// Memory.
     case memory
 }
@@ -17,18 +19,19 @@ public struct StorageStatistics: Sendable {
     public var storage = TopicStorage.memory
     /// What its messages in memory are charged, in bytes.
     public var resident = 0
-    /// Messages that the store has not written yet, and their charge in bytes; 0 for a topic in memory.
+    /// Messages that the store has not written yet, or that NATS has not acknowledged, and their charge in bytes; 0 for
+    /// a topic in memory.
     public var uncommitted = 0
     public var uncommittedBytes = 0
 
     public init() {}
 
     /// Whether a store keeps the topic.
-    public var isStored: Bool { storage != .memory }
+    public var isStored: Bool { storage == .durable || storage == .relaxed }
 
     func add(to object: inout JSONObject) {
         object.add("storage", storage.name)
-        guard isStored else { return }
+        guard storage != .memory else { return }
         object.add("resident_bytes", resident)
         object.add("uncommitted", uncommitted)
         object.add("uncommitted_bytes", uncommittedBytes)
@@ -42,6 +45,7 @@ extension TopicStorage {
         case .memory: "memory"
         case .durable: "durable"
         case .relaxed: "relaxed"
+        case .shared: "shared"
         }
     }
 }
@@ -49,6 +53,11 @@ extension TopicStorage {
 extension StorageStatistics {
     init(_ topic: Topic) {
         resident = topic.log.bytes
+        if let shared = topic.shared {
+            storage = .shared
+            uncommitted = shared.unconfirmedCount
+            uncommittedBytes = shared.unconfirmedBytes
+        }
         guard let stored = topic.window.stored, let commits = topic.window.commits else { return }
         storage = stored.isRelaxed ? .relaxed : .durable
         uncommitted = topic.log.end - commits.written
@@ -67,6 +76,7 @@ extension Topic {
     var publishersWaitFor: PublishersWaitFor? {
         guard publishers.blockedCount > 0 else { return nil }
         if publishers.awaitsMemory { return .memory }
+        if isShared { return .upstream }
         guard let written = window.commits?.written else { return .subscription }
         let uncommitted = log.end - written
         if publishers.room.isUnwrittenFull(log) || uncommitted >= ownership.limits.uncommitted { return .store }

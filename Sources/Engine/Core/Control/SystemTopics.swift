@@ -66,6 +66,13 @@ final class Events: ShardPart {
         publishEvent(object)
     }
 
+    func event(_ name: String, server: String, reason: String? = nil) {
+        var object = eventObject(name)
+        object.add("server", server)
+        if let reason { object.add("reason", reason) }
+        publishEvent(object)
+    }
+
     private func eventObject(_ name: String) -> JSONObject {
         var object = JSONObject()
         object.add("event", name)

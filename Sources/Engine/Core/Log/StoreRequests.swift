@@ -20,6 +20,9 @@ public enum TopicStorage: Sendable, Equatable {
     case durable
     /// In the store, a little later than they become visible.
     case relaxed
+    /// In a stream of NATS JetStream, for several nodes. They become visible, and are acknowledged, once they are read
+    /// from it.
+    case shared
 }
 
 /// An epoch that a topic had before.

@@ -33,24 +33,29 @@ final class SharedLog {
     private var calls: [WaitingCall] = []
     /// Look-ups of publishers.
     private var lookups: [PublishTicket: (key: PublisherKey, target: ReplyTarget)] = [:]
-    /// The shards to attach once subscriptions may begin, and whether some wait there.
-    private var attaching: [Int: Bool] = [:]
+    /// The shards to attach once subscriptions may begin, and how many wait there.
+    private var attaching: [Int: Int] = [:]
     private var unconfirmed: [SequenceNumber: (who: CommitLine.Waiter?, charge: Int)] = [:]
     /// Bytes of the messages that are not in the stream yet.
     private(set) var unconfirmedBytes = 0
 
+    /// How many they are.
+    var unconfirmedCount: Int { unconfirmed.count }
+    /// Subscriptions that wait until they may begin.
+    var waiting: Int { attaching.values.reduce(0, +) }
+
     var isCurrent: Bool { state == .current }
     var isEnding: Bool { ending != nil }
     var isAwaited: Bool {
-        attaching.values.contains(true) || !unconfirmed.isEmpty || !calls.isEmpty || !lookups.isEmpty || isEnding
+        waiting > 0 || !unconfirmed.isEmpty || !calls.isEmpty || !lookups.isEmpty || isEnding
     }
 
     init(_ use: TopicUse) { self.use = use }
 
-    func attach(_ shard: Int) { attaching[shard] = true }
+    func attach(_ shard: Int) { attaching[shard] = 1 }
 
-    /// Whether subscriptions still wait on a shard, if they did.
-    func note(isAwaited: Bool, by shard: Int) { if attaching[shard] != nil { attaching[shard] = isAwaited } }
+    /// How many subscriptions wait on a shard, if some did.
+    func note(waiting count: Int, on shard: Int) { if attaching[shard] != nil { attaching[shard] = count } }
 
     /// Subscriptions may begin. Returns the shards to attach.
     func becomeCurrent() -> [Int] {

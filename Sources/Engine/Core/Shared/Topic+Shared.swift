@@ -240,10 +240,10 @@ extension TopicOwnership {
         topic.markDirty()
     }
 
-    /// Whether subscriptions on a shard still wait until they may begin.
-    func noteAwaited(_ name: String, _ isAwaited: Bool, by shard: Int, now: Instant) {
+    /// How many subscriptions on a shard wait until they may begin.
+    func noteWaiting(_ count: Int, for name: String, on shard: Int, now: Instant) {
         guard let topic = topics[name], let shared = topic.shared else { return }
-        shared.note(isAwaited: isAwaited, by: shard)
+        shared.note(waiting: count, on: shard)
         topic.noteUse(now)
         topic.markDirty()
     }
@@ -261,6 +261,7 @@ extension TopicOwnership {
 
     /// Ends a topic on this node only.
     private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
+        if let limit = refusal.limit { _ = self.refusal(at: limit, refusal.sentence) }
         refuseWaiting(topic, refusal)
         let (calls, lookups) = (topic.shared?.takeCalls() ?? [], topic.shared?.takeLookups() ?? [])
         for target in calls.map(\.target) + lookups { self.calls.answer(target, .failure(refusal)) }

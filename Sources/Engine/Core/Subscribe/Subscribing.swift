@@ -81,17 +81,18 @@ final class Subscribing: ShardPart {
         subscriptions.insert(subscriber)
         work.spent += Work.subscribing
         guard !view.isAttached else { return join(subscriber, now: now) }
-        if view.isEmpty { noteAwaited(view, true) }
         view.addWaiting(subscriber)
+        reportWaiting(view)
     }
 
-    /// Tells the owner of a shared topic whether subscriptions here wait for it: they may wait for long.
-    private func noteAwaited(_ view: TopicView, _ isAwaited: Bool) {
+    /// Reports to the owner of a shared topic how many subscriptions here wait for it: they may wait for long.
+    private func reportWaiting(_ view: TopicView) {
         guard limits.isShared(view.name), views[view.name] === view else { return }
+        let count = view.waiting.count
         if view.owner == index {
-            ownership.noteAwaited(view.name, isAwaited, by: index, now: moment)
+            ownership.noteWaiting(count, for: view.name, on: index, now: moment)
         } else {
-            send(.awaited(name: view.name, isAwaited, by: index), to: view.owner)
+            send(.waiting(count, name: view.name, shard: index), to: view.owner)
         }
     }
 
@@ -226,8 +227,7 @@ final class Subscribing: ShardPart {
         let view = subscriber.view
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         view.remove(subscriber)
-        guard view.isEmpty else { return }
-        if view.isAttached { view.markDirty() } else { noteAwaited(view, false) }
+        if !view.isAttached { reportWaiting(view) } else if view.isEmpty { view.markDirty() }
     }
 
     // Views

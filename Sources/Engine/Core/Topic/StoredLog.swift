@@ -31,10 +31,10 @@ struct StoredLog {
     private var oldest: Mark?
     private var marks: [Mark] = []
 
-    /// A new topic; nil if it is kept in memory. Its first epoch identifies it in the store.
+    /// A new topic; nil if the store does not keep it. Its first epoch identifies it in the store.
     init?(_ storage: TopicStorage, epoch: UInt64) {
         switch storage {
-        case .memory: return nil
+        case .memory, .shared: return nil
         case .durable: isRelaxed = false
         case .relaxed: isRelaxed = true
         }

@@ -136,6 +136,7 @@ public struct TopicRow: Equatable, Sendable {
         case memory = 1
         case durable = 2
         case relaxed = 3
+        case shared = 4
     }
 
     public var json: String
