@@ -15,7 +15,7 @@ const tiles = {};
 for (const [key, name] of [
   ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Lost / s"], ["slow", "Slow"],
   ["blocked", "Blocked"], ["connections", "Connections"], ["memory", "Memory"],
-  ["store", "Store"],
+  ["store", "Store"], ["upstream", "NATS"],
 ]) {
   const value = make("span", { className: "value", textContent: "–" });
   const note = make("span", { className: "note" });
@@ -25,8 +25,9 @@ for (const [key, name] of [
   tiles[key] = { value, note, spark, element, history: [] };
   $("tiles").append(element);
 }
-// Shown only if there is a store.
+// Shown only if there is a store, or NATS servers.
 tiles.store.element.hidden = true;
+tiles.upstream.element.hidden = true;
 
 const tell = (key, figure, text, note = "", kind = "") => {
   const tile = tiles[key];
@@ -61,6 +62,8 @@ const showTiles = (stats) => {
   tell("memory", stats.memory, bytes(stats.memory), `of ${bytes(stats.memory_limit)}`, share > 0.9 ? "bad" : "");
   tiles.store.element.hidden = !stats.store;
   if (stats.store) showStore(stats.store);
+  tiles.upstream.element.hidden = !stats.upstream;
+  if (stats.upstream) showUpstream(stats.upstream);
   last = stats;
 };
 
@@ -72,6 +75,21 @@ const showStore = (store) => {
 };
 
 const isNearlyFull = (store) => store.full || store.bytes > 0.9 * store.bytes_limit;
+
+/// The curve shows what this node lags behind: messages to read, and publishes to acknowledge.
+const showUpstream = (upstream) => {
+  const { connected, unread, publishes_waiting: waiting } = upstream;
+  const notes = [`for ${time(upstream.since_ms)}`, `${count(upstream.topics)} ${upstream.topics === 1 ? "topic" : "topics"}`];
+  if (connected) notes.unshift(upstream.server.replace(/^nats:\/\//, ""));
+  if (unread > 0) notes.push(`${count(unread)} messages to read`);
+  if (waiting > 0) notes.push(`${count(waiting)} publishes wait`);
+  if (upstream.lost > 0) notes.push(`${count(upstream.lost)} messages lost`);
+  tell("upstream", unread + waiting, connected ? "up" : "down", notes.join(", "),
+    upstream.unavailable ? "bad" : connected ? "" : "alert");
+};
+
+const upstreamWords = ({ since_ms: since, cause }) =>
+  `not connected to NATS for ${time(since)}${cause ? `: ${cause}` : ""}`;
 
 const health = (kind, words) => {
   $("health").className = `pill ${kind}`;
@@ -117,7 +135,9 @@ const showHealth = (stats) => {
   if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} is not responding`);
   else if (stats.draining) health("alert", "draining");
   else if (stats.store?.failed) health("bad", "the store has failed: stored topics are read-only until a restart");
+  else if (stats.upstream?.unavailable) health("bad", upstreamWords(stats.upstream));
   else if (stats.last_loss_ms < REMEMBERED / 1e6) health("bad", lossWords(stats, held));
+  else if (stats.upstream && !stats.upstream.connected) health("alert", upstreamWords(stats.upstream));
   else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords(limits, bytes(stats.memory_limit)));
   else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
   else if (stats.memory > 0.9 * stats.memory_limit) health("alert", `memory is nearly full: ${held}`);

@@ -205,7 +205,7 @@ const topicRows = new Map();
 /// What publishers wait for.
 const REASONS = {
   subscription: "They wait for a blocking subscription", store: "They wait for the store to write earlier messages",
-  memory: "They wait for memory",
+  upstream: "They wait for NATS to acknowledge earlier messages", memory: "They wait for memory",
 };
 
 const buildTopic = (item) => {
@@ -265,7 +265,7 @@ const updateTopic = (row, item) => {
   say(row.size, bytes(item.bytes));
   row.size.title = item.storage === "memory" ? ""
     : `${bytes(item.resident_bytes)} in memory, ${count(item.uncommitted)} messages (${bytes(item.uncommitted_bytes)}) `
-      + "not written yet";
+      + (item.storage === "shared" ? "not acknowledged by NATS yet" : "not written yet");
 };
 
 const endTopic = async (item) => {

@@ -62,6 +62,34 @@ import Testing
         #expect(!TopView.render(state, width: 120, height: 24).contains { $0.text.contains("the store has failed") })
     }
 
+    @Test func theConnectionToNATSIsShown() throws {
+        func line(_ upstream: String) throws -> ViewLine {
+            var state = TopState(address: "here")
+            state.take(stats: try #require(JSON("{\"upstream\":\(upstream)}")), now: 1)
+            let lines = TopView.render(state, width: 220, height: 24)
+            #expect(lines.count == 24)
+            return try #require(lines.first { $0.text.hasPrefix(" NATS: ") })
+        }
+        let good = try line(
+            """
+            {"connected":true,"since_ms":302000,"server":"nats://10.0.0.5:4222","topics":12,"topics_joining":1,
+            "topics_absent":2,"unread":1500,"publishes_waiting":3,"publish_wait_ms":1200,"lost":1}
+            """)
+        let words =
+            "connected to nats://10.0.0.5:4222 for 5 min 02 s, 3 publishes waiting for up to 1.2 s, "
+            + "1,500 messages to read, 1 message lost, 12 topics, 1 joining, 2 absent"
+        #expect(good.text == " NATS: " + words && good.style == .plain)
+        let quiet = try line("{\"connected\":true,\"since_ms\":900,\"server\":\"nats://a:1\",\"topics\":1,\"lost\":0}")
+        #expect(quiet.text == " NATS: connected to nats://a:1 for 900 ms, 1 topic" && quiet.style == .plain)
+        let bad = try line("{\"connected\":false,\"since_ms\":1000,\"cause\":\"It is down.\"}")
+        #expect(bad.text == " NATS: not connected for 1.0 s: It is down." && bad.style == .warning)
+        let worse = try line("{\"connected\":false,\"unavailable\":true,\"since_ms\":1000}")
+        #expect(worse.text == " NATS: not connected for 1.0 s; shared topics are unavailable")
+        var state = TopState(address: "here")
+        state.take(stats: try #require(JSON("{\"connections\":1}")), now: 1)
+        #expect(!TopView.render(state, width: 220, height: 24).contains { $0.text.contains("NATS") })
+    }
+
     @Test func readsTheBrokersRows() throws {
         let json = try #require(
             JSON(

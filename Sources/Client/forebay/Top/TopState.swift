@@ -18,7 +18,7 @@ struct TopTopic: Equatable {
     var rateLost: Double = 0
     /// The size of the topic's messages.
     var bytes: UInt64 = 0
-    /// How it keeps them, and how many of them a store has not written.
+    /// How it keeps them, and how many of them a store has not written or NATS has not acknowledged.
     var storage = "memory"
     var uncommitted: UInt64 = 0
     /// What its publishers wait for; empty while none waits.
@@ -53,8 +53,6 @@ struct TopTopic: Equatable {
         uncommitted = number("uncommitted")
         waitsFor = row["publishers_wait_for"]?.text ?? ""
     }
-
-    var isStored: Bool { storage != "memory" }
 }
 
 /// One subscription.
@@ -206,6 +204,9 @@ struct TopState {
 
     /// Whether the broker's store has failed.
     var isStoreFailed: Bool { stats?["store_failed"] == .bool(true) }
+
+    /// The connection to NATS; nil if the broker shares no topics.
+    var upstream: TopUpstream? { stats?["upstream"].map { TopUpstream($0) } }
 
     private static let shortages = ["memory", "room", "publish_rate", "limit", "store"]
 

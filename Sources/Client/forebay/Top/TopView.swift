@@ -17,7 +17,7 @@ enum TopView {
         Cell(title: "BLOCKED", width: 8, rank: 1), Cell(title: "RETAINED", width: 9, rank: 3),
         Cell(title: "SIZE", width: 10, rank: 2), Cell(title: "DROPPED", width: 10), Cell(title: "LOST", width: 9),
     ]
-    /// An additional cell if a topic is stored.
+    /// An additional cell if a topic is stored or shared.
     private static let storage = Cell(title: "STORAGE", width: 8, isLeft: true, rank: 5)
     private static let subscriptionCells = [
         Cell(title: "STATE", width: 16, isLeft: true), Cell(title: "TOPIC", width: 18, isLeft: true, isName: true),
@@ -35,7 +35,7 @@ enum TopView {
         let rooms = rooms(state, height: height)
         let topicsAbove = above(state.topicsAbove, state.topics.count, rooms.topics)
         lines.append(place("topics", topicsAbove, rooms.topics, state.topics.count, of: state.topicCount))
-        let hasStorage = state.topics.contains(where: \.isStored)
+        let hasStorage = state.topics.contains { $0.storage != "memory" }
         lines.append(head(hasStorage ? topicCells + [storage] : topicCells, width))
         lines += state.topics[topicsAbove...].prefix(rooms.topics).map { topic($0, width, hasStorage: hasStorage) }
         if state.topics.isEmpty { lines.append(ViewLine(text: " no topics yet", style: .faint)) }
@@ -55,7 +55,8 @@ enum TopView {
     /// subscriptions do not need.
     static func rooms(_ state: TopState, height: Int) -> (topics: Int, subscriptions: Int) {
         // The title, the figures, a blank line and a header above each list, and the keys.
-        let shown = [!state.note.isEmpty, state.loss != nil, state.isStoreFailed].filter { $0 }.count
+        let shown = [!state.note.isEmpty, state.loss != nil, state.isStoreFailed, state.upstream != nil]
+            .filter { $0 }.count
         let notes = state.stats == nil ? 0 : shown
         let room = max(0, height - 7 - notes)
         let topics = min(max(1, state.topics.count), max(min(3, room), room / 3, room - state.subscriptions.count))
@@ -103,6 +104,9 @@ enum TopView {
             let words = " the store has failed: stored topics are read-only until the broker is restarted"
             lines.append(ViewLine(text: words, style: .warning))
         }
+        if let upstream = state.upstream {
+            lines.append(ViewLine(text: " " + upstream.words, style: upstream.isConnected ? .plain : .warning))
+        }
         if let loss = state.loss { lines.append(ViewLine(text: " " + loss.words, style: .warning)) }
         if !state.note.isEmpty { lines.append(ViewLine(text: " " + state.note, style: .faint)) }
         return lines
@@ -146,9 +150,12 @@ enum TopView {
         return ViewLine(text: line(cells, titles, width), style: .faint)
     }
 
+    /// What publishers wait for, if it is not a subscription.
+    private static let shownReasons = ["store": " store", "upstream": " NATS"]
+
     private static func topic(_ topic: TopTopic, _ width: Int, hasStorage: Bool) -> ViewLine {
         let state = topic.state == "live" || topic.state.isEmpty ? "" : " (\(topic.state))"
-        let blocked = Units.grouped(topic.blocked) + (topic.waitsFor == "store" ? " store" : "")
+        let blocked = Units.grouped(topic.blocked) + (TopView.shownReasons[topic.waitsFor] ?? "")
         let text = line(
             hasStorage ? topicCells + [storage] : topicCells,
             [
