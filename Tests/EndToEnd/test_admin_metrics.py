@@ -80,6 +80,9 @@ ALERTS = {
     "ForebayStoreErrors": ('forebay_store_errors_total{kind="full"}', "0+60x20"),
     "ForebayStoreUnreadable": ('forebay_store_errors_total{kind="unreadable"}', "0x10 1x10"),
     "ForebayStoreSlow": ('forebay_store_commit_seconds_bucket{le="0.5"}', "0+60x20"),
+    "ForebayUpstreamUnreachable": ("forebay_upstream_disconnected_seconds", "0x5 0+60x15"),
+    "ForebayUpstreamPublishesWaiting": ("forebay_upstream_publish_wait_seconds", "6x20"),
+    "ForebayUpstreamMessagesLost": ("forebay_upstream_lost_messages_total", "0x10 1x10"),
 }
 
 
