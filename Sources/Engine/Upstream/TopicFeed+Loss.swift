@@ -41,6 +41,9 @@ extension TopicFeed {
 
     private func retire(_ stream: StreamInfo, now: UInt64) {
         upstream.log.lost(topic)
+        // At least the message that was replaced.
+        let seen = next?.value ?? 0
+        upstream.notes.counts.lost += Swift.max(1, seen - Swift.min(seen, stream.lastSequence + 1))
         call(.retire(stream, metadata: ["forebay-retired": "messages lost"]), .retire, now: now)
     }
 
