@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nkeys
 import pytest
 
 import tls
@@ -323,9 +324,11 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 def test_the_sample_file_is_in_order(start, file):
     # The files that the sample names. A certificate that expires soon would cause a warning.
     pair = tls.authority().issue(days=400)
-    for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
+    for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file),
+                       ("nats.pem", tls.authority().file), ("node.pem", pair.cert), ("node.key", pair.key)):
         (file.parent / name).write_bytes(Path(path).read_bytes())
     (file.parent / "login.pem").write_text(LOGIN)
+    (file.parent / "nats.creds").write_bytes(nkeys.encode_seed(bytes(32), nkeys.PREFIX_BYTE_USER))
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
     # And with every commented-out line enabled.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))

@@ -1,8 +1,10 @@
 """Shared topics: several brokers over one nats-server."""
 
 import asyncio
+import os
 
 import nats as nats_client
+import nkeys
 import pytest
 
 import tls
@@ -268,8 +270,23 @@ def test_the_connection_to_nats_uses_tls(begin, tmp_path):
         options = ("--upstream", server.url(scheme="tls"), "--shared", "s.>", "--upstream-time", "1s")
         trusting = begin(*options, variables={"SSL_CERT_FILE": str(tls.authority().file)})
         assert trusting.peer().publish("s.a", b"one") == [1]
+        named = begin(*options, "--upstream-ca", str(tls.authority().file))
+        assert named.peer().publish("s.a", b"two") == [2]
         other = begin(*options, variables={"SSL_CERT_FILE": str(tls.stranger().file)})
         assert refusal(other.peer().subscribe("s.a")).text.startswith("unavailable: ")
         assert any("TLS handshake with the NATS server failed" in line for line in other.log), other.log
+    finally:
+        server.stop()
+
+
+def test_a_node_logs_in_with_a_key(begin, tmp_path):
+    pair = nkeys.from_seed(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER))
+    server = Server(tmp_path / "nats", f"authorization {{ users: [ {{ nkey: {pair.public_key.decode()} }} ] }}")
+    try:
+        options = ("--upstream", server.url(), "--shared", "s.>", "--upstream-time", "1s")
+        file = tmp_path / "seed"
+        file.write_bytes(pair.seed)
+        assert begin(*options, "--upstream-credentials", str(file)).peer().publish("s.a", b"one") == [1]
+        assert refusal(begin(*options).peer().subscribe("s.a")).text.startswith("unavailable: ")
     finally:
         server.stop()

@@ -94,9 +94,9 @@ public enum Broker {
 
     /// Warns if NATS cannot be reached. A broker starts nevertheless, and keeps trying.
     private static func checkUpstream(_ configuration: Server.Configuration) {
-        guard let options = configuration.upstream else { return }
+        guard let upstream = configuration.upstream else { return }
         Signals.ignoreBrokenPipe()
-        if let cause = UpstreamService.check(options) { complain("cannot reach NATS (upstream): \(cause)") }
+        if let cause = UpstreamService.check(upstream) { complain("cannot reach NATS (upstream): \(cause)") }
     }
 
     private static func checkCertificate(_ configuration: Server.Configuration) throws(UsageError) {

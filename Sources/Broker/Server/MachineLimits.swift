@@ -95,7 +95,7 @@ extension Server.Configuration {
         let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
         // A reserve that would leave next to nothing is cut to three quarters of the files.
         limits.connections = max(1, min(limits.connections, max(files / 4, files - reserved)))
-        upstream = options.upstream.make()
+        upstream = try options.upstream.make()
         if let directory = options.store.directory {
             store = (StoreOptions(directory: directory, bytes: UInt64(options.store.bytes)), options.store.interval)
         }

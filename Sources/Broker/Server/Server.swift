@@ -39,7 +39,7 @@ public final class Server: Sendable {
         /// Where topics are stored, and how long relaxed topics may wait, in nanoseconds; nil for no store.
         public var store: (options: StoreOptions, interval: UInt64)?
         /// The NATS servers over which topics are shared; nil for none.
-        public var upstream: UpstreamOptions?
+        var upstream: UpstreamConfiguration?
         /// Users and permissions.
         public var access = AccessRules.open
         /// Whether remote clients are served even if there are no users.
@@ -108,8 +108,8 @@ public final class Server: Sendable {
             if let opened = opened.store, let interval = configuration.store?.interval {
                 store = try StoreService(opened, interval: interval, inboxes: inboxes, memory: memory, log: log)
             }
-            upstream = try configuration.upstream.map { (options) throws(SystemError) in
-                try UpstreamService(options, shards: inboxes, admin: admin.inbox, log: log)
+            upstream = try configuration.upstream.map { (upstream) throws(SystemError) in
+                try UpstreamService(upstream, shards: inboxes, admin: admin.inbox, log: log)
             }
             let context = LoopContext(
                 limits: Server.limits(configuration, admin: adminAddresses), memory: memory,

@@ -50,18 +50,18 @@ final class UpstreamLoop {
     private var isStale = true
 
     init(
-        _ options: UpstreamOptions, tls: TLSContext, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>],
+        _ configuration: UpstreamConfiguration, inbox: Inbox<UpstreamItem>, shards: [Inbox<InboxItem>],
         admin: Inbox<AdminItem>?, log: Log
     ) throws(SystemError) {
         self.inbox = inbox
         self.shards = shards
         self.admin = admin
         self.log = log
-        self.tls = tls
+        tls = configuration.tls
         poller = try Poller()
         try poller.add(inbox.descriptor, token: UpstreamLoop.inboxToken, interest: .read)
         upstream = Upstream(
-            options, shards: shards.count, seed: try Machine.random(), now: Clock.monotonic())
+            configuration.options, shards: shards.count, seed: try Machine.random(), now: Clock.monotonic())
     }
 
     deinit {

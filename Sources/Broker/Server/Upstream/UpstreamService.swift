@@ -2,7 +2,6 @@
 
 import Core
 import EventLoop
-import TLS
 import Upstream
 
 final class UpstreamService: Sendable {
@@ -10,26 +9,16 @@ final class UpstreamService: Sendable {
     private let thread: NamedThread
 
     init(
-        _ options: UpstreamOptions, shards: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
+        _ configuration: UpstreamConfiguration, shards: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
     ) throws(SystemError) {
-        let tls = try UpstreamService.tls()
         let inbox = try Inbox<UpstreamItem>()
         self.inbox = inbox
         thread = try NamedThread.start("forebay-nats") {
             do throws(SystemError) {
-                try UpstreamLoop(options, tls: tls, inbox: inbox, shards: shards, admin: admin, log: log).run()
+                try UpstreamLoop(configuration, inbox: inbox, shards: shards, admin: admin, log: log).run()
             } catch {
                 log.write(.error, "upstream failed", [("cause", error.description)])
             }
-        }
-    }
-
-    /// Verifies servers by the authorities that the system trusts.
-    private static func tls() throws(SystemError) -> TLSContext {
-        do throws(TLSError) {
-            return try TLSContext(TLSClientSettings())
-        } catch {
-            throw SystemError("cannot use TLS for NATS", cause: error.description)
         }
     }
 
@@ -37,11 +26,11 @@ final class UpstreamService: Sendable {
     private static let checkTime: UInt64 = 3_000_000_000
 
     /// Tries to connect to NATS. Returns why that is not possible; nil if it is.
-    static func check(_ options: UpstreamOptions) -> String? {
+    static func check(_ configuration: UpstreamConfiguration) -> String? {
         do throws(SystemError) {
             let log = try Log(level: .error, format: .text)
             defer { log.close() }
-            let loop = try UpstreamLoop(options, tls: tls(), inbox: Inbox(), shards: [], admin: nil, log: log)
+            let loop = try UpstreamLoop(configuration, inbox: Inbox(), shards: [], admin: nil, log: log)
             let status = try loop.connect(until: Clock.monotonic() + checkTime)
             if status.isConnected { return nil }
             return status.cause.isEmpty ? "no server has answered within \(checkTime / Limits.second) s" : status.cause

@@ -23,8 +23,9 @@ extension ControlRequests {
             try shared.expectRoomForCall()
             shared.add((call, target))
         case .absent:
-            // For its subscribers, it does not exist before the first message.
+            // Only those who wait for it can be shown.
             guard publisher == nil else { return false }
+            if case .topic(_, .info) = call.subject, shared.waiting > 0 { return false }
             throw Refusal.noTopic(name)
         case .current:
             guard let publisher else { return false }
