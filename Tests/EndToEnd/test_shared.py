@@ -1,6 +1,7 @@
 """Shared topics: several brokers over one nats-server."""
 
 import asyncio
+import contextlib
 import os
 
 import nats as nats_client
@@ -10,6 +11,7 @@ import pytest
 import tls
 from client import *
 from nats_server import Server
+from proxy import Proxy
 
 pytestmark = pytest.mark.rsocket
 
@@ -72,6 +74,23 @@ def test_a_position_is_valid_on_all_nodes(node, transport):
     path = f"s.a?from={last.sequence + 1}&epoch={last.epoch}"
     after = nodes[1].peer(transport).subscribe(path, "gap=fail", n=10, meta=True)
     assert [(one.sequence, one.data, one.dropped) for one in after.take(2)] == [(4, b"4", 0), (5, b"5", 0)]
+
+
+@pytest.mark.grpc
+def test_a_position_that_a_node_has_not_reached_is_waited_for(begin, node, nats, transport):
+    with contextlib.closing(Proxy(("127.0.0.1", nats.port))) as proxy:
+        behind = begin("--upstream", "nats://%s:%d" % proxy.address, "--shared", "s.>")
+        publisher = node().peer()
+        publisher.publish("s.a", b"1")
+        epoch = behind.peer().subscribe("s.a?replay=all", n=1, meta=True).take(1)[0].epoch
+        proxy.hold()
+        publisher.publish("s.a", b"2", b"3")
+        peer = behind.peer(transport)
+        subscription = peer.subscribe(f"s.a?from=4&epoch={epoch}", "gap=fail", n=10, meta=True)
+        peer.barrier("s.a")
+        publisher.publish("s.a", b"4")
+        proxy.release()
+        assert [(one.sequence, one.data, one.dropped) for one in subscription.take(1)] == [(4, b"4", 0)]
 
 
 def test_channels_stay_in_order(node):

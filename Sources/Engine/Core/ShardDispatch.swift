@@ -61,7 +61,10 @@ final class ShardDispatch: ShardPart {
 
         case .attached(let name, let view): subscribing.attached(name, view, now: now)
         case .attachRefused(let name, let refusal): subscribing.attachRefused(name, refusal)
-        case .advance(let epoch, let advance): views[epoch: epoch]?.advance(advance, now: now)
+        case .advance(let epoch, let advance):
+            guard let view = views[epoch: epoch] else { return }
+            view.advance(advance, now: now)
+            subscribing.advanced(view, now: now)
 
         case .publish(let key, let request):
             reportProcessed(request.message.weight, key.shard, request.connection)

@@ -61,6 +61,23 @@ import Testing
         #expect(subscriber.received() == ["1:[3]new"])
     }
 
+    /// A client may know a position from another node, which is ahead of this one.
+    @Test(arguments: DeliveryTests.placements)
+    func aPositionThatIsNotReachedYetIsWaitedFor(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let use = try begin(broker, broker.connect(from))
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?from=4&epoch=7&gap=fail&meta=on")
+        subscriber.subscribe("t?from=9&epoch=7&meta=off", stream: 3)
+        report([.messages(use, batch(["b", "c"], from: 2))], to: broker)
+        #expect(subscriber.received() == [])
+        report([.messages(use, batch(["d", "e"], from: 4))], to: broker)
+        #expect(subscriber.received() == ["1:[4]d", "1:[5]e"])
+        report([.left(use, Refusal(.unavailable, "Gone."))], to: broker)
+        let received = subscriber.received()
+        #expect(received.count == 2 && received.allSatisfy { $0.contains("unavailable: Gone.") })
+    }
+
     @Test func aTopicThatIsLeftEndsItsSubscriptions() throws {
         let broker = try broker()
         let subscriber = broker.connect()

@@ -156,7 +156,7 @@ final class Subscriber: BoundStream, Timed {
         return nil
     }
 
-    /// Whether it waits for its view to be attached, or for the store to find its first message.
+    /// Whether it waits in its view: see `TopicView.waiting`.
     var isWaiting: Bool { !hasJoined && member < view.waiting.count && view.waiting[member] === self }
 
     /// Whether the subscription has joined and not left.

@@ -110,6 +110,7 @@ final class Subscribing: ShardPart {
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
     /// - Parameter wasEmpty: whether the topic was empty when the subscriber began to wait for it.
     func join(_ subscriber: Subscriber, wasEmpty: Bool = false, now: Instant) {
+        if isAhead(subscriber) { return subscriber.view.addWaiting(subscriber) }
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
         guard let since = subscriber.options.since else {
             let start = subscriber.options.start
@@ -117,6 +118,24 @@ final class Subscribing: ShardPart {
         }
         if let first = first(atOrAfter: since.resolved(now: now.wall), for: subscriber) {
             join(subscriber, atOrAfter: first, now: now)
+        }
+    }
+
+    /// Whether a subscriber requested a position that its shared topic has on another node, but not on this one yet.
+    private func isAhead(_ subscriber: Subscriber) -> Bool {
+        let view = subscriber.view
+        guard case .from(let sequence) = subscriber.options.start, view.state.isLive, limits.isShared(view.name) else {
+            return false
+        }
+        return !subscriber.isOfOtherEpoch && sequence > window(of: view).upper
+    }
+
+    /// Lets the subscribers join that waited for a position which the view has reached, or will not reach.
+    func advanced(_ view: TopicView, now: Instant) {
+        guard !view.waiting.isEmpty, !view.isStored else { return }
+        for subscriber in view.waiting where !isAhead(subscriber) {
+            view.removeWaiting(subscriber)
+            join(subscriber, now: now)
         }
     }
 

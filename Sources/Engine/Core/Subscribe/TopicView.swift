@@ -26,7 +26,8 @@ final class TopicView {
     private(set) var members: [Subscriber] = []
     /// What all members together need.
     private let needs = ViewNeeds()
-    /// Subscribers that wait for the view to be attached, or for the store to find their first message.
+    /// Subscribers that wait for the view to be attached, for the store to find their first message, or for a shared
+    /// topic to reach their position on this node.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
     /// Messages lost between the last one and the topic's end.

@@ -117,6 +117,7 @@ final class TopicOwnership: ShardPart {
         if shard == index {
             guard let view = views[epoch: topic.epoch] else { return }
             view.advance(advance, now: now)
+            subscribing.advanced(view, now: now)
             // At once, so that the view's needs are known before the head of the log is evicted. An empty view is
             // unlinked later, because the topic is iterating over its views now.
             if !view.isEmpty, let progress = view.progress() { topic.heard(progress, from: index, now: now) }
