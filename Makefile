@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak crashes faults budget bench
+.PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak crashes cluster faults budget bench
 .PHONY: docs lint format clean fuzz simulate coverage
 
 # In every build, importing a module that Package.swift does not declare is an error.
@@ -91,6 +91,10 @@ soak: build .venv/ready ## use all features of the broker together, and check th
 crashes: build .venv/ready ## kill a broker with stored topics N times under load, and check its topics: make crashes N=1000 SEED=1
 	@FOREBAY_KILLS=$(or $(N),1000) FOREBAY_SEED=$(SEED) .venv/bin/python -m pytest -n 0 -s \
 		Tests/EndToEnd/heavy/test_heavy_crashes.py
+
+cluster: build .venv/ready ## let servers and nodes of a cluster fail one after the other, for SECONDS: make cluster SECONDS=600 SEED=1
+	@FOREBAY_CLUSTER=$(or $(SECONDS),600) FOREBAY_SEED=$(SEED) .venv/bin/python -m pytest -n 0 -s \
+		Tests/EndToEnd/heavy/test_heavy_cluster.py
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/EndToEnd $(if $(FILTER),-k '$(FILTER)')

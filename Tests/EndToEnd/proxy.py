@@ -76,7 +76,10 @@ class Proxy:
         (tls.secured.add if self.to[1] in tls.secured else tls.secured.discard)(self.address[1])
 
     async def _accept(self, *client):
-        server = await asyncio.open_connection(*self.to)
+        try:
+            server = await asyncio.open_connection(*self.to)
+        except OSError:  # Nobody listens there now.
+            return client[1].transport.abort()
         self.connections += 1
         for _, writer in (client, server):
             own = writer.get_extra_info("socket")
@@ -129,8 +132,10 @@ class Proxy:
                 return self._cut_at_place(writers)
             if not piece:
                 return writer.transport.abort()
+            if writer.transport.is_closing():
+                continue  # The other direction notices.
             writer.write(piece)
             try:
                 await writer.drain()
             except OSError:
-                pass  # The other direction notices.
+                pass
