@@ -87,22 +87,31 @@ class Pauses:
 
 
 class Client:
-    """Runs in a thread of its own, at one node after the other, until `over`."""
+    """Runs in a thread of its own, at one node after the other, until `over`. Sometimes it goes to another node without
+    need, because otherwise all clients would soon be at the one that failed last."""
 
     def __init__(self, nodes: list, ledger: Ledger, protocol: str, number: int):
         self.nodes, self.ledger, self.protocol, self.place = nodes, ledger, protocol, number
         self.pauses, self.left = Pauses(), defaultdict(int)
-        self.stopping = threading.Event()
+        self.stopping, self.dice = threading.Event(), random.Random(number)
+        self.stay = 0
 
     def run(self):
         while not self.over:
             node = self.nodes[self.place % len(self.nodes)]
             self.place += 1
+            self.stay = self.pauses.count + self.dice.randrange(20, 300)
             try:
                 getattr(self, self.protocol)(node)
             except LOST as error:
                 self.left[str(error) if isinstance(error, Gone) else type(error).__name__] += 1
                 time.sleep(0.1)  # Between attempts.
+
+
+    def progress(self):
+        self.pauses.progress()
+        if self.pauses.count >= self.stay and not self.stopping.is_set():
+            raise Gone("moves")
 
 
 class Link(grpc_client.Peer):
@@ -199,7 +208,7 @@ class Subscriber(Client):
         assert one.sequence == self.next + dropped, (self.protocol, self.ledger.topic, self.next, one)
         self.ledger.note(one.epoch, one.sequence, one.data)
         self.next, self.last, self.dropped = one.sequence + 1, f"{one.epoch}-{one.sequence}", self.dropped + dropped
-        self.pauses.progress()
+        self.progress()
 
     def follow(self, subscription):
         for count in range(1, 1 << 40):
@@ -239,7 +248,7 @@ class Publisher(Client):
     def __init__(self, nodes, ledger: Ledger, protocol: str, number: int, interval: float):
         super().__init__(nodes, ledger, protocol, number)
         self.name, self.interval, self.attempt = f"p{number}", interval, 0
-        self.sent, self.due, self.dice = 0, time.monotonic(), random.Random(number)
+        self.sent, self.due = 0, time.monotonic()
         ledger.acknowledged[self.name] = 0
 
     @property
@@ -256,7 +265,7 @@ class Publisher(Client):
     def acknowledge(self, number: int):
         assert self.acknowledged <= number <= self.sent, (self.name, self.acknowledged, number, self.sent)
         self.ledger.acknowledged[self.name] = number
-        self.pauses.progress()
+        self.progress()
 
     @property
     def over(self) -> bool:
@@ -314,7 +323,7 @@ class Publisher(Client):
                                f"Forebay-Publisher: {self.name}\r\nForebay-Number: {number}\r\n".encode()))
                 status, headers = head(line)
                 body = line.input.read(int(headers["content-length"]))
-                if status >= 500:
+                if status >= 500 or len(body) < int(headers["content-length"]):
                     raise Gone(f"status {status}")
                 assert status in (200, 201), (status, body)
                 if not json.loads(body).get("duplicate"):
