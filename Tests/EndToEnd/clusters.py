@@ -106,7 +106,7 @@ class Cluster:
         # Each publisher has two topics, over different protocols.
         kinds = ("rsocket", "channel", "http")
         self.publishers = [Publisher(self.nodes, self.ledgers[(number + second) % TOPICS],
-                                     kinds[(number + second) % 3], number, 2 * TOPICS / rate)
+                                     kinds[(number + 2 * second) % 3], number, 2 * TOPICS / rate)
                            for number in range(TOPICS) for second in range(2)]
         kinds = ("rsocket", "grpc", "sse")
         self.subscribers = [Subscriber(self.nodes, self.ledgers[number % TOPICS], kinds[number // TOPICS % 3],

@@ -134,6 +134,10 @@ final class Subscribing: ShardPart {
     func advanced(_ view: TopicView, now: Instant) {
         guard !view.waiting.isEmpty, !view.isStored else { return }
         for subscriber in view.waiting where !isAhead(subscriber) {
+            if case .left(let refusal) = view.state {
+                ends.fail(subscriber, refusal)
+                continue
+            }
             view.removeWaiting(subscriber)
             join(subscriber, now: now)
         }
