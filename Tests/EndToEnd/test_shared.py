@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import contextlib
 
 import nats as nats_client
 import nkeys

@@ -30,8 +30,8 @@ struct Calls {
         var purpose: Purpose
     }
 
-    /// How long JetStream has to answer, in nanoseconds.
-    private static let time: UInt64 = 5_000_000_000
+    /// How long JetStream has to answer, in nanoseconds. While a stream has no leader, calls about it are not answered.
+    private static let time: UInt64 = 2_000_000_000
 
     private var calls: [UInt64: Call] = [:]
     private var last: UInt64 = 0

@@ -89,7 +89,7 @@ import Testing
     }
 
     /// One node ends the topic while all of them publish and everything goes wrong.
-    @Test(arguments: 1...30 as ClosedRange<UInt64>)
+    @Test(arguments: 1...100 as ClosedRange<UInt64>)
     func allNodesAgree(seed: UInt64) throws {
         var random = RandomSource(seed: seed)
         var options = ModelOptions()

@@ -110,7 +110,10 @@ final class Subscribing: ShardPart {
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
     /// - Parameter wasEmpty: whether the topic was empty when the subscriber began to wait for it.
     func join(_ subscriber: Subscriber, wasEmpty: Bool = false, now: Instant) {
-        if isAhead(subscriber) { return subscriber.view.addWaiting(subscriber) }
+        if isAhead(subscriber) {
+            subscriber.view.addWaiting(subscriber)
+            return noteAhead(subscriber)
+        }
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
         guard let since = subscriber.options.since else {
             let start = subscriber.options.start
@@ -130,10 +133,20 @@ final class Subscribing: ShardPart {
         return !subscriber.isOfOtherEpoch && sequence > window(of: view).upper
     }
 
+    private func noteAhead(_ subscriber: Subscriber) {
+        guard case .from(let sequence) = subscriber.options.start else { return }
+        subscriber.view.awaited = Swift.min(subscriber.view.awaited ?? sequence, sequence)
+    }
+
     /// Lets the subscribers join that waited for a position which the view has reached, or will not reach.
     func advanced(_ view: TopicView, now: Instant) {
-        guard !view.waiting.isEmpty, !view.isStored else { return }
-        for subscriber in view.waiting where !isAhead(subscriber) {
+        guard let awaited = view.awaited, awaited <= window(of: view).upper || !view.state.isLive else { return }
+        view.awaited = nil
+        for subscriber in view.waiting {
+            if isAhead(subscriber) {
+                noteAhead(subscriber)
+                continue
+            }
             if case .left(let refusal) = view.state {
                 ends.fail(subscriber, refusal)
                 continue

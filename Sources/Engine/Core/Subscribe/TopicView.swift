@@ -29,6 +29,8 @@ final class TopicView {
     /// Subscribers that wait for the view to be attached, for the store to find their first message, or for a shared
     /// topic to reach their position on this node.
     private(set) var waiting: [Subscriber] = []
+    /// The lowest position that subscribers wait for, or a lower one; nil if none waits for a position.
+    var awaited: SequenceNumber?
     var lost = SequenceNumber(1)
     /// Messages lost between the last one and the topic's end.
     var lostAtEnd = 0
