@@ -83,6 +83,24 @@ public struct ClientError: Error, Equatable, Sendable {
         code == .setupRejected && word == .unauthenticated
     }
 
+    /// Whether another broker would fail the client in the same way: its credentials or files are wrong.
+    public var concernsAllBrokers: Bool { refusesCredentials || code == .badFile || code == .badCredentials }
+
+    /// Whether the broker refused the client or its request without doing anything, so that another broker can be
+    /// asked.
+    public var isRefusal: Bool {
+        switch code {
+        case .unavailable: !isOutcomeUnknown
+        case .setupRejected: !refusesCredentials
+        default: false
+        }
+    }
+
+    /// Whether the broker does not know if a message was published.
+    public var isOutcomeUnknown: Bool {
+        code == .unavailable && message.hasPrefix(ErrorWord.unavailable.text("outcome unknown"))
+    }
+
     /// Whether the broker reported the error itself; otherwise this side detected it.
     public var isReportedByBroker: Bool {
         switch code {

@@ -49,35 +49,29 @@ public struct Session: ~Copyable {
     public var localAddress: String { link.localAddress }
     public var address: BrokerAddress { link.address }
 
-    /// Connects to the first of several brokers that answers. Blocks until the session is connected or has failed, and
-    /// then takes over the signals.
+    /// Connects to the first of several brokers that answers, from the current one on. Blocks until the session is
+    /// connected or has failed, and then takes over the signals.
     /// - Parameters:
-    ///   - addresses: at least one.
+    ///   - brokers: the one that answers is then the current one.
     ///   - output: the descriptor that messages will be written to, watched for its reader.
     public init(
-        to addresses: [BrokerAddress], limits: ClientLimits = ClientLimits(), signals numbers: [Int32],
-        output: Int32 = 1
+        to brokers: inout Brokers, signals numbers: [Int32], output: Int32 = 1
     ) throws(ClientError) {
         Signals.ignoreBrokenPipe()
-        let link = try Self.connect(addresses[...], limits)
+        let link = try Self.connect(&brokers)
         self.init(link, try Self.take(numbers), output)
     }
 
-    /// - Throws: an error with the messages of all attempts and the code of the last one.
-    private static func connect(
-        _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits, within time: UInt64 = Link.connectTime
-    ) throws(ClientError) -> Link {
-        var complaints: [String] = []
-        var code = ClientError.Code.notConnected
-        for address in addresses {
+    /// - Throws: an error with the messages of all attempts.
+    private static func connect(_ brokers: inout Brokers) throws(ClientError) -> Link {
+        let time = brokers.isSingle ? Link.connectTime : Brokers.attemptTime
+        while true {
             do throws(ClientError) {
-                return try Link(to: address, limits: limits, within: time)
+                return try Link(to: brokers.current, within: time)
             } catch {
-                complaints.append(error.message)
-                code = error.code
+                guard brokers.fail(error) else { throw brokers.failure }
             }
         }
-        throw ClientError(code, complaints.joined(separator: " "))
     }
 
     private init(_ link: consuming Link, _ signals: consuming Signals, _ output: Int32) {
@@ -86,15 +80,30 @@ public struct Session: ~Copyable {
         outputDescriptor = output
     }
 
-    /// Connects to the first of several brokers that answers, replacing a lost connection. Blocks until the session is
-    /// connected or has failed.
-    /// - Parameters:
-    ///   - addresses: at least one.
-    ///   - time: nanoseconds allowed for each address.
-    public mutating func reconnect(
-        to addresses: ArraySlice<BrokerAddress>, limits: ClientLimits = ClientLimits(), within time: UInt64
-    ) throws(ClientError) {
-        link = try Self.connect(addresses, limits, within: time)
+    /// Replaces the connection by one to this broker. Blocks until the session is connected or has failed, at most
+    /// `Brokers.attemptTime` after the name lookup.
+    public mutating func reconnect(to address: BrokerAddress) throws(ClientError) {
+        link = try Link(to: address, within: Brokers.attemptTime)
+    }
+
+    /// Passes a connection to the first of several brokers that serves `body`, in the order of the list. The next one
+    /// is asked only if a broker refuses the client or its request without having done anything.
+    /// - Returns: the result of `body`.
+    /// - Throws: the error of `body`, or an error with the messages of all brokers.
+    public static func run<Value>(
+        _ addresses: [BrokerAddress], signals: [Int32], _ body: (inout Session) throws(ClientError) -> Value
+    ) throws(ClientError) -> Value {
+        var brokers = Brokers(addresses)
+        var session = try Session(to: &brokers, signals: signals)
+        while true {
+            do throws(ClientError) {
+                return try body(&session)
+            } catch {
+                guard error.isRefusal else { throw error }
+                guard brokers.fail(error) else { throw brokers.failure }
+            }
+            session.link = try connect(&brokers)
+        }
     }
 
     /// Waits without using the connection, for a signal or until the reader of the output is gone.

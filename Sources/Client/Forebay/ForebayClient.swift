@@ -36,26 +36,23 @@ public final class ForebayClient: Sendable {
 
     /// Connects to a broker and waits for its response.
     ///
+    /// Several URLs, separated by commas, are the nodes of a cluster. The client uses the first that answers. When it
+    /// loses the connection, or the node shuts down or answers `unavailable`, the client continues at the next one.
+    ///
     /// - Parameters:
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
-    ///     over HTTP/2; `rsockets` and `https` over TLS.
+    ///     over HTTP/2; `rsockets` and `https` over TLS. Or several of these, separated by commas, tried in random
+    ///     order; see ``ForebayOptions/shufflesBrokers``.
     ///   - options: see ``ForebayOptions``; the defaults if omitted.
     /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.refused` if the broker refuses the
-    ///   client; `.notConnected` if the first attempt fails for another reason; `.system`. `CancellationError` if the
-    ///   task is cancelled.
+    ///   client; `.notConnected` if the first attempt at each broker fails, for different reasons or for another one;
+    ///   `.system`. `CancellationError` if the task is cancelled.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
     ) async throws -> ForebayClient {
-        var address: BrokerAddress
-        do throws(ClientError) {
-            address = try BrokerAddress(url: url)
-            if address.tls != nil { address.tls = TLSClientSettings(options.tls) }
-            if let credentials = options.credentials { address.credentials = Client.Credentials(credentials) }
-        } catch {
-            throw ForebayError(connection: error)
-        }
+        let brokers = try brokers(url, options)
         try Task.checkCancellation()
-        let core = try ClientCore(address, options)
+        let core = try ClientCore(brokers, options)
         do throws(SystemError) {
             try NamedThread.start("forebay") {
                 do throws(SystemError) {
@@ -78,6 +75,20 @@ public final class ForebayClient: Sendable {
         }
         if let failure { throw failure.asThrown }
         return client
+    }
+
+    private static func brokers(_ urls: String, _ options: ForebayOptions) throws(ForebayError) -> Brokers {
+        do throws(ClientError) {
+            let addresses = try BrokerAddress.list(urls).map { address in
+                var address = address
+                if address.tls != nil { address.tls = TLSClientSettings(options.tls) }
+                if let credentials = options.credentials { address.credentials = Client.Credentials(credentials) }
+                return address
+            }
+            return Brokers(options.shufflesBrokers ? addresses.shuffled() : addresses)
+        } catch {
+            throw ForebayError(connection: error)
+        }
     }
 
     /// Connects to a broker, passes the client to `body`, and closes it when `body` returns or throws or the task is

@@ -7,6 +7,11 @@ public struct ForebayOptions: Sendable {
     /// How a client reconnects.
     public var reconnect = ReconnectPolicy()
 
+    /// Whether the client tries the brokers of a list in random order. Clients then spread over the nodes of a cluster,
+    /// and over the remaining ones when a node stops. If false, the client tries them in the given order, so that the
+    /// first is preferred at the start.
+    public var shufflesBrokers = true
+
     /// Whether publishes that were not acknowledged before the connection was lost are repeated on the next connection.
     /// Messages then arrive at least once, and possibly twice. If false, these publishes fail with `.outcomeUnknown`
     /// instead: messages arrive at most once, and the program decides what to do.
@@ -105,14 +110,15 @@ extension Backoff {
 }
 
 /// When a client that has lost its connection tries again. The waits grow, and are randomized so that clients do not
-/// all reconnect at once.
+/// all reconnect at once. With several brokers, the client tries the next one at once, and waits when all have failed.
 public struct ReconnectPolicy: Equatable, Sendable {
     /// The longest wait before the first attempt, at least 1 ms.
     public var first = Duration.milliseconds(100)
     /// The upper limit of all waits. Each wait is twice the previous one until it reaches this limit.
     public var longest = Duration.seconds(10)
-    /// Consecutive failed attempts after which the client gives up; nil to never give up. In either case the client
-    /// stops if the broker refuses its credentials, because they were changed or a token has expired.
+    /// Consecutive failed attempts after which the client gives up; nil to never give up. With several brokers, an
+    /// attempt is one at each of them. In either case the client stops if a broker refuses its credentials, because
+    /// they were changed or a token has expired.
     public var attempts: Int?
 
     /// A policy with the defaults.

@@ -40,10 +40,10 @@ struct ChannelPublisher: ~Copyable {
     private static let patience: UInt64 = 2_000_000_000
 
     init(
-        _ settings: PublishSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+        _ settings: PublishSettings, _ reconnection: consuming Reconnection
     ) throws {
         let content = try settings.content()
-        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        let session = try reconnection.begin(signals: [SIGINT, SIGTERM, SIGHUP])
         try reconnection.greet(session)
         self.settings = settings
         self.reconnection = reconnection

@@ -14,7 +14,8 @@ let commonOptions: [OptionSpec] = [
     OptionSpec(
         name: "url", value: "URL", kind: .text,
         help: "broker URL: rsocket://HOST:PORT, or http://HOST:PORT for gRPC; with TLS, rsockets:// or https://. "
-            + "Of several URLs separated by commas, the first that answers is used. Default: $FOREBAY_URL, else "
+            + "Several URLs, separated by commas, are the nodes of a cluster: the first that answers is used, and the "
+            + "next one if it fails. Default: $FOREBAY_URL, else "
             + "rsocket://127.0.0.1:7690"),
     OptionSpec(
         name: "ca", value: "FILE", kind: .text,

@@ -54,7 +54,12 @@ struct Control {
     }
 
     func run(_ addresses: [BrokerAddress]) throws(ClientError) -> Int32 {
-        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        try Session.run(addresses, signals: [SIGINT, SIGTERM, SIGHUP]) { (session) throws(ClientError) in
+            try run(on: &session)
+        }
+    }
+
+    private func run(on session: inout Session) throws(ClientError) -> Int32 {
         guard let answer = try session.ask(call) else { return ExitCode.done }
         session.finish()
         var output = Output()
@@ -122,7 +127,12 @@ struct ListRequest {
     }
 
     func run(_ addresses: [BrokerAddress]) throws(ClientError) -> Int32 {
-        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        try Session.run(addresses, signals: [SIGINT, SIGTERM, SIGHUP]) { (session) throws(ClientError) in
+            try run(on: &session)
+        }
+    }
+
+    private func run(on session: inout Session) throws(ClientError) -> Int32 {
         var output = Output()
         var creditWindow = CreditWindow(batch: Self.batch)
         var rows: [JSON] = []

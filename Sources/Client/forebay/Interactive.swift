@@ -42,9 +42,9 @@ struct Interactive: ~Copyable {
     private static let textLimit = 1024
 
     init(
-        _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+        _ settings: SubscribeSettings, _ reconnection: consuming Reconnection
     ) throws(ClientError) {
-        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        let session = try reconnection.begin(signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
         let stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
         try reconnection.greet(session)

@@ -21,7 +21,12 @@ struct Ping {
     }
 
     func run() throws(ClientError) -> Int32 {
-        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        try Session.run(addresses, signals: [SIGINT, SIGTERM, SIGHUP]) { (session) throws(ClientError) in
+            try run(on: &session)
+        }
+    }
+
+    private func run(on session: inout Session) throws(ClientError) -> Int32 {
         var output = Output()
         var times: [UInt64] = []
         var next = Clock.monotonic()

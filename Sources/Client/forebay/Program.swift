@@ -149,23 +149,15 @@ enum Program {
     }
 
     private static func urls(_ arguments: Arguments) throws(ClientError) -> [BrokerAddress] {
-        if let urls = arguments.text("url") { return try list(urls) }
+        if let urls = arguments.text("url") { return try BrokerAddress.list(urls) }
         guard let url = environment("FOREBAY_URL") else {
             return [BrokerAddress(host: "127.0.0.1")]
         }
         do {
-            return try list(url)
+            return try BrokerAddress.list(url)
         } catch {
             throw ClientError(error.code, "FOREBAY_URL: \(error.message)")
         }
-    }
-
-    private static func list(_ urls: String) throws(ClientError) -> [BrokerAddress] {
-        var addresses: [BrokerAddress] = []
-        for url in urls.split(separator: ",", omittingEmptySubsequences: false) {
-            addresses.append(try BrokerAddress(url: String(url)))
-        }
-        return addresses
     }
 
     private static func run(_ command: Command, _ arguments: Arguments, _ addresses: [BrokerAddress]) throws -> Int32 {
@@ -175,16 +167,16 @@ enum Program {
             if settings.interactive {
                 try Terminal.check()
                 let reconnection = try Reconnection(arguments, addresses, hasPicture: true)
-                var view = try Interactive(settings, addresses, reconnection)
+                var view = try Interactive(settings, reconnection)
                 return try view.run()
             }
-            var subscriber = try Subscriber(settings, addresses, Reconnection(arguments, addresses))
+            var subscriber = try Subscriber(settings, Reconnection(arguments, addresses))
             return try subscriber.run()
         case .pub:
             let settings = try PublishSettings(arguments)
             let reconnection = try Reconnection(arguments, addresses)
             if settings.isSingle { return try SinglePublish(settings, addresses).run() }
-            var publisher = try ChannelPublisher(settings, addresses, reconnection)
+            var publisher = try ChannelPublisher(settings, reconnection)
             return try publisher.run()
         case .ping:
             return try Ping(arguments, addresses).run()
@@ -194,7 +186,7 @@ enum Program {
         case .subs: return try ListRequest(.subscriptions, arguments).run(addresses)
         case .conns: return try ListRequest(.connections, arguments).run(addresses)
         case .top:
-            var top = try Top(arguments, addresses, Reconnection(arguments, addresses, hasPicture: true))
+            var top = try Top(arguments, Reconnection(arguments, addresses, hasPicture: true))
             return try top.run()
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
             return try Control(command, arguments).run(addresses)

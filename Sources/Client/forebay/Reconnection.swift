@@ -1,4 +1,4 @@
-// Reconnection: when a command reconnects after losing its connection, and what it reports meanwhile.
+// Reconnection: when and where a command reconnects after losing its connection, and what it reports meanwhile.
 
 import Bytes
 import Client
@@ -14,15 +14,14 @@ struct Reconnection {
         case outputGone
     }
 
-    private let addresses: [BrokerAddress]
+    private var brokers: Brokers
     /// Whether the command continues after losing its connection.
     let isOn: Bool
     /// Nanoseconds without a connection after which the command gives up; nil for never.
     private let limit: UInt64?
-    private var place = 0
     private var backoff = Backoff(first: 100_000_000, longest: 10_000_000_000)
     private var random = SystemRandomNumberGenerator()
-    /// Whether a connection has worked once. If the first one is refused, there is no retry.
+    /// Whether a connection has worked once. Until then, each broker is tried once.
     private var isServed = false
     /// When the broker answered on this connection, and whether it has done more than that.
     private var answeredAt: UInt64?
@@ -34,8 +33,6 @@ struct Reconnection {
     /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
-    /// How long one attempt at all brokers may take, in nanoseconds: the command handles nothing else in the meantime.
-    private static let attemptTime: UInt64 = 3_000_000_000
     /// How long an idle connection must last to count as a success, in nanoseconds.
     private static let leastTime: UInt64 = 1_000_000_000
 
@@ -52,11 +49,14 @@ struct Reconnection {
         if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
             throw UsageError("--no-reconnect and --reconnect-time are mutually exclusive.")
         }
-        self.addresses = addresses
+        brokers = Brokers(addresses)
         note = hasPicture ? "" : nil
         isOn = !arguments.has("no-reconnect")
         limit = arguments.decimal("reconnect-time").map { UInt64($0 * 1e9) }
     }
+
+    /// Connects for the first time, to the first broker that answers.
+    mutating func begin(signals: [Int32]) throws(ClientError) -> Session { try Session(to: &brokers, signals: signals) }
 
     /// Asks the broker for a keepalive response.
     func greet(_ session: borrowing Session) throws(ClientError) {
@@ -66,7 +66,7 @@ struct Reconnection {
     /// Notes that the broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
-        if lostAt != nil { show("Reconnected to \(address).") }
+        if lostAt != nil { show("\(isServed ? "Reconnected" : "Connected") to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
@@ -80,6 +80,7 @@ struct Reconnection {
         if hasLasted || answeredAt != nil && error.endsConnection { isServed = true }
         if hasLasted {
             backoff.reset()
+            brokers.succeed()
             lostAt = nil
             reported = nil
         }
@@ -108,26 +109,31 @@ struct Reconnection {
         }
     }
 
-    /// When to try again, on the monotonic clock. Call `lose` first.
-    /// - Throws: `error`, if retrying is pointless.
+    /// When to try the next broker, on the monotonic clock: at once, unless all have failed. Call `lose` first.
+    /// - Throws: the errors of the last attempts, if retrying is pointless.
     mutating func pause(after error: ClientError) throws(ClientError) -> UInt64 {
+        guard isOn, Self.mayPass(error) || Self.concernsOne(error) else { throw error }
         let now = Clock.monotonic()
         let since = lostAt ?? now
         let end = limit.map { since.addingClamped($0) } ?? .max
-        guard isOn, isServed, Self.mayPass(error), now < end, let pause = backoff.next(using: &random) else {
-            throw error
+        let address = brokers.current
+        let isAtOnce = brokers.fail(error)
+        guard now < end else { throw brokers.failure }
+        defer { lostAt = since }
+        if isAtOnce {
+            // If the next ones fail as well, all are reported together.
+            if lostAt == nil { reportLoss(ClientError(error.code, brokers.message(of: error, at: address))) }
+            return now
         }
-        reportLoss(error)
-        lostAt = since
+        guard isServed, brokers.errors.contains(where: Self.mayPass), let pause = backoff.next(using: &random) else {
+            throw brokers.failure
+        }
+        reportLoss(brokers.failure)
         return min(now.addingClamped(pause), end)
     }
 
-    /// Tries each broker once, ending with the one whose connection was lost.
-    mutating func attempt(_ session: inout Session) throws(ClientError) {
-        place = (place + 1) % addresses.count
-        try session.reconnect(
-            to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
-    }
+    /// Makes one attempt, at the next broker.
+    mutating func attempt(_ session: inout Session) throws(ClientError) { try session.reconnect(to: brokers.current) }
 
     /// Whether a stream that ended with `error` can continue on another connection.
     func isLoss(_ error: ClientError) -> Bool { isOn && Self.mayPass(error) }
@@ -141,10 +147,16 @@ struct Reconnection {
         }
     }
 
+    /// Whether only this broker is unusable, by its address or its certificate.
+    private static func concernsOne(_ error: ClientError) -> Bool {
+        [.badURL, .untrusted, .wrongHost, .outdated].contains(error.code)
+    }
+
     private mutating func reportLoss(_ error: ClientError) {
         let sentence = Program.sentence(error)
         guard sentence != reported else { return }
-        show(sentence + (reported == nil ? " Reconnecting." : " Trying again."))
+        let next = reported == nil ? " Reconnecting." : " Trying again."
+        show(sentence + (isServed ? next : " Trying the next broker."))
         reported = sentence
     }
 

@@ -18,10 +18,11 @@ struct SinglePublish {
     /// Publishes the message. Does not use fire-and-forget: it has no response, so neither people nor scripts would
     /// notice a lost message.
     func run() throws(ClientError) -> Int32 {
-        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
-        let code = try publish(on: &session)
-        session.finish()
-        return code
+        try Session.run(addresses, signals: [SIGINT, SIGTERM, SIGHUP]) { (session) throws(ClientError) in
+            let code = try publish(on: &session)
+            session.finish()
+            return code
+        }
     }
 
     private func publish(on session: inout Session) throws(ClientError) -> Int32 {

@@ -37,9 +37,9 @@ struct Subscriber: ~Copyable {
     private let topicQuery: StreamID?
 
     init(
-        _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+        _ settings: SubscribeSettings, _ reconnection: consuming Reconnection
     ) throws(ClientError) {
-        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        let session = try reconnection.begin(signals: [SIGINT, SIGTERM, SIGHUP])
         var creditWindow = CreditWindow(batch: settings.request, once: settings.once, limit: settings.count)
         var options = settings.options
         // Resuming requires the position, which is part of the metadata.

@@ -24,7 +24,7 @@ final class DialedLink: @unchecked Sendable {
 }
 
 final class ClientCore: @unchecked Sendable {
-    let address: BrokerAddress
+    let brokers: Brokers
     let options: ForebayOptions
     let inbox: Inbox<Notice>
     let state = CurrentValueSubject<ConnectionState, Never>(.connecting)
@@ -40,8 +40,8 @@ final class ClientCore: @unchecked Sendable {
     private var activities = 0
     private var bytes = 0
 
-    init(_ address: BrokerAddress, _ options: ForebayOptions) throws(ForebayError) {
-        self.address = address
+    init(_ brokers: Brokers, _ options: ForebayOptions) throws(ForebayError) {
+        self.brokers = brokers
         self.options = options
         do throws(SystemError) {
             inbox = try Inbox()

@@ -36,9 +36,8 @@ final class ClientLoop {
     private var link: Link?
     private var interest: Interest = .read
     private var phase = Phase.dialing
-    private var backoff: Backoff
+    private var attempts: ConnectionAttempts
     private var random = SystemRandomNumberGenerator()
-    private var hasBeenConnected = false
     /// The call that finds out whether the broker accepts the credentials. Only over HTTP, where each request carries
     /// them.
     private var question: StreamID?
@@ -59,7 +58,7 @@ final class ClientLoop {
 
     init(_ core: ClientCore) throws(SystemError) {
         self.core = core
-        backoff = Backoff(core.options.reconnect)
+        attempts = ConnectionAttempts(core.brokers, core.options.reconnect)
         poller = try Poller()
         try poller.add(core.inbox.descriptor, token: Self.inboxToken, interest: .read)
     }
@@ -156,11 +155,12 @@ final class ClientLoop {
 
     private func dial() {
         phase = .dialing
-        let (core, asked, time) = (core, ClientLimits(core.options), core.options.connectTimeout.nanoseconds)
+        let (core, broker) = (core, attempts.brokers.current)
+        let (asked, time) = (ClientLimits(core.options), core.options.connectTimeout.nanoseconds)
         do throws(SystemError) {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
-                    let dialed = DialedLink(try Link(to: core.address, limits: asked, within: time))
+                    let dialed = DialedLink(try Link(to: broker, limits: asked, within: time))
                     // If the client has ended in the meantime, the link is closed here.
                     if !core.hasEnded.load(ordering: .sequentiallyConsistent) { core.inbox.push(.dialed(dialed)) }
                 } catch {
@@ -183,7 +183,7 @@ final class ClientLoop {
         interest = .read
         do {
             try poller.add(socket, token: Self.socketToken, interest: interest)
-            if core.address.transport == .http {
+            if attempts.brokers.current.transport == .http {
                 question = try connection.call(.info)
             } else {
                 try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
@@ -199,8 +199,7 @@ final class ClientLoop {
         guard case .checking = phase else { return }
         question = nil
         phase = .connected
-        backoff.reset()
-        hasBeenConnected = true
+        attempts.answered(now: Clock.monotonic())
         core.state.send(.connected)
         core.first.resolve(nil)
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
@@ -227,14 +226,18 @@ final class ClientLoop {
         closing = nil
         streams.removeAll()
         recent = nil
-        let left = hasBeenConnected && !error.refusesCredentials ? backoff.next(using: &random) : nil
-        guard let pause = left else { return end(ForebayError(connection: error)) }
-        phase = .pausing(until: Clock.monotonic().addingClamped(pause))
-        for activity in inOrder() where activity.stream != nil {
-            activity.stream = nil
-            activity.lost(self)
+        let now = Clock.monotonic()
+        switch attempts.fail(error, now: now, using: &random) {
+        case .end(let error): return end(ForebayError(connection: error))
+        case .retry(let pause, let error):
+            phase = .pausing(until: now.addingClamped(pause))
+            for activity in inOrder() where activity.stream != nil {
+                activity.stream = nil
+                activity.lost(self)
+            }
+            guard attempts.hasBeenConnected else { return }
+            core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
         }
-        core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
     }
 
     /// Ends the client.
@@ -302,10 +305,10 @@ final class ClientLoop {
         case .failed(let id, let error):
             guard let activity = activity(id) else { return }
             unbind(activity)
-            guard error.code == .unavailable, error.word != .unavailable else { return activity.failed(error, self) }
-            // The other streams continue until the broker has finished them; after that, a new connection is needed.
-            closing = closing ?? error.message
-            activity.turnedAway(self)
+            guard error.code == .unavailable else { return activity.failed(error, self) }
+            error.isOutcomeUnknown ? activity.lost(self) : activity.turnedAway(self)
+            // A broker that is shutting down finishes the other streams.
+            if error.word == .unavailable { lose(error) } else { closing = closing ?? error.message }
         case .pong: answered()
         case .closing(let why): closing = why
         }
@@ -376,8 +379,7 @@ final class ClientLoop {
         case .pausing(let until):
             if now >= until { dial() }
         case .checking(let until) where now >= until:
-            lose(
-                ClientError(.silent, "The server at \(core.address) did not answer; check that it is a broker's port."))
+            lose(attempts.silence)
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }

@@ -41,10 +41,10 @@ struct Top: ~Copyable {
     /// Nanoseconds after which a refused list is requested again.
     private static let refusalPause: UInt64 = 2_000_000_000
 
-    init(_ arguments: Arguments, _ addresses: [BrokerAddress], _ reconnection: Reconnection) throws {
+    init(_ arguments: Arguments, _ reconnection: consuming Reconnection) throws {
         let once = arguments.has("once")
         if !once { try Terminal.check(for: "'forebay top' without --once") }
-        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        var session = try reconnection.begin(signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(session.address)")
         if let visibility = try session.askVisibility() {
             // Without this error, the screen would look like a broker without clients.
