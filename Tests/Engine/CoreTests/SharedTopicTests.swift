@@ -92,6 +92,20 @@ import Testing
         #expect(joined(broker).map { $0 != use } == true)
     }
 
+    /// While NATS is unreachable, the upstream refuses to follow the topic before it sees what was published.
+    @Test(arguments: DeliveryTests.placements)
+    func publishesOfATopicThatIsLeftAreRefused(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let publisher = broker.connect(from)
+        publisher.publish("t", "one", stream: 1)
+        publisher.publish("t", "two", stream: 3)
+        let use = try #require(joined(broker))
+        report([.left(use, Refusal(.unavailable, "Gone."))], to: broker)
+        let received = publisher.received()
+        #expect(received.count == 2 && received.allSatisfy { $0.contains("unavailable: Gone.") }, "\(received)")
+        #expect(broker.memory.used == 0)
+    }
+
     /// A topic that does not exist yet, and for which nobody waits any longer, does not stay.
     @Test(arguments: DeliveryTests.placements)
     func aTopicThatNobodyAwaitsIsLeft(_ shards: Int, _ at: Int, _ from: Int) throws {

@@ -135,6 +135,9 @@ final class SharedLog {
         unconfirmed[ticket]?.who = who
     }
 
+    /// The messages that are not in the stream yet, in order.
+    var unconfirmedTickets: [PublishTicket] { unconfirmed.keys.sorted().map { PublishTicket($0.value) } }
+
     /// The message is in the stream, or refused. Returns who waits for it.
     func take(_ ticket: PublishTicket) -> CommitLine.Waiter? {
         guard let message = unconfirmed.removeValue(forKey: SequenceNumber(ticket.value)) else { return nil }

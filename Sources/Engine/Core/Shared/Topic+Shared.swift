@@ -266,6 +266,8 @@ extension TopicOwnership {
         let (calls, lookups) = (topic.shared?.takeCalls() ?? [], topic.shared?.takeLookups() ?? [])
         for target in calls.map(\.target) + lookups { self.calls.answer(target, .failure(refusal)) }
         if let ticket = topic.shared?.ending?.ticket { topic.refuseEnd(ticket, refusal, now: now) }
+        // The upstream does not follow the topic, so nothing else answers them.
+        for ticket in topic.shared?.unconfirmedTickets ?? [] { topic.refuse(ticket, refusal, now: now) }
         topic.delete(as: .left(refusal), now: now)
         remove(topic)
     }
