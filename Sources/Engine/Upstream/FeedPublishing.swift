@@ -116,7 +116,7 @@ final class FeedPublishing {
             return try upstream.send(publish, to: stream, token, expected: expected) ? .sent : .noRoom
         case .duplicate:
             guard let last else { return .removed }
-            outbox.remove(publish.ticket)
+            outbox.remove(publish.ticket, now: now)
             upstream.flush(feed)
             upstream.report(.duplicate(feed.use, publish.ticket, last: last.sequence), to: feed.shard)
         // Other nodes may have published further messages.
@@ -240,7 +240,7 @@ final class FeedPublishing {
 
     /// A message of this node was read from the stream.
     func read(_ ticket: PublishTicket, at sequence: SequenceNumber, now: UInt64) {
-        guard let message = outbox.remove(ticket) else { return }
+        guard let message = outbox.remove(ticket, now: now) else { return }
         upstream.notes.counts.published += 1
         if let publisher = message.publish.publisher, let number = message.publish.number {
             remember(SharedProgress(number: number, sequence: sequence), of: publisher)
@@ -266,7 +266,12 @@ final class FeedPublishing {
         while let message = outbox.overdue(since: time) {
             // Whether it was stored is not known.
             if let publisher = message.publish.publisher { known[publisher] = nil }
-            refuse(message.publish.ticket, message.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
+            // What follows in its chain was not sent.
+            var refusal = message.wasSent ? Refusal.upstreamOutcomeUnknown : .upstreamUnavailable
+            for ticket in outbox.refuseChain(message.publish.ticket) {
+                upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+                refusal = .upstreamUnavailable
+            }
         }
         if let ending, ending.since < time {
             refuse(ending.ticket, ending.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
@@ -282,7 +287,9 @@ final class FeedPublishing {
         } else if lookups.removeValue(forKey: ticket) != nil {
             upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
         }
-        for each in outbox.refuse(ticket) { upstream.report(.refused(feed.use, each, refusal), to: feed.shard) }
+        for each in outbox.refuse(ticket, now: upstream.now) {
+            upstream.report(.refused(feed.use, each, refusal), to: feed.shard)
+        }
     }
 
     /// Refuses everything. What became of messages that were sent is not known.

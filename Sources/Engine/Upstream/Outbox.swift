@@ -21,8 +21,9 @@ struct Outbox {
 
     struct Message {
         let publish: SharedPublish
-        /// When it was handed over, and when it was last sent; 0 if it has not been sent on this connection.
-        let since: UInt64
+        /// When it was handed over, or became the first of its chain, and when it was last sent; 0 if it has not been
+        /// sent on this connection.
+        fileprivate(set) var since: UInt64
         var sentAt: UInt64 = 0
         /// Whether it was ever sent.
         var wasSent = false
@@ -38,8 +39,8 @@ struct Outbox {
     private var readyHead = 0
     /// The messages that wait behind the first one of their chain.
     private var behind: [Chain: TurnQueue<PublishTicket>] = [:]
-    /// Messages in the order in which they were handed over, and those in flight in the order in which they were sent;
-    /// some may be gone, or sent again.
+    /// Messages that wait for nothing but JetStream, in the order of their `since`, and those in flight in the order in
+    /// which they were sent; some may be gone, or sent again.
     private var line = TurnQueue<PublishTicket>()
     private var inFlight = TurnQueue<(ticket: PublishTicket, sentAt: UInt64)>()
 
@@ -50,14 +51,19 @@ struct Outbox {
     mutating func add(_ publish: SharedPublish, now: UInt64) {
         let message = Message(publish: publish, since: now)
         messages[publish.ticket] = message
-        line.append(publish.ticket)
-        guard let chain = message.chain else { return ready.append(publish.ticket) }
+        guard let chain = message.chain else { return begin(publish.ticket, now: now) }
         if behind[chain] == nil {
             behind[chain] = TurnQueue()
-            ready.append(publish.ticket)
+            begin(publish.ticket, now: now)
         } else {
             behind[chain]?.append(publish.ticket)
         }
+    }
+
+    private mutating func begin(_ ticket: PublishTicket, now: UInt64) {
+        messages[ticket]?.since = now
+        line.append(ticket)
+        ready.append(ticket)
     }
 
     /// The next message to send; it stays the next one until `sent` or `hold`.
@@ -94,11 +100,11 @@ struct Outbox {
 
     /// The message is in the stream, or is refused alone. Returns it, if it was known.
     @discardableResult
-    mutating func remove(_ ticket: PublishTicket) -> Message? {
+    mutating func remove(_ ticket: PublishTicket, now: UInt64) -> Message? {
         guard let message = messages.removeValue(forKey: ticket) else { return nil }
         guard let chain = message.chain else { return message }
         if let next = behind[chain]?.popFirst() {
-            ready.append(next)
+            begin(next, now: now)
         } else {
             behind[chain] = nil
         }
@@ -107,10 +113,20 @@ struct Outbox {
 
     /// Removes a message and, because it is refused, those that follow it in its channel. Returns them in order. What
     /// follows a numbered message is judged by its own number.
-    mutating func refuse(_ ticket: PublishTicket) -> [PublishTicket] {
+    mutating func refuse(_ ticket: PublishTicket, now: UInt64) -> [PublishTicket] {
         guard let message = messages[ticket] else { return [] }
         guard let chain = message.chain, case .channel = chain else {
-            remove(ticket)
+            remove(ticket, now: now)
+            return [ticket]
+        }
+        return refuseChain(ticket)
+    }
+
+    /// Removes a message and all that follow it in its chain. Returns them in order.
+    mutating func refuseChain(_ ticket: PublishTicket) -> [PublishTicket] {
+        guard let message = messages[ticket] else { return [] }
+        guard let chain = message.chain else {
+            messages[ticket] = nil
             return [ticket]
         }
         messages[ticket] = nil

@@ -123,7 +123,7 @@ def test_a_subscriber_loses_its_node(node, at, client, how):
 def test_a_publisher_loses_its_node(node, at, client, how):
     """Numbered messages are published once, whatever was in doubt."""
     nodes, other = [node(), node()], node()
-    count = 1500 if client == "cli" else 6000
+    count = 1500 if client == "cli" else 2500
     _, read = follow(at(other), "cli", "s.a")
     commands = at(nodes[0], WRONG, nodes[1])
     if client == "cli":
