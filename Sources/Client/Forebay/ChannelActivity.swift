@@ -313,6 +313,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         fail(ForebayError(stream: error), loop)
     }
 
+    override func disconnected() { numbers?.lost() }
+
     override func lost(_ loop: ClientLoop) {
         numbers?.lost()
         if case .publishing = phase {} else { mayHaveEnded = true }

@@ -66,6 +66,8 @@ class Activity: @unchecked Sendable {
     func lost(_ loop: ClientLoop) {}
     /// The broker is shutting down and therefore ended the stream. The activity continues on the next connection.
     func turnedAway(_ loop: ClientLoop) { lost(loop) }
+    /// The connection is gone, whether or not the activity had a stream on it. Stream ids begin again on the next one.
+    func disconnected() {}
     /// The client has ended, and this activity with it.
     func close(_ error: ForebayError) {}
 }

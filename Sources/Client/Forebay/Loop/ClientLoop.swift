@@ -231,9 +231,9 @@ final class ClientLoop {
         case .end(let error): return end(ForebayError(connection: error))
         case .retry(let pause, let error):
             phase = .pausing(until: now.addingClamped(pause))
-            for activity in inOrder() where activity.stream != nil {
-                activity.stream = nil
-                activity.lost(self)
+            for activity in inOrder() {
+                activity.disconnected()
+                if activity.stream.take() != nil { activity.lost(self) }
             }
             guard attempts.hasBeenConnected else { return }
             core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
