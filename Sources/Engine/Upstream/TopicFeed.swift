@@ -242,7 +242,12 @@ final class TopicFeed {
     /// Everything that was to be read has been.
     private func readAll(now: UInt64) {
         guard let next else { return }
-        if end != nil { return inspect(now: now) }
+        if let end {
+            guard next < end.sequence, let stream else { return inspect(now: now) }
+            // A sealed stream that has lost its last messages.
+            state = .asking(from: end.sequence, end: end.sequence)
+            return call(.message(next.value, stream), .ask, now: now)
+        }
         let known = Swift.max(held.first ?? next, held.missed)
         if known > next { return read(upTo: known, now: now) }
         state = .live

@@ -67,6 +67,21 @@ import Testing
         #expect(world.cluster.streamNames.isEmpty)
     }
 
+    @Test func theEndIsReachedAlthoughTheLastMessagesAreLost() throws {
+        let world = try world(6, nodes: 1)
+        for _ in 0..<5 { world.nodes[0].publish(now: world.now) }
+        world.nodes[0].end(.completed, now: world.now)
+        #expect(world.run(seconds: 20) { !world.nodes[0].ended.isEmpty })
+        // The control message and the message before it.
+        world.cluster.loseTail(of: try #require(world.cluster.streamNames.first), count: 2)
+        let late = try Node("late", world.cluster, seed: 9, time: 100, now: world.now)
+        world.add(late)
+        late.join(now: world.now)
+        #expect(world.run(seconds: 20) { !late.ended.isEmpty })
+        #expect(late.received.map(\.sequence) == [1, 2, 3, 4] && late.lost == [5])
+        #expect(late.ended.map(\.end) == [.completed])
+    }
+
     @Test func anEndCreatesTheTopic() throws {
         let world = try world(4)
         world.run(seconds: 2)

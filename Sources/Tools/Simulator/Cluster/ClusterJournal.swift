@@ -85,6 +85,8 @@ final class ClusterJournal {
 
     func refused(_ message: ClusterMessage, _ why: String) {
         guard message.number == nil, !why.contains("outcome unknown") else { return }
+        // A message that was lost may be refused.
+        if let epoch = epochOfText[message.text], damaged.contains(epoch) { return }
         refusedTexts.insert(message.text)
         referee.expect(epochOfText[message.text] == nil, "\(message.text) is in its topic and was refused: \(why)")
     }

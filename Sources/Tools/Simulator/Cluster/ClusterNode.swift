@@ -18,6 +18,9 @@ final class ClusterNode {
         var isOver = false
     }
 
+    /// Exchanges at one moment, in which nothing is late.
+    private static let mostExchanges = 20_000
+
     let name: String
     private let cluster: ModelCluster
     private let journal: ClusterJournal
@@ -122,7 +125,10 @@ final class ClusterNode {
 
     /// Exchanges bytes and reports until there are none.
     func run(now: UInt64) {
-        while exchange(now: now) {}
+        var exchanges = 0
+        while exchanges < ClusterNode.mostExchanges, exchange(now: now) { exchanges += 1 }
+        journal.referee.expect(
+            exchanges < ClusterNode.mostExchanges, "\(name) and NATS exchange messages without end")
         upstream.takeReports { reports, _ in for report in reports { take(report) } }
         _ = upstream.takeLog()
     }
