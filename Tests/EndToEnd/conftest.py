@@ -7,6 +7,7 @@ import pytest
 import raw
 from brokers import Broker
 from common import Observer
+from nats_server import Server
 
 # What forebayd serves. Without "grpc" the suite runs over RSocket only; without "plain" there is no plain HTTP. Adding
 # a transport runs each behavior test over it and collects the transport's own tests.
@@ -47,6 +48,14 @@ def none_is_left():
 def start():
     """Starts brokers with custom options; the caller stops them."""
     return Broker
+
+
+@pytest.fixture
+def nats(tmp_path):
+    """A NATS server with JetStream."""
+    server = Server(tmp_path / "nats")
+    yield server
+    server.stop()
 
 
 @pytest.fixture

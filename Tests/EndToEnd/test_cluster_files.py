@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from executables import ROOT
-from nats_server import SERVER, Server
+from nats_server import SERVER
 
 COMPOSE = yaml.safe_load((ROOT / "Docker/cluster.yaml").read_text())
 SERVICES = COMPOSE["services"]
@@ -51,13 +51,6 @@ def status(port: int, path: str, host="localhost") -> int:
     answer = connection.getresponse().status
     connection.close()
     return answer
-
-
-@pytest.fixture
-def nats(tmp_path):
-    server = Server(tmp_path / "nats")
-    yield server
-    server.stop()
 
 
 # Docker

@@ -18,13 +18,6 @@ pytestmark = pytest.mark.rsocket
 
 
 @pytest.fixture
-def nats(tmp_path):
-    server = Server(tmp_path / "nats")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 def node(begin, nats):
     """Starts nodes with the topics s.> in common."""
     def start(*options: str):

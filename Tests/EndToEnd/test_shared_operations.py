@@ -11,19 +11,11 @@ import pytest
 from admin import Admin, until
 from client import *
 from executables import executable
-from nats_server import Server
 from page import Page
 
 pytestmark = pytest.mark.rsocket
 
 FOREBAY = os.environ.get("FOREBAY") or str(Path(executable()).with_name("forebay"))
-
-
-@pytest.fixture
-def nats(tmp_path):
-    server = Server(tmp_path / "nats")
-    yield server
-    server.stop()
 
 
 @pytest.fixture

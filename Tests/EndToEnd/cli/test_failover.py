@@ -9,18 +9,10 @@ import pytest
 
 import executables
 from commands import LIMIT, Commands, ended
-from nats_server import Server
 from proxy import Proxy
 
 WRONG = ("127.0.0.1", 1)
 LIBRARY = Path(executables.executable()).with_name("library-client")
-
-
-@pytest.fixture
-def nats(tmp_path):
-    server = Server(tmp_path / "nats")
-    yield server
-    server.stop()
 
 
 @pytest.fixture
