@@ -5,7 +5,7 @@ import JSONParsing
 import NATS
 
 /// The answer to `JetStreamRequest.info` and `create`.
-public struct StreamInfo: Sendable {
+public struct StreamInfo {
     public var name: String
     public var subjects: [String]
     /// Whether the stream takes no more messages.
@@ -17,13 +17,13 @@ public struct StreamInfo: Sendable {
     /// The sequence of the newest message that the stream has stored, although it may be deleted; 0 before the first.
     /// At most `Int64.max`.
     public var lastSequence: UInt64
-    /// The members of the stream's configuration, as JSON.
-    private var configuration: [(name: String, json: String)]
+    /// The stream's configuration as the server answered it, for updates.
+    private let configuration: JSONValue
 
     /// - Throws: the error that the server answered, or that the answer is malformed.
     public init(_ message: NATSMessage) throws(JetStreamError) {
         let answer = try JetStreamAnswer(message)
-        let configuration = try answer.member("config")
+        configuration = try answer.member("config")
         name = try configuration.text("name")
         guard let subjects = configuration["subjects"]?.strings else { throw .missing("subjects") }
         self.subjects = subjects
@@ -32,7 +32,6 @@ public struct StreamInfo: Sendable {
         for name in configuration["metadata"]?.names ?? [] {
             metadata[name] = configuration["metadata"]?[name]?.string
         }
-        self.configuration = (configuration.names ?? []).map { ($0, configuration[$0]?.text ?? "null") }
         let state = try answer.member("state")
         messages = try state.count("messages")
         lastSequence = try state.count("last_seq")
@@ -46,8 +45,8 @@ public struct StreamInfo: Sendable {
 
     /// The stream's configuration as JSON, with other values for some members.
     func configuration(replacing members: [(name: String, json: String)]) -> String {
-        let kept = configuration.filter { old in !members.contains { $0.name == old.name } }
-        return JSONText.object(kept + members)
+        let kept = (configuration.names ?? []).filter { name in !members.contains { $0.name == name } }
+        return JSONText.object(kept.map { ($0, configuration[$0]?.text ?? "null") } + members)
     }
 }
 

@@ -17,6 +17,28 @@ import Testing
         #expect(
             text(.directGet("FB_1", from: 1, count: 10, maxBytes: 1_000_000))
                 == #"$JS.API.DIRECT.GET.FB_1 {"seq":1,"batch":10,"max_bytes":1000000}"#)
+        #expect(
+            text(.lastMessage("fb.p.-.t", "FB_1")) == #"$JS.API.STREAM.MSG.GET.FB_1 {"last_by_subj":"fb.p.-.t"}"#)
+    }
+
+    /// Members that an update does not change are those that the server answered.
+    @Test func updatesRepeatTheConfiguration() throws {
+        let info = try read(Captured.info, StreamInfo.init)
+        let sealed = text(.seal(info, metadata: ["forebay-end": "completed"]))
+        #expect(sealed.hasPrefix(#"$JS.API.STREAM.UPDATE.FB_1 {"name":"FB_1","subjects":["fb.p.*.t"],"#))
+        #expect(
+            sealed.hasSuffix(
+                #","forebay-end":"completed","forebay-topic":"t\"\u0001"},"sealed":true,"discard":"new","#
+                    + #""deny_delete":true,"deny_purge":true,"max_age":0,"allow_rollup_hdrs":false}"#), "\(sealed)")
+        let kept = [
+            #""num_replicas":1"#, #""allow_direct":true"#, #""republish":{"src":"fb.p.*.t","dest":"fb.l.t"}"#,
+        ]
+        for member in kept { #expect(sealed.contains(member), "\(member)") }
+        let retired = text(.retire(info, metadata: ["a": "b"]))
+        #expect(retired.contains(#","subjects":[],"republish":null,"metadata":{"#) && retired.contains(#""a":"b""#))
+        for name in ["sealed", "subjects", "discard", "max_age", "metadata"] {
+            for update in [sealed, retired] { #expect(update.ranges(of: "\"\(name)\":").count == 1, "\(name)") }
+        }
     }
 
     @Test func aConfigurationHasItsMembers() {

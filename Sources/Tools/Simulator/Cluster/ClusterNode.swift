@@ -52,6 +52,13 @@ final class ClusterNode {
         return Upstream(options, shards: 1, seed: seed, now: now)
     }
 
+    var description: String {
+        let topics = follows.values.map {
+            "'\($0.use.topic)' of \($0.epoch) before \($0.next?.value ?? 0)\($0.isCurrent ? "" : ", joining")"
+        }
+        return "\(name): \(waiting.count) publishes and \(ends.count) ends wait, \(topics)"
+    }
+
     var isAtRest: Bool { waiting.isEmpty && ends.isEmpty }
 
     private func number() -> UInt64 {
@@ -93,7 +100,10 @@ final class ClusterNode {
     }
 
     func end(_ topic: String, _ end: SharedEnd, now: UInt64) {
-        guard let follow = follows[topic], follow.isCurrent, !follow.isOver || end == .deleted else { return }
+        // Like a shard, it requests one end at a time.
+        guard let follow = follows[topic], follow.isCurrent, !follow.isOver || end == .deleted, ends.isEmpty else {
+            return
+        }
         let ticket = PublishTicket(number())
         ends.insert(ticket)
         upstream.handle([.end(follow.use, ticket, end)], from: 0, now: now)

@@ -168,8 +168,8 @@ public final class ClusterSimulation {
             pass(500)
             if isAtRest { return }
         }
-        let waiting = nodes.map { "\($0.name): \($0.waiting.count) waiting, \($0.follows)" }
-        journal.referee.fail("the nodes do not come to rest: \(waiting)")
+        let ends = cluster.streamNames.map { "\($0) has \(cluster.stream(named: $0)?.lastSequence ?? 0)" }
+        journal.referee.fail("the nodes do not come to rest: \(nodes.map(\.description)), \(ends)")
     }
 
     private var isAtRest: Bool {
