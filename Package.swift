@@ -212,7 +212,7 @@ let support: [Target] = [
     example("pausable-view", "Examples/PausableView"),
     example("pipeline", "Examples/Pipeline"),
     example("pacer", "Tests/Support/Pacer"),
-    example("library-client", "Tests/Support/LibraryClient"),
+    example("library-client", "Tests/Support/LibraryClient", ["EventLoop", "Forebay", "Streams"]),
     example("store-exerciser", "Tests/Support/StoreExerciser", ["CStoreIO", "EventLoop", "Store"]),
     example("nats-exerciser", "Tests/Support/NATSExerciser", ["Bytes", "EventLoop", "NATS", "TLS"]),
     .target(name: "CAllocations", path: "Tests/Support/CAllocations"),

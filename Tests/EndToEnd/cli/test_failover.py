@@ -57,7 +57,7 @@ def library(commands: Commands, *words: str) -> subprocess.Popen:
     """A process with the Swift library, which uses the same addresses."""
     action, *rest = words
     process = subprocess.Popen([LIBRARY, action, commands.environment["FOREBAY_URL"], *rest], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     commands.started.append(process)
     return process
 
@@ -110,52 +110,69 @@ def test_a_subscriber_loses_its_node(node, at, client, how):
     assert process.returncode == 0 and "lost before" not in errors and "may have been lost" not in errors, errors
 
 
+class Publisher:
+    """Publishes the numbers 1, 2, … to s.a, as far as the test has written them to its stdin."""
+
+    def __init__(self, commands: Commands, client: str, *identity: str):
+        self.client, self.count = client, 0
+        if client == "library":
+            self.process = library(commands, "publish", "s.a", *identity)
+        else:
+            options = ["--publisher", *identity] if identity else []
+            self.process = commands.start("pub", "s.a", "--stdin", "--ack", *options, stdin=subprocess.PIPE, text=True)
+
+    def publish(self, count: int):
+        """Without waiting: the pipe holds them."""
+        for number in range(self.count + 1, self.count + count + 1):
+            self.process.stdin.write("%d\n" % number)
+        self.process.stdin.flush()
+        self.count += count
+
+    def end(self) -> str:
+        """Waits until all are published, and returns what it has printed on stderr."""
+        out, errors = self.process.communicate(timeout=4 * LIMIT)
+        assert self.process.returncode == 0, errors
+        assert out.startswith("%d\n" % self.count if self.client == "library" else
+                              "%d messages acknowledged" % self.count), (out, errors)
+        return errors
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 @pytest.mark.parametrize("client", ["cli", "library"])
 def test_a_publisher_loses_its_node(node, at, client, how):
     """Numbered messages are published once, whatever was in doubt."""
     nodes, other = [node(), node()], node()
-    count = 1500 if client == "cli" else 6000
     _, read = follow(at(other), "cli", "s.a")
-    commands = at(nodes[0], WRONG, nodes[1])
-    if client == "cli":
-        publisher = publish(commands, count, 500, "--publisher", "p")
-    else:
-        publisher = library(commands, "publish", "s.a", str(count), "p")
+    publisher = Publisher(at(nodes[0], WRONG, nodes[1]), client, "p")
     for turn in range(3):
-        read(250 + 400 * turn)
-        assert publisher.poll() is None
+        publisher.publish(500)
+        read(500 * turn + 50)
         lost = nodes[turn % 2]
         lose(lost, how)
-        read(350 + 400 * turn)
+        # The other node goes on with them.
+        read(500 * turn + 500)
         nodes[turn % 2] = again(node, lost)
-    # The messages are in flight one at a time.
-    out, errors = publisher.communicate(timeout=4 * LIMIT)
-    assert publisher.returncode == 0, errors
-    assert str(count) in (out if client == "library" else out.decode()), (out, errors)
+    publisher.end()
     at(other).ok("topic", "complete", "s.a")
-    assert read() == list(range(1, count + 1))
+    assert read() == list(range(1, publisher.count + 1))
 
 
 @pytest.mark.parametrize("client", ["cli", "library"])
 def test_what_is_in_doubt_is_published_again(node, at, client):
     """Without numbers, no message is lost; those in doubt may appear twice."""
     nodes, other = [node(), node()], node()
-    count = 1500 if client == "cli" else 6000
     _, read = follow(at(other), "cli", "s.a")
-    commands = at(*nodes)
-    publisher = publish(commands, count) if client == "cli" else library(commands, "publish", "s.a", str(count))
+    publisher = Publisher(at(*nodes), client)
+    publisher.publish(6000)
     read(300)
-    assert publisher.poll() is None
     lose(nodes[0], "killed")
-    out, errors = publisher.communicate(timeout=LIMIT)
-    assert publisher.returncode == 0, errors
+    errors = publisher.end()
     at(other).ok("topic", "complete", "s.a")
     seen = read()
-    assert sorted(set(seen)) == list(range(1, count + 1))
-    if len(seen) > count and client == "cli":
-        assert b"subscribers may receive them twice" in errors
+    assert sorted(set(seen)) == list(range(1, publisher.count + 1))
+    if len(seen) > publisher.count and client == "cli":
+        assert "subscribers may receive them twice" in errors
 
 
 @pytest.mark.parametrize("client", ["cli", "library"])
@@ -231,8 +248,9 @@ def test_a_wrong_address_does_not_matter(node, at, scheme):
     commands = at(WRONG, name, good)
     assert commands.ok("pub", "s.a", "1", "--ack") == b"1\n"
     assert commands.ok("sub", "s.a", "--replay", "all", "--count", "1") == b"1\n"
-    process = library(at(name, WRONG, good), "publish", "s.a", "5")
-    assert process.wait(LIMIT) == 0, process.stderr.read()
+    publisher = Publisher(at(name, WRONG, good), "library")
+    publisher.publish(5)
+    publisher.end()
     failed = at(WRONG, name).run("topics")
     assert failed.returncode == 3
     assert b"127.0.0.1:1;" in failed.stderr and b"'name.invalid' could not be resolved" in failed.stderr, failed
