@@ -43,6 +43,9 @@ final class FeedPublishing {
     private var held: Set<PublishTicket> = []
     /// Messages for which the answer has come and that are judged next.
     private var fresh: Set<PublishTicket> = []
+    /// When messages were last passed over because the stream does not have them any longer. Messages of this node may
+    /// have been among them.
+    private var passedAt: UInt64?
 
     init(_ upstream: Upstream) { self.upstream = upstream }
 
@@ -155,8 +158,12 @@ final class FeedPublishing {
         feed.delete(now: now)
     }
 
+    /// In order, so that the simulator repeats each run.
+    private var lookupTickets: [PublishTicket] { lookups.keys.sorted { $0.value < $1.value } }
+
     private func askLookups(_ stream: String, now: UInt64) {
-        for (ticket, lookup) in lookups where !lookup.isAsked {
+        for ticket in lookupTickets {
+            guard let lookup = lookups[ticket], !lookup.isAsked else { continue }
             let subject = SharedNames.publish(feed.topic, token: SharedNames.token(of: lookup.publisher))
             lookups[ticket]?.isAsked = upstream.call(
                 .lastMessage(subject, stream), feed, .publisher(ticket), now: now)
@@ -238,6 +245,9 @@ final class FeedPublishing {
         known[publisher] = .some(last)
     }
 
+    /// The stream does not have some messages any longer, and they were not read.
+    func passedMessages(now: UInt64) { passedAt = now }
+
     /// A message of this node was read from the stream.
     func read(_ ticket: PublishTicket, at sequence: SequenceNumber, now: UInt64) {
         guard let message = outbox.remove(ticket, now: now) else { return }
@@ -276,7 +286,9 @@ final class FeedPublishing {
         if let ending, ending.since < time {
             refuse(ending.ticket, ending.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
         }
-        for (ticket, lookup) in lookups where lookup.since < time { refuse(ticket, .upstreamUnavailable) }
+        for ticket in lookupTickets where lookups[ticket]?.since ?? time < time {
+            refuse(ticket, .upstreamUnavailable)
+        }
     }
 
     /// Refuses a message, and those after it on its channel; an end, or a look-up.
@@ -300,7 +312,7 @@ final class FeedPublishing {
         }
         for message in outbox.removeAllMessages() { refuse(message.publish.ticket, wasSent: message.wasSent) }
         if let ending { refuse(ending.ticket, wasSent: ending.wasSent) }
-        for ticket in lookups.keys { refuse(ticket) }
+        for ticket in lookupTickets { refuse(ticket) }
         ending = nil
         lookups = [:]
         held = []
@@ -317,12 +329,13 @@ final class FeedPublishing {
             if message.publish.number != nil, message.sequence == nil, end != .deleted {
                 outbox.add(message.publish, now: message.since)
             } else {
-                let why = message.wasSent && !isInOrder ? Refusal.upstreamOutcomeUnknown : refusal
+                let isCertain = isInOrder && message.since > passedAt ?? 0
+                let why = message.wasSent && !isCertain ? Refusal.upstreamOutcomeUnknown : refusal
                 upstream.report(.refused(feed.use, message.publish.ticket, why), to: feed.shard)
             }
         }
         if end == .deleted {
-            for ticket in lookups.keys { upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard) }
+            for ticket in lookupTickets { upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard) }
             lookups = [:]
         }
         // A deletion follows another end.

@@ -301,6 +301,7 @@ final class TopicFeed {
         } else {
             if let next { upstream.notes.counts.lost += UInt64(from - next) }
             self.next = from
+            publishing.passedMessages(now: now)
             fresh.lose(upTo: from)
             upstream.noteFresh(self)
         }

@@ -12,7 +12,7 @@ extension Upstream: UpstreamLinkDelegate {
         notes.connected(now: now)
         log.connected(to: link.server, version: link.info?.version ?? "")
         _ = link.subscribe("\(inbox).>", FeedRoutes.inbox)
-        for feed in Array(feeds.values) {
+        for feed in feeds.all {
             feed.publishing.restart()
             feed.start(now: now)
         }
@@ -24,7 +24,7 @@ extension Upstream: UpstreamLinkDelegate {
         if lostSince == nil { lostSince = now }
         calls.removeAll()
         routes.removeAll()
-        for feed in feeds.values { feed.stop() }
+        for feed in feeds.all { feed.stop() }
     }
 
     func flushed(_ number: UInt64, now: UInt64) { routes.take(flush: number)?.flushed(now: now) }

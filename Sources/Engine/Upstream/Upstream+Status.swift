@@ -44,7 +44,7 @@ extension Upstream {
         status.cause = notes.cause
         status.counts = notes.counts
         status.topics = feeds.count
-        for feed in feeds.values {
+        for feed in feeds.all {
             if case .absent = feed.state { status.absent += 1 } else if !feed.isCurrent { status.joining += 1 }
             status.unread += feed.unread
             status.publishes += feed.publishing.count

@@ -36,7 +36,7 @@ public final class Upstream {
     let inbox: String
     private var random: RandomSource
     private(set) var now: UInt64
-    var feeds: [String: TopicFeed] = [:]
+    private(set) var feeds = FeedTable()
     var routes = FeedRoutes()
     var calls = Calls()
     /// Feeds with messages to report.
@@ -115,12 +115,12 @@ public final class Upstream {
         while let call = calls.takeOverdue(now: now) {
             callFailed(call)
         }
-        for feed in Array(feeds.values) {
+        for feed in feeds.all {
             if feed.wakeAt <= now { feed.wake(now: now) }
             feed.publishing.check(now: now)
         }
         if let since = lostSince, now - Swift.min(since, now) >= options.time {
-            for feed in Array(feeds.values) { feed.leave(.upstreamUnavailable) }
+            for feed in feeds.all { feed.leave(.upstreamUnavailable) }
         }
     }
 
@@ -165,13 +165,13 @@ public final class Upstream {
         }
         if let former = feeds[use.topic] { remove(former) }
         let feed = TopicFeed(use, shard: shard, retention, self)
-        feeds[use.topic] = feed
+        feeds.add(feed)
         feed.start(now: now)
     }
 
     func remove(_ feed: TopicFeed) {
         feed.close()
-        feeds[feed.topic] = nil
+        feeds.remove(feed.topic)
     }
 
     /// Passes a request to its topic's feed.

@@ -109,7 +109,8 @@ public final class ModelCluster {
             carryOut(event)
         }
         now = max(now, time)
-        for stream in streams.values {
+        for name in streamNames {
+            guard let stream = streams[name] else { continue }
             let time = wallTime(of: stream)
             if let expiry = stream.expiry, expiry <= time { stream.applyLimits(now: time) }
         }

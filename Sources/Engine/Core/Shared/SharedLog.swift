@@ -104,7 +104,7 @@ final class SharedLog {
     /// The callers of look-ups that were not answered.
     func takeLookups() -> [ReplyTarget] {
         defer { lookups = [:] }
-        return lookups.values.map(\.target)
+        return lookups.sorted { $0.key.value < $1.key.value }.map(\.value.target)
     }
 
     // The end
