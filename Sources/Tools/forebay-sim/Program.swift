@@ -6,7 +6,7 @@ import Simulator
 enum Program {
     private static let usage = """
         usage: forebay-sim [--seed N | --from N] [--seeds COUNT | --seconds S] [--features LIST] [--with LIST]
-                   [--cluster] [--trace] [--hash]
+                   [--cluster | --brokers] [--trace] [--hash]
 
           --seed N         run only this seed
           --from N         begin with this seed; the default differs each time
@@ -17,6 +17,7 @@ enum Program {
           --with LIST      give every run these rare features: overload, store, times, numbers,
                            store-failures, crashes
           --cluster        run nodes that share topics over a model of NATS, instead of a broker with clients
+          --brokers        run whole brokers with clients that share topics over a model of NATS
           --trace          print every event
           --hash           print the hash of each run's events
 
@@ -30,7 +31,8 @@ enum Program {
         var seconds: Double?
         var permitted = Feature.usual
         var required: Set<Feature> = []
-        var isCluster = false
+        /// What to run, if not a broker with clients.
+        var cluster: String?
         var isTracing = false
         var isHashing = false
         var features: String?
@@ -55,17 +57,20 @@ enum Program {
             crashing = seed
             let print: ((String) -> Void)? = arguments.isTracing ? { write($0 + "\n") } : nil
             let outcome =
-                arguments.isCluster
-                ? ClusterSimulation.run(seed: seed, print: print)
-                : Simulation.run(
-                    seed: seed, permitted: arguments.permitted, required: arguments.required, print: print)
+                switch arguments.cluster {
+                case "--cluster": ClusterSimulation.run(seed: seed, print: print)
+                case "--brokers": BrokersSimulation.run(seed: seed, print: print)
+                default:
+                    Simulation.run(
+                        seed: seed, permitted: arguments.permitted, required: arguments.required, print: print)
+                }
             if arguments.isHashing { write("\(seed) \(hex(outcome.hash))\n") }
             if let fault = outcome.fault {
                 write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
                 write("  \(outcome.plan)\n")
                 let features = arguments.features.map { " --features \($0)" } ?? ""
                 let required = arguments.required.map(\.rawValue).sorted().joined(separator: ",")
-                let with = (arguments.isCluster ? " --cluster" : "") + (required.isEmpty ? "" : " --with \(required)")
+                let with = (arguments.cluster.map { " \($0)" } ?? "") + (required.isEmpty ? "" : " --with \(required)")
                 let commit = commit().map { ", at commit \($0)" } ?? ""
                 write("  again: \(outcome.command)\(features)\(with)\(commit)\n")
                 return 1
@@ -89,7 +94,7 @@ enum Program {
         var rest = words[...]
         while let word = rest.popFirst() {
             switch word {
-            case "--cluster": arguments.isCluster = true
+            case "--cluster", "--brokers": arguments.cluster = word
             case "--trace": arguments.isTracing = true
             case "--hash": arguments.isHashing = true
             case "--seed":

@@ -55,6 +55,23 @@ import Testing
         }
     }
 
+    /// The first two failed once.
+    @Test(arguments: 0..<2)
+    func brokersOfAClusterAgree(_ part: Int) {
+        for seed in [17, 850 as UInt64][part...part] + (part * 5..<part * 5 + 5).map({ UInt64($0) }) {
+            let outcome = BrokersSimulation.run(seed: seed)
+            guard let fault = outcome.fault else { continue }
+            Issue.record("seed \(seed), step \(outcome.step): \(fault)\nagain: \(outcome.command) --brokers")
+        }
+    }
+
+    /// A cluster's run is the same each time, too.
+    @Test func aSeedOfAClusterReplays() {
+        var lines: [[String]] = [[], []]
+        for index in 0..<2 { _ = BrokersSimulation.run(seed: 17) { lines[index].append($0) } }
+        #expect(lines[0] == lines[1] && lines[0].count > 20)
+    }
+
     /// Two runs are identical: every event, and every byte in both directions.
     @Test func aSeedReplays() {
         for seed: UInt64 in [3, 40, 77] {

@@ -6,6 +6,10 @@ import JSONParsing
 extension ModelCluster {
     /// Answers a request. Returns whether something listens at its subject.
     func answer(_ message: Publication, _ tokens: [String]) -> Bool {
+        if tokens == ["$JS", "API", "INFO"] {
+            answerInfo(message)
+            return true
+        }
         guard tokens.count > 3, !tokens.contains("") else { return true }
         let call = tokens[2..<tokens.count].joined(separator: ".")
         let isUnavailable = !isJetStreamAvailable || fails(\.unavailable, \.unavailable)
@@ -36,6 +40,14 @@ extension ModelCluster {
         }
         reply(to: message, headers: nil, Array(text.utf8), term: streams[name]?.term ?? 0)
         return true
+    }
+
+    /// Only what shows that JetStream works.
+    private func answerInfo(_ message: Publication) {
+        let isUnavailable = !isJetStreamAvailable || fails(\.unavailable, \.unavailable)
+        let result = isUnavailable ? "\"error\":\(APIError.unavailable.json)" : "\"streams\":\(streams.count)"
+        let type = "io.nats.jetstream.api.v1.account_info_response"
+        reply(to: message, headers: nil, Array("{\"type\":\"\(type)\",\(result)}".utf8), term: 0)
     }
 
     /// Whether a request goes to the leader of a stream, and it does not answer.

@@ -24,6 +24,12 @@ final class ClusterJournal {
     private var epochOfText: [String: UInt64] = [:]
     /// Epochs of streams that have lost acknowledged messages. Until nodes notice, they may disagree.
     private var damaged: Set<UInt64> = []
+    /// Topics that have lost messages, or were perhaps deleted. They may begin again.
+    private(set) var interrupted: Set<String> = []
+    /// What clients had acknowledged: the messages by epoch and sequence.
+    private var acknowledged: [UInt64: [UInt64: String]] = [:]
+    /// Whether streams remove messages because of their limits.
+    private var removesMessages = false
     private(set) var published = 0
     private(set) var received = 0
     /// Sequences that nodes reported as lost.
@@ -31,16 +37,21 @@ final class ClusterJournal {
 
     init(_ cluster: ModelCluster) { self.cluster = cluster }
 
+    func expectRemovals() { removesMessages = true }
+
     func sent(_ message: ClusterMessage) { published += 1 }
 
     /// Whether some node knows that a numbered message is in the topic's present stream.
     func has(_ message: ClusterMessage, epoch: UInt64) -> Bool { places[epoch]?[message.text] != nil }
 
-    func damage(_ epoch: UInt64) {
+    func damage(_ epoch: UInt64, of topic: String) {
+        interrupted.insert(topic)
         damaged.insert(epoch)
         messages[epoch] = nil
         places[epoch] = nil
     }
+
+    func isDamaged(_ epoch: UInt64) -> Bool { damaged.contains(epoch) }
 
     func received(_ text: String, at sequence: UInt64, of epoch: UInt64) {
         received += 1
@@ -49,8 +60,10 @@ final class ClusterJournal {
         referee.expect(
             known == nil || known == text, "\(sequence) of \(epoch) is \(text) for one node, and \(known ?? "") before")
         let place = places[epoch]?[text]
+        // A topic forgets a publisher with its last message, and takes that again.
         referee.expect(
-            place == nil || place == sequence, "\(text) is at \(sequence) and at \(place ?? 0) of \(epoch)")
+            removesMessages || place == nil || place == sequence,
+            "\(text) is at \(sequence) and at \(place ?? 0) of \(epoch)")
         if !text.hasPrefix("p") {
             let other = epochOfText[text]
             referee.expect(other == nil || other == epoch, "\(text) is in \(epoch) and in \(other ?? 0)")
@@ -61,22 +74,51 @@ final class ClusterJournal {
         places[epoch, default: [:]][text] = sequence
     }
 
-    /// A node passed sequences without a message: they must be control messages.
-    func skipped(_ range: Range<UInt64>, of epoch: UInt64) {
-        for sequence in range where !damaged.contains(epoch) {
-            let text = messages[epoch]?[sequence]
-            referee.expect(text == nil, "\(sequence) of \(epoch), \(text ?? ""), was passed over")
-            guard let message = cluster.stream(named: "FB_\(epoch)")?[sequence] else { continue }
-            let isForNodes = String(decoding: message.headers ?? [], as: UTF8.self).contains("Forebay-Control")
-            referee.expect(isForNodes, "\(sequence) of \(epoch) was passed over, but is a message")
-        }
+    /// Sequences were passed over without a message: they must be control messages, except for those that were
+    /// reported as lost.
+    func skipped(_ range: Range<UInt64>, of epoch: UInt64, lost: Int = 0) {
+        if range.isEmpty && lost == 0 || damaged.contains(epoch) { return }
+        let stream = cluster.stream(named: "FB_\(epoch)")
+        let messages = range.filter { self.messages[epoch]?[$0] != nil || stream?[$0].map(isMessage) ?? false }
+        referee.expect(
+            messages.count <= lost && lost <= range.count,
+            "\(messages) of \(epoch) were passed over among \(range), and \(lost) reported as lost")
     }
+
+    private func isMessage(_ stored: JetStreamModel.StoredMessage) -> Bool {
+        !String(decoding: stored.headers ?? [], as: UTF8.self).contains("Forebay-Control")
+    }
+
+    /// The last sequence of a stream that has a message for subscribers.
+    func lastMessage(of stream: StreamTruth) -> UInt64? { stream.messages.last(where: isMessage)?.sequence }
 
     func lost(_ range: Range<UInt64>, of epoch: UInt64) { reportedLost[epoch, default: []].formUnion(range) }
 
     func accepted(_ message: ClusterMessage, at sequence: UInt64, of epoch: UInt64) {
         if damaged.contains(epoch) { return }
         referee.expect(places[epoch]?[message.text] == sequence, "\(message.text) was accepted where it is not")
+    }
+
+    /// A client received the acknowledgement of its message at this sequence, in the epoch that the topic has or had.
+    func acknowledged(_ message: ClusterMessage, at sequence: UInt64) {
+        for name in cluster.streamNames {
+            guard let epoch = UInt64(name.dropFirst(3)), let stored = cluster.stream(named: name)?[sequence],
+                String(decoding: stored.payload, as: UTF8.self) == message.text
+            else { continue }
+            acknowledged[epoch, default: [:]][sequence] = message.text
+            return
+        }
+        referee.expect(
+            removesMessages || interrupted.contains(message.topic),
+            "\(message.text) was acknowledged at \(sequence), where it is not")
+    }
+
+    /// A client has asked for the deletion of a topic.
+    func deletes(_ topic: String) { interrupted.insert(topic) }
+
+    /// A subscriber goes on in another epoch.
+    func began(_ topic: String) {
+        referee.expect(interrupted.contains(topic), "'\(topic)' has begun again, but nothing was lost")
     }
 
     func duplicate(_ message: ClusterMessage, last: UInt64) {
@@ -101,17 +143,34 @@ final class ClusterJournal {
     func check() {
         for (epoch, messages) in messages {
             guard let stream = cluster.stream(named: "FB_\(epoch)") else { continue }
+            // Subscribers may have received only some.
+            var all = messages
             for stored in stream.messages {
-                guard let text = messages[stored.sequence] else { continue }
-                referee.expect(
-                    text == String(decoding: stored.payload, as: UTF8.self), "\(stored.sequence) of \(epoch) is \(text)"
-                )
+                let headers = String(decoding: stored.headers ?? [], as: UTF8.self)
+                // Behind the topic's end, there may be messages that were refused.
+                if ["completed", "failed", "deleted"].contains(where: { headers.contains("Forebay-Control: \($0)") }) {
+                    break
+                }
+                let text = String(decoding: stored.payload, as: UTF8.self)
+                let known = messages[stored.sequence]
+                referee.expect(known == nil || known == text, "\(stored.sequence) of \(epoch) is \(text)")
+                if isMessage(stored) { all[stored.sequence] = text }
             }
-            checkNumbers(epoch, messages)
+            checkNumbers(epoch, all)
+        }
+        for (epoch, messages) in acknowledged where !damaged.contains(epoch) {
+            guard let stream = cluster.stream(named: "FB_\(epoch)") else { continue }
+            let first = stream.messages.first?.sequence ?? .max
+            for (sequence, text) in messages where !removesMessages || sequence >= first {
+                let stored = stream[sequence].map { String(decoding: $0.payload, as: UTF8.self) }
+                referee.expect(stored == text, "\(text) was acknowledged at \(sequence) of \(epoch), and is gone")
+            }
         }
     }
 
     private func checkNumbers(_ epoch: UInt64, _ messages: [UInt64: String]) {
+        // What nobody received may be gone.
+        if removesMessages { return }
         var last: [String: UInt64] = [:]
         for (sequence, text) in messages.sorted(by: { $0.key < $1.key }) where text.hasPrefix("p") {
             let parts = text.split(separator: ".")

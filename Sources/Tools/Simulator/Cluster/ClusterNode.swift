@@ -4,11 +4,10 @@
 import Bytes
 import Core
 import JetStreamModel
-import NATS
 import Replay
 import Upstream
 
-final class ClusterNode {
+final class ClusterNode: ClusterMember {
     /// A topic that the node uses.
     struct Follow {
         let use: TopicUse
@@ -25,10 +24,7 @@ final class ClusterNode {
     private let cluster: ModelCluster
     private let journal: ClusterJournal
     private let seed: UInt64
-    private(set) var upstream: Upstream
-    private(set) var connection: JetStreamModel.ConnectionID?
-    /// Whether NATS cannot be reached.
-    var isCutOff = false
+    private(set) var link: ModelLink
     private(set) var follows: [String: Follow] = [:]
     /// Publishes without an answer, and ends.
     private(set) var waiting: [PublishTicket: ClusterMessage] = [:]
@@ -40,17 +36,10 @@ final class ClusterNode {
         self.cluster = cluster
         self.journal = journal
         self.seed = seed
-        upstream = ClusterNode.upstream(name, seed, now: now)
+        link = ModelLink(name, cluster, shards: 1, seed: seed, now: now)
     }
 
-    private static func upstream(_ name: String, _ seed: UInt64, now: UInt64) -> Upstream {
-        var connection = NATSOptions(name: name, version: "1")
-        connection.limits.connectTime = 1_000_000_000
-        guard let servers = try? NATSServers(parsing: "nats://a,nats://b") else { fatalError("the URLs are valid") }
-        var options = UpstreamOptions(servers: servers, connection: connection)
-        options.time = 30_000_000_000
-        return Upstream(options, shards: 1, seed: seed, now: now)
-    }
+    private var upstream: Upstream { link.upstream }
 
     var description: String {
         let topics = follows.values.map {
@@ -109,12 +98,11 @@ final class ClusterNode {
         upstream.handle([.end(follow.use, ticket, end)], from: 0, now: now)
     }
 
-    /// The node's process is killed and started again.
     func restart(now: UInt64) {
-        breakConnection(now: now)
+        link.disconnect()
         discard { _ in true }
         follows = [:]
-        upstream = ClusterNode.upstream(name, seed &+ number() &* 7919, now: now)
+        link = ModelLink(name, cluster, shards: 1, seed: seed &+ number() &* 7919, now: now)
     }
 
     private func discard(_ isDiscarded: (String) -> Bool) {
@@ -122,54 +110,14 @@ final class ClusterNode {
         ends = []
     }
 
-    func breakConnection(now: UInt64) {
-        guard let connection else { return }
-        cluster.disconnect(connection)
-        self.connection = nil
-        upstream.closed("The simulator closed the connection.", now: now)
-    }
-
-    // Time and bytes
-
-    func tick(now: UInt64) { if upstream.deadline <= now { upstream.tick(now: now) } }
-
     /// Exchanges bytes and reports until there are none.
     func run(now: UInt64) {
         var exchanges = 0
-        while exchanges < ClusterNode.mostExchanges, exchange(now: now) { exchanges += 1 }
+        while exchanges < ClusterNode.mostExchanges, link.exchange(now: now) { exchanges += 1 }
         journal.referee.expect(
             exchanges < ClusterNode.mostExchanges, "\(name) and NATS exchange messages without end")
         upstream.takeReports { reports, _ in for report in reports { take(report) } }
         _ = upstream.takeLog()
-    }
-
-    private func exchange(now: UInt64) -> Bool {
-        let actions = upstream.takeActions()
-        for action in actions {
-            switch action {
-            case .connect where isCutOff: upstream.closed("The simulator allows no connection.", now: now)
-            case .connect:
-                connection = cluster.connect(now: now)
-                upstream.opened(now: now)
-            case .close, .startTLS:
-                if let connection { cluster.disconnect(connection) }
-                connection = nil
-            }
-        }
-        guard let connection else { return !actions.isEmpty }
-        let pending = [UInt8](upstream.pending)
-        if !pending.isEmpty {
-            cluster.receive(pending, on: connection, now: now)
-            upstream.sent(pending.count, now: now)
-        }
-        let output = cluster.takeOutput(of: connection)
-        if !output.isEmpty { output.withUnsafeBytes { upstream.received($0, now: now) } }
-        if !cluster.isOpen(connection), self.connection == connection {
-            self.connection = nil
-            upstream.closed("The NATS server closed the connection.", now: now)
-            return true
-        }
-        return !actions.isEmpty || !pending.isEmpty || !output.isEmpty
     }
 
     // Reports

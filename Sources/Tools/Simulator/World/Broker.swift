@@ -21,6 +21,8 @@ final class Broker {
     var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
     /// Called when a socket that began with RESUME has been assigned to a connection.
     var handedOver: (Wire) -> Void = { _ in }
+    /// Called with what a shard asks of the upstream.
+    var asked: (_ upstream: [UpstreamRequest], _ shard: Int) -> Void = { _, _ in }
     /// While an answer of the store is examined that some messages cannot be read: the topic, and the end of these.
     private(set) var unreadable: (epoch: UInt64, end: UInt64)?
 
@@ -140,6 +142,9 @@ final class Broker {
         examine(wire.shard, false)
     }
 
+    /// Sends what the upstream reports to a shard.
+    func report(_ reports: [UpstreamReport], to shard: Int) { process.inboxes[shard].append(.upstream(reports)) }
+
     // Turns
 
     /// Runs one turn of a shard: everything that is ready, or with `isPartial` some of it.
@@ -219,6 +224,7 @@ final class Broker {
             switch letter {
             case .messages(let batch): takeMessages(index, batch)
             case .socket(let wire, let handover): process.arrivals[index].append((wire, handover))
+            case .upstream(let reports): Heap.engine { shards[index].upstream(reports, now: now) }
             }
         }
     }
@@ -309,6 +315,9 @@ final class Broker {
         shards[index].effects.answers.removeAll()
         store.take(shards[index].effects.store, from: index)
         shards[index].effects.store.removeAll()
+        guard !shards[index].effects.upstream.isEmpty else { return }
+        asked(shards[index].effects.upstream, index)
+        shards[index].effects.upstream.removeAll()
     }
 
     private func remove(_ wire: Wire) {

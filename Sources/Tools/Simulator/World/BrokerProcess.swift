@@ -8,6 +8,7 @@ final class BrokerProcess {
     enum Letter {
         case messages([ShardMessage])
         case socket(Wire, Handover)
+        case upstream([UpstreamReport])
     }
 
     private(set) var shards: [Shard]

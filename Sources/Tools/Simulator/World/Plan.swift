@@ -142,6 +142,17 @@ struct Plan {
         return plan
     }
 
+    /// A broker that shares all topics with others.
+    /// - Parameter retain: how many messages each topic retains.
+    static func sharing(_ chance: Chance, retain: Int) -> Plan {
+        var plan = Plan(
+            chance, permitted: [.shards, .deferredMessages, .splits, .partialWrites], required: [], apart: chance)
+        plan.limits.shared = (try? TopicPattern(parsing: ">")).map { [$0] } ?? []
+        plan.limits.retain = retain
+        plan.limits.reassembly = Limits().reassembly
+        return plan
+    }
+
     private mutating func store(_ apart: Chance) {
         features.insert(.store)
         limits.durable = TopicPattern.some(of: topics, apart)
