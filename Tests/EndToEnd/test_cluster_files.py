@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from admin import until
 from executables import ROOT
 from nats_server import SERVER
 
@@ -103,7 +104,7 @@ def test_the_balancer_may_ask_a_node_whether_it_is_ready(start, nats):
     path, host = re.search(r"http-check send meth GET uri (\S+) .*hdr Host (\S+)\n", BALANCER).groups()
     words = [word for word in NODES["forebay1"]["command"] if not re.match("--(listen|http|admin|upstream)=", word)]
     broker = start(*" ".join(words).replace("=", " ").split(), "--admin", "127.0.0.1:0", "--upstream", nats.url())
-    assert status(broker.admin[1], path, host) == 200
+    until(lambda: status(broker.admin[1], path, host) == 200, "it is connected to NATS")
     broker.stop()
 
 
@@ -177,7 +178,8 @@ def test_a_node_answers_the_probes_of_kubernetes(start, nats, tmp_path):
     for probe in ("readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["port"] == "admin"
         # The kubelet asks by the address of the pod.
-        assert status(broker.admin[1], container[probe]["httpGet"]["path"], "10.1.2.3:7692") == 200
+        path = container[probe]["httpGet"]["path"]
+        until(lambda: status(broker.admin[1], path, "10.1.2.3:7692") == 200, f"{probe} succeeds")
     # And clients by the name of the service.
     for host in (f"{name}:7691" for name in kind("Service") if name == "forebay"):
         assert status(broker.http[1], "/v1/topics/x/messages?request=1&replay=all&from=1&epoch=1", host) != 421

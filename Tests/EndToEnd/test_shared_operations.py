@@ -11,6 +11,7 @@ import pytest
 from admin import Admin, until
 from client import *
 from executables import executable
+from nats_server import Server
 from page import Page
 
 pytestmark = pytest.mark.rsocket
@@ -20,8 +21,8 @@ FOREBAY = os.environ.get("FOREBAY") or str(Path(executable()).with_name("forebay
 
 @pytest.fixture
 def node(begin, nats):
-    def start(*options: str) -> Admin:
-        return Admin(begin("--upstream", nats.url(), "--shared", "s.>", "--admin", "127.0.0.1:0", *options))
+    def start(*options: str, upstream=None) -> Admin:
+        return Admin(begin("--upstream", upstream or nats.url(), "--shared", "s.>", "--admin", "127.0.0.1:0", *options))
     return start
 
 
@@ -39,6 +40,64 @@ def run(admin, *words: str) -> str:
 
 def state(told, name: str) -> float:
     return told[f'forebay_upstream_topics{{state="{name}"}}']
+
+
+def test_a_server_without_jetstream_is_not_enough(node, tmp_path):
+    server = Server(tmp_path / "plain", jetstream=False)
+    try:
+        admin = node("--upstream-time", "1s", upstream=server.url())
+        until(lambda: "JetStream is enabled" in admin("readyz").text, "the cause is known")
+        assert admin("readyz").status_code == 503 and admin("healthz").status_code == 200
+        told = admin.metrics()
+        assert told["forebay_upstream_connected"] == 0 and told["forebay_upstream_connections_total"] == 1
+        assert any("not connected to NATS" in line and "JetStream is enabled" in line for line in admin.broker.log)
+        tried = subprocess.run([executable(), "-t", "--upstream", server.url()], capture_output=True, text=True,
+                               timeout=60)
+        assert tried.returncode == 0 and "JetStream is enabled" in tried.stderr, tried
+    finally:
+        server.stop()
+
+
+def test_a_missing_permission_is_named(node, tmp_path):
+    server = Server(tmp_path / "strict", '''authorization { users: [ { user: f, password: f, permissions: {
+publish: ["fb.>"], subscribe: [ "fb.>", "_INBOX.>" ] } } ] }''')
+    try:
+        admin = node(upstream=server.url("f:f"))
+        text = "does not permit this node to publish to $JS.API.INFO; give its user the permission."
+        until(lambda: text in admin("readyz").text, "the cause is known")
+    finally:
+        server.stop()
+
+
+def test_a_cluster_without_a_majority_is_unreachable(node, tmp_path):
+    """Its servers can be connected to, but JetStream does not work."""
+    servers = []
+    for name in ("n0", "n1", "n2"):
+        # Each has two routes, as in a cluster of three; servers learn of the others, too.
+        routes = [one.cluster for one in servers] + ["127.0.0.1:1", "127.0.0.1:2"]
+        routes = ", ".join(f"'nats://{route}'" for route in routes[:2])
+        cluster = f"cluster {{ name: C, listen: '127.0.0.1:-1', routes: [{routes}] }}"
+        servers.append(Server(tmp_path / name, f"server_name: {name}\n{cluster}"))
+    try:
+        admin = node("--shared-replicas", "3", "--upstream-time", "2s", upstream=servers[0].url())
+        connected(admin)
+        peer = admin.broker.peer()
+        assert peer.offer("s.a", b"1").sequence() == 1
+        subscription = peer.subscribe("s.a", "replay=all")
+        assert subscription.event().data == b"1"
+        for server in servers[1:]:
+            server.stop()
+        # A leader without followers goes on for 10 s.
+        end = subscription.event(timeout=60)
+        assert end.text.startswith("unavailable: ") and admin.metrics()["forebay_upstream_connected"] == 0, end
+        assert admin("readyz").status_code == 503
+        for server in servers[1:]:
+            server.restart()
+        connected(admin)
+        assert admin("readyz").status_code == 200
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def test_readyz_fails_without_nats_and_recovers(node, nats):

@@ -46,6 +46,8 @@ final class TopicFeed {
     private(set) var epoch: UInt64?
     /// The next message that the owner lacks; nil before the stream is known.
     private(set) var next: SequenceNumber?
+    /// The message that the stream's leader does not have, if it was asked for `next`.
+    private var missing: SequenceNumber?
     private(set) var isCurrent = false
     /// The topic's end, once it is known, and whether it was reported.
     private(set) var end: StreamEnd?
@@ -209,6 +211,7 @@ final class TopicFeed {
         if stream.isSealed == false, mustVerify(stream, now: now) { return }
         let recorded = StreamEnd(metadata: stream.metadata)
         if let recorded { end = recorded }
+        passRemoved(before: SequenceNumber(stream.firstSequence))
         let last = SequenceNumber(stream.lastSequence + 1)
         let end = Swift.min(last, end?.sequence ?? last)
         if next == nil { join(Swift.min(SequenceNumber(stream.firstSequence), end), end) }
@@ -298,15 +301,30 @@ final class TopicFeed {
         guard case .asking(let from, let end) = state else { return }
         if let message {
             message.withMessage { take($0, now: now) }
-        } else {
+        } else if missing == next {
             if let next { upstream.notes.counts.lost += UInt64(from - next) }
-            self.next = from
-            publishing.passedMessages(now: now)
-            fresh.lose(upTo: from)
-            upstream.noteFresh(self)
+            pass(upTo: from)
+        } else {
+            // The stream's limits may have removed it.
+            missing = next
+            return inspect(now: now)
         }
         // A control message leads elsewhere.
         if case .asking = state { read(upTo: end, now: now) }
+    }
+
+    /// The stream's limits have removed the messages before `first`.
+    private func passRemoved(before first: SequenceNumber) {
+        let first = Swift.min(first, end?.sequence ?? first)
+        if let next, next < first { pass(upTo: first) }
+    }
+
+    /// Goes on at `sequence`. The messages before it cannot be read.
+    private func pass(upTo sequence: SequenceNumber) {
+        next = sequence
+        publishing.passedMessages(now: upstream.now)
+        fresh.lose(upTo: sequence)
+        upstream.noteFresh(self)
     }
 
     /// A live message.

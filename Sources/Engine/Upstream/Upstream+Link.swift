@@ -8,10 +8,10 @@ import Replay
 
 extension Upstream: UpstreamLinkDelegate {
     func linkBecameReady(now: UInt64) {
-        lostSince = nil
-        notes.connected(now: now)
-        log.connected(to: link.server, version: link.info?.version ?? "")
+        notes.counts.connections += 1
         _ = link.subscribe("\(inbox).>", FeedRoutes.inbox)
+        check.begin(now: now)
+        checkJetStream(now: now)
         for feed in feeds.all {
             feed.publishing.restart()
             feed.start(now: now)
@@ -19,9 +19,8 @@ extension Upstream: UpstreamLinkDelegate {
     }
 
     func linkWasLost(_ error: NATSError, now: UInt64) {
-        log.lost(error, isNew: lostSince == nil)
-        notes.cause = error.sentence
-        if lostSince == nil { lostSince = now }
+        lost(error.sentence, since: now)
+        check.stop()
         calls.removeAll()
         routes.removeAll()
         for feed in feeds.all { feed.stop() }
@@ -31,7 +30,8 @@ extension Upstream: UpstreamLinkDelegate {
 
     func refused(_ error: NATSServerError, now: UInt64) {
         // Whatever waits for it is not answered, and is refused in time.
-        log.refused("\(error)", topic: nil)
+        log.refused(error.sentence, topic: nil)
+        if case .publishDenied(JetStreamRequest.accountInfo.subject) = error { check.objection = error.sentence }
     }
 
     func received(_ message: NATSMessage, now: UInt64) {
@@ -41,12 +41,14 @@ extension Upstream: UpstreamLinkDelegate {
             else { return }
             return feed.heard(live, now: now)
         }
-        // After the inbox: .c.CALL, or .p.TICKET.TOPIC.
+        // After the inbox: .a.CHECK, .c.CALL, or .p.TICKET.TOPIC.
         let start = inbox.utf8.count + 3
         guard message.subject.count > start else { return }
         let tail = message.subject.slice(start..<message.subject.count)
         if message.subject[start - 2] == UInt8(ascii: "c") {
             if let number = tail.decimal, let call = calls[number] { answered(call, number, message) }
+        } else if message.subject[start - 2] == UInt8(ascii: "a") {
+            if let number = tail.decimal { answeredCheck(number, message) }
         } else if let dot = tail.firstIndex(of: UInt8(ascii: ".")), let value = tail.slice(0..<dot).decimal,
             let feed = feeds[tail.slice(dot + 1..<tail.count).text]
         {
@@ -96,7 +98,7 @@ extension Upstream: UpstreamLinkDelegate {
             last = try JetStream.StoredMessage(message)
         } catch {
             guard error.kind == .messageNotFound else {
-                if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }
+                if !error.isTemporary { log.refused(error.sentence, topic: call.feed.topic) }
                 // The next check asks again.
                 return publishing.lookupFailed(ticket, now: now)
             }
@@ -112,15 +114,19 @@ extension Upstream: UpstreamLinkDelegate {
     private func failed(_ call: Calls.Call, _ error: JetStreamError) {
         switch (call.purpose, error.kind) {
         case (.create, .subjectsOverlap): call.feed.noteCreated(nil, now: now)
-        case (.create, _) where !error.isTemporary: call.feed.notCreated(Refusal.upstream(error), now: now)
+        case (.create, _) where !error.isTemporary:
+            log.refused(error.sentence, topic: call.feed.topic)
+            call.feed.notCreated(Refusal.upstream(error), now: now)
         case (.ask, .messageNotFound): call.feed.answered(nil, now: now)
         case (.verify, .messageNotFound): call.feed.verified(nil, now: now)
         case (.probe, .sealed): call.feed.inspect(now: now)
         case (.retire, .streamNotFound): call.feed.retired(now: now)
-        case (.inspect, .streamNotFound): call.feed.deleted()
+        case (.inspect, .streamNotFound):
+            log.gone(call.feed.topic, stream: call.feed.stream ?? "")
+            call.feed.deleted()
         case (.record, .streamNotFound): call.feed.recorded(now: now)
         default:
-            if !error.isTemporary { log.refused("\(error)", topic: call.feed.topic) }
+            if !error.isTemporary { log.refused(error.sentence, topic: call.feed.topic) }
             call.feed.callFailed(now: now)
         }
     }

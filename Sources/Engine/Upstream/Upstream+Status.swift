@@ -7,13 +7,14 @@ import Replay
 /// What the upstream notes for its status.
 struct UpstreamNotes {
     var counts = UpstreamCounts()
-    /// When the latest connection was made.
+    /// Whether there ever was a connection, and when the latest one was made.
+    var wasConnected = false
     var connectedSince: UInt64 = 0
     /// Why there is no connection.
     var cause = ""
 
     mutating func connected(now: UInt64) {
-        counts.connections += 1
+        wasConnected = true
         connectedSince = now
         cause = ""
     }
@@ -28,7 +29,7 @@ struct UpstreamNotes {
 }
 
 extension Upstream {
-    /// Whether there is a connection to NATS.
+    /// Whether there is a connection to NATS, and JetStream answers.
     public var isConnected: Bool { lostSince == nil }
 
     /// The state of the connection and of all topics. It takes time in proportion to the topics.
@@ -36,6 +37,7 @@ extension Upstream {
         var status = UpstreamStatus(
             since: lostSince ?? notes.connectedSince, time: options.time, maxTopics: options.maxTopics)
         status.isConnected = isConnected
+        status.wasConnected = notes.wasConnected
         if isConnected {
             status.server = "\(link.server)"
             status.name = link.info?.serverName ?? ""

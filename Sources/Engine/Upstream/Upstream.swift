@@ -45,7 +45,8 @@ public final class Upstream {
     private var stalled: [TopicFeed] = []
     private var reports: [[UpstreamReport]]
     private var headers = NATSHeaderBlock()
-    /// Since when there is no connection; nil while there is one.
+    var check = JetStreamCheck()
+    /// Since when there is no connection, or JetStream does not answer; nil while it does.
     var lostSince: UInt64?
     private var nextCheck: UInt64 = 0
     var log = UpstreamLog()
@@ -104,12 +105,13 @@ public final class Upstream {
 
     /// When to call `tick`.
     public var deadline: UInt64 {
-        Swift.min(link.deadline ?? .max, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
+        Swift.min(link.deadline ?? .max, check.dueAt, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
     }
 
     public func tick(now: UInt64) {
         self.now = now
         link.tick(now: now)
+        checkJetStream(now: now)
         guard now >= nextCheck else { return }
         nextCheck = now + TopicFeed.second / 10
         while let call = calls.takeOverdue(now: now) {

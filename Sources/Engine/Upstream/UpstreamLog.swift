@@ -5,7 +5,9 @@ import NATS
 
 struct UpstreamLog {
     private var records: [LogRecord] = []
-    private var lastLoss = ""
+    /// The causes that were written since the last connection.
+    private var causes: Set<String> = []
+    private static let mostCauses = 64
     private var lastRefusal = ""
 
     /// Empties it.
@@ -15,16 +17,16 @@ struct UpstreamLog {
     }
 
     mutating func connected(to server: NATSServerAddress, version: String) {
+        causes.removeAll()
         records.append(
             LogRecord(
                 level: .info, message: "connected to NATS", fields: [("server", "\(server)"), ("version", version)]))
     }
 
     /// - Parameter isNew: whether there was a connection before.
-    mutating func lost(_ error: NATSError, isNew: Bool) {
-        guard isNew || error.sentence != lastLoss else { return }
-        lastLoss = error.sentence
-        warn("not connected to NATS", [("cause", "\(error)")])
+    mutating func lost(_ cause: String, isNew: Bool) {
+        let isKnown = !causes.insert(cause).inserted || causes.count > UpstreamLog.mostCauses
+        if isNew || !isKnown { warn("not connected to NATS", [("cause", cause)]) }
     }
 
     /// NATS refuses what a topic needs, or what the node does.
@@ -33,6 +35,11 @@ struct UpstreamLog {
         guard cause != lastRefusal else { return }
         lastRefusal = cause
         warn("refused by NATS", (topic.map { [("topic", $0)] } ?? []) + [("cause", cause)])
+    }
+
+    /// A topic's stream was deleted.
+    mutating func gone(_ topic: String, stream: String) {
+        warn("the stream of a shared topic was deleted", [("topic", topic), ("stream", stream)])
     }
 
     /// JetStream has lost messages of a topic.

@@ -13,6 +13,9 @@ public struct JetStreamRequest: Sendable {
         payload = Array(json.utf8)
     }
 
+    /// Asks for the account's use of JetStream. The answer shows that JetStream works, and that most of its servers do.
+    public static let accountInfo = JetStreamRequest("INFO")
+
     /// Asks for the streams that have a subject; the answer is `StreamNames`.
     public static func findStream(bySubject subject: String) -> JetStreamRequest {
         JetStreamRequest("STREAM.NAMES", "{\"subject\":\(JSONText.quoted(subject))}")

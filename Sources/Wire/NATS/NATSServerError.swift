@@ -58,6 +58,20 @@ public enum NATSServerError: Equatable, Sendable {
         "account authentication expired", "account authentication revoked",
     ]
 
+    /// What is wrong and what to do about it.
+    public var sentence: String {
+        switch self {
+        case .publishDenied(let subject):
+            "The NATS server does not permit this node to publish to \(subject); give its user the permission."
+        case .subscribeDenied(let subject):
+            "The NATS server does not permit this node to subscribe to \(subject); give its user the permission."
+        case .maxSubscriptions:
+            "The NATS account has as many subscriptions as it may have; raise its limit, or use fewer topics."
+        case .unknown(let text): "The NATS server reports: \(text)."
+        case .authorization, .maxPayload, .slowConsumer, .staleConnection, .maxConnections: ending?.sentence ?? ""
+        }
+    }
+
     /// The error that ends the connection; nil if it continues.
     var ending: NATSError? {
         switch self {

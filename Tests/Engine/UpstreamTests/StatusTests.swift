@@ -80,6 +80,55 @@ import Testing
         #expect(world.status.counts.read == 299 && world.status.counts.lost == 1 && world.nodes[0].lost == [7])
         #expect(world.status.counts.published == 0)
     }
+
+    /// The server is there, but JetStream is not: it has no majority, or is not enabled.
+    @Test func aConnectionWithoutJetStreamIsNone() throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 1)
+        let node = world.nodes[0]
+        world.cluster.isJetStreamAvailable = false
+        #expect(!world.run(seconds: 10) { world.status.isConnected })
+        #expect(world.status.counts.connections == 1 && world.status.cause.contains("(10008)"))
+        #expect(world.status.obstacle(now: world.now)?.hasPrefix("NATS has not been reached yet: ") == true)
+        world.cluster.isJetStreamAvailable = true
+        #expect(world.run(seconds: 5) { world.status.isConnected } && world.status.cause == "")
+        node.join(now: world.now)
+        node.publish(now: world.now)
+        #expect(world.run(seconds: 10) { node.received.count == 1 && node.isCurrent })
+        world.cluster.isJetStreamAvailable = false
+        let lost = world.now
+        #expect(world.run(seconds: 10) { !world.status.isConnected })
+        #expect(world.status.since >= lost && world.status.since <= lost + 5 * Limits.second)
+        #expect(world.status.obstacle(now: world.now) == nil && node.left.isEmpty)
+        #expect(world.run(seconds: 40) { !node.left.isEmpty })
+        #expect(world.now - lost >= 30 * Limits.second)
+        #expect(world.status.obstacle(now: world.now)?.hasPrefix("NATS has been unreachable for 30 s: ") == true)
+        #expect(node.log.map(\.message) == ["not connected to NATS", "connected to NATS", "not connected to NATS"])
+    }
+
+    /// One lost answer is no loss of the connection.
+    @Test func aSingleAnswerMayBeLost() throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 1)
+        #expect(world.run(seconds: 10) { world.status.isConnected })
+        for _ in 0..<10 {
+            world.cluster.planned.lostAnswers = 1
+            #expect(!world.run(seconds: 12) { !world.status.isConnected } && world.cluster.planned.lostAnswers == 0)
+        }
+    }
+
+    /// A node that was away too long misses messages, but JetStream has lost none.
+    @Test func whatLimitsHaveRemovedIsNotLost() throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 2)
+        for node in world.nodes { node.join(retain: 10, now: world.now) }
+        world.nodes[1].publish(now: world.now)
+        #expect(world.run(seconds: 20) { world.areDone() && world.truth.count == 1 })
+        world.nodes[0].isCutOff = true
+        world.nodes[0].breakConnection(now: world.now)
+        for _ in 0..<50 { world.nodes[1].publish(now: world.now) }
+        #expect(world.run(seconds: 20) { world.nodes[1].waiting.isEmpty })
+        world.nodes[0].isCutOff = false
+        #expect(world.run(seconds: 20) { world.nodes[0].received.last?.sequence == 51 })
+        #expect(world.nodes[0].lost == Array(2...41) && world.status.counts.lost == 0)
+    }
 }
 
 extension World {

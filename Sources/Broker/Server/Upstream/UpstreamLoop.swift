@@ -22,7 +22,7 @@ final class UpstreamLoop {
     private static let inboxToken: UInt64 = 0
     private static let socketToken: UInt64 = 1
     /// How long a server has to accept a connection, in nanoseconds.
-    private static let connectTime: UInt64 = 2_000_000_000
+    static let connectTime: UInt64 = 2_000_000_000
     /// Bytes of reports that shards have not handled, above which nothing is read from NATS.
     private static let mostUnhandled = 16 << 20
     private static let readSize = 256 << 10

@@ -22,18 +22,18 @@ final class UpstreamService: Sendable {
         }
     }
 
-    /// Nanoseconds that `check` waits for a connection.
-    private static let checkTime: UInt64 = 3_000_000_000
-
-    /// Tries to connect to NATS. Returns why that is not possible; nil if it is.
+    /// Tries to use JetStream on one of the servers. Returns why that is not possible; nil if it is.
     static func check(_ configuration: UpstreamConfiguration) -> String? {
         do throws(SystemError) {
             let log = try Log(level: .error, format: .text)
             defer { log.close() }
             let loop = try UpstreamLoop(configuration, inbox: Inbox(), shards: [], admin: nil, log: log)
-            let status = try loop.connect(until: Clock.monotonic() + checkTime)
+            // Each server may take some time not to answer.
+            let servers = Swift.min(configuration.options.servers.all.count, 10)
+            let time = UInt64(1 + servers) * UpstreamLoop.connectTime
+            let status = try loop.connect(until: Clock.monotonic() + time)
             if status.isConnected { return nil }
-            return status.cause.isEmpty ? "no server has answered within \(checkTime / Limits.second) s" : status.cause
+            return status.cause.isEmpty ? "no server has answered within \(time / Limits.second) s" : status.cause
         } catch {
             return error.description
         }

@@ -20,7 +20,9 @@ public struct UpstreamCounts: Sendable, Equatable {
 
 /// Moments are nanoseconds on the monotonic clock.
 public struct UpstreamStatus: Sendable, Equatable {
+    /// Whether there is a connection and JetStream answers, and whether that was ever so.
     public var isConnected = false
+    public var wasConnected = false
     /// When the connection was made or lost. Before the first one, when the broker started.
     public var since: UInt64
     /// The server's address, its own name and its version; empty without a connection.
@@ -59,8 +61,12 @@ public struct UpstreamStatus: Sendable, Equatable {
     /// Whether NATS is unreachable for too long: subscriptions of shared topics have ended, and publishes are refused.
     public func isUnavailable(now: UInt64) -> Bool { !isConnected && disconnected(now: now) >= time }
 
-    /// Why the broker should get no new clients; nil if there is no reason.
+    /// Why the broker should get no new clients: NATS has been unreachable for too long, or since the start. Nil if
+    /// there is no reason.
     public func obstacle(now: UInt64) -> String? {
+        if !isConnected, !wasConnected {
+            return "NATS has not been reached yet" + (cause.isEmpty ? "" : ": \(cause)")
+        }
         guard isUnavailable(now: now) else { return nil }
         let seconds = disconnected(now: now) / Limits.second
         return "NATS has been unreachable for \(seconds) s" + (cause.isEmpty ? "" : ": \(cause)")
