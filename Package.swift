@@ -195,7 +195,7 @@ func example(_ name: String, _ folder: String, _ dependencies: [Target.Dependenc
 // program driven by libFuzzer, which `make fuzz` builds.
 let fuzzed: [Target.Dependency] = [
     "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "JSONParsing", "NATS",
-    "RSocket", "Server",
+    "Replay", "RSocket", "Server", "Upstream",
 ]
 let fuzz: Target =
     Context.environment["FOREBAY_FUZZ"] == nil

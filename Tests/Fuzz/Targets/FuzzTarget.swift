@@ -29,6 +29,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "jwt", run: fuzzJWT),
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "nats", run: fuzzNATS),
+        FuzzTarget(name: "upstream", run: fuzzUpstream),
     ]
 }
 
