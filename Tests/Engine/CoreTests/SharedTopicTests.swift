@@ -107,6 +107,22 @@ import Testing
         #expect(broker.memory.used < 20_000)
     }
 
+    /// The upstream removes the topic, and then receives a publish: nothing but the end answers that.
+    @Test(arguments: DeliveryTests.placements)
+    func publishesThatCrossTheDeletionAreRefused(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let publisher = broker.connect(from)
+        publisher.publish("t", "one", stream: 1)
+        let use = try #require(joined(broker))
+        report([.joined(use, epoch: 7, next: 1), .current(use, wasEmpty: true)], to: broker)
+        publisher.publish("t", "two", stream: 3)
+        let used = broker.memory.used
+        report([.ended(use, .deleted, by: nil)], to: broker)
+        let received = publisher.received()
+        #expect(received.count == 2 && received.allSatisfy { $0.contains("deleted") }, "\(received)")
+        #expect(broker.memory.used <= used)
+    }
+
     /// A topic that does not exist yet, and for which nobody waits any longer, does not stay.
     @Test(arguments: DeliveryTests.placements)
     func aTopicThatNobodyAwaitsIsLeft(_ shards: Int, _ at: Int, _ from: Int) throws {

@@ -130,7 +130,8 @@ extension Topic {
         case .completed: if state.isLive { self.end(as: .completed, now: now) }
         case .failed(let reason): if state.isLive { self.end(as: .failed(reason), now: now) }
         case .deleted:
-            ownership.refuseWaiting(self, end.refusal(of: name))
+            // What was sent meanwhile is for a use of the topic that the upstream no longer knows.
+            ownership.refuseAll(of: self, end.refusal(of: name), now: now)
             ownership.endHere(self, now: now)
         }
         guard let ending else { return }
@@ -260,14 +261,18 @@ extension TopicOwnership {
     }
 
     /// Ends a topic on this node only.
-    private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
-        if let limit = refusal.limit { _ = self.refusal(at: limit, refusal.sentence) }
+    /// The upstream does not follow the topic any longer, so nothing else answers what waits for it.
+    func refuseAll(of topic: Topic, _ refusal: Refusal, now: Instant) {
         refuseWaiting(topic, refusal)
         let (calls, lookups) = (topic.shared?.takeCalls() ?? [], topic.shared?.takeLookups() ?? [])
         for target in calls.map(\.target) + lookups { self.calls.answer(target, .failure(refusal)) }
-        if let ticket = topic.shared?.ending?.ticket { topic.refuseEnd(ticket, refusal, now: now) }
-        // The upstream does not follow the topic, so nothing else answers them.
         for ticket in topic.shared?.unconfirmedTickets ?? [] { topic.refuse(ticket, refusal, now: now) }
+    }
+
+    private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
+        if let limit = refusal.limit { _ = self.refusal(at: limit, refusal.sentence) }
+        refuseAll(of: topic, refusal, now: now)
+        if let ticket = topic.shared?.ending?.ticket { topic.refuseEnd(ticket, refusal, now: now) }
         topic.delete(as: .left(refusal), now: now)
         remove(topic)
     }
