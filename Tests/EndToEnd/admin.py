@@ -8,10 +8,10 @@ import tls
 from common import DEADLINE
 
 
-def until(condition, what):
-    end = time.monotonic() + DEADLINE
+def until(condition, what, timeout=DEADLINE):
+    end = time.monotonic() + timeout
     while not (value := condition()):
-        assert time.monotonic() < end, f"not within {DEADLINE} s: {what}"
+        assert time.monotonic() < end, f"not within {timeout} s: {what}"
         time.sleep(0.05)
     return value
 

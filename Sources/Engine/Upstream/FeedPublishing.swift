@@ -43,9 +43,11 @@ final class FeedPublishing {
     private var held: Set<PublishTicket> = []
     /// Messages for which the answer has come and that are judged next.
     private var fresh: Set<PublishTicket> = []
-    /// When messages were last passed over because the stream does not have them any longer. Messages of this node may
-    /// have been among them.
-    private var passedAt: UInt64?
+    /// When messages were last skipped because the stream does not have them any longer. Messages of this node may have
+    /// been among them.
+    private var skippedAt: UInt64?
+    /// Whether some look-ups have to be asked.
+    private var hasUnasked = false
 
     init(_ upstream: Upstream) { self.upstream = upstream }
 
@@ -65,6 +67,7 @@ final class FeedPublishing {
 
     func addLookup(_ ticket: PublishTicket, of publisher: [UInt8], now: UInt64) {
         lookups[ticket] = Lookup(publisher: publisher, since: now)
+        hasUnasked = true
     }
 
     // Sending
@@ -110,7 +113,8 @@ final class FeedPublishing {
         let token = SharedNames.token(of: publisher)
         guard let last = known[publisher] else { return hold(publish, token, stream, now: now) }
         if let end = feed.end, last.map({ $0.number < publish.number ?? 0 || $0.sequence > end.sequence }) ?? true {
-            refuse(publish.ticket, end.end.refusal(of: feed.topic))
+            let isUnknown = outbox[publish.ticket].map(mayHaveBeenSkipped) ?? false
+            refuse(publish.ticket, isUnknown ? .upstreamOutcomeUnknown : end.end.refusal(of: feed.topic))
             return .removed
         }
         switch publish.verdict(after: last) {
@@ -162,11 +166,14 @@ final class FeedPublishing {
     private var lookupTickets: [PublishTicket] { lookups.keys.sorted { $0.value < $1.value } }
 
     private func askLookups(_ stream: String, now: UInt64) {
+        guard hasUnasked else { return }
+        hasUnasked = false
         for ticket in lookupTickets {
             guard let lookup = lookups[ticket], !lookup.isAsked else { continue }
             let subject = SharedNames.publish(feed.topic, token: SharedNames.token(of: lookup.publisher))
             lookups[ticket]?.isAsked = upstream.call(
                 .lastMessage(subject, stream), feed, .publisher(ticket), now: now)
+            if lookups[ticket]?.isAsked == false { hasUnasked = true }
         }
     }
 
@@ -179,17 +186,20 @@ final class FeedPublishing {
         for ticket in held { outbox.release(ticket) }
         held = []
         for ticket in lookups.keys { lookups[ticket]?.isAsked = false }
+        hasUnasked = true
     }
 
     func acknowledged(_ ticket: PublishTicket, _ answer: NATSMessage, now: UInt64) {
         do throws(JetStreamError) {
             let answer = try PublishAnswer(answer)
             let sequence = SequenceNumber(answer.sequence)
-            // It was not read from the stream, so another message with that sequence was.
-            if outbox[ticket] != nil, let next = feed.next, sequence < next, !answer.isDuplicate {
-                feed.suspectLoss(now: now)
+            upstream.check.noteWork()
+            guard outbox[ticket] != nil, let next = feed.next, sequence < next else {
+                return outbox.acknowledged(ticket, at: sequence)
             }
-            outbox.acknowledged(ticket, at: sequence)
+            // It was among the messages that were skipped, or another message with that sequence was read.
+            refuseUnknown(ticket)
+            if !answer.isDuplicate { feed.suspectLoss(now: now) }
         } catch {
             // It is sent again in time. While two nodes have created the topic's stream, the one that is given up
             // answers, too.
@@ -230,6 +240,7 @@ final class FeedPublishing {
     func lookupFailed(_ ticket: PublishTicket, now: UInt64) {
         if held.remove(ticket) != nil { outbox.release(ticket) }
         lookups[ticket]?.isAsked = false
+        hasUnasked = true
     }
 
     private static func progress(_ message: JetStream.StoredMessage) -> SharedProgress? {
@@ -246,7 +257,15 @@ final class FeedPublishing {
     }
 
     /// The stream does not have some messages any longer, and they were not read.
-    func passedMessages(now: UInt64) { passedAt = now }
+    func skipped(to next: SequenceNumber, now: UInt64) {
+        skippedAt = now
+        for ticket in outbox.tickets(before: next) { refuseUnknown(ticket) }
+    }
+
+    /// Whether a message may have been in the stream without this node having read it.
+    private func mayHaveBeenSkipped(_ message: Outbox.Message) -> Bool {
+        message.wasSent && message.since <= skippedAt ?? 0
+    }
 
     /// A message of this node was read from the stream.
     func read(_ ticket: PublishTicket, at sequence: SequenceNumber, now: UInt64) {
@@ -273,21 +292,24 @@ final class FeedPublishing {
     }
 
     private func refuseOverdue(since time: UInt64) {
-        while let message = outbox.overdue(since: time) {
-            // Whether it was stored is not known.
-            if let publisher = message.publish.publisher { known[publisher] = nil }
-            // What follows in its chain was not sent.
-            var refusal = message.wasSent ? Refusal.upstreamOutcomeUnknown : .upstreamUnavailable
-            for ticket in outbox.refuseChain(message.publish.ticket) {
-                upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
-                refusal = .upstreamUnavailable
-            }
-        }
+        while let message = outbox.overdue(since: time) { refuseUnknown(message.publish.ticket) }
         if let ending, ending.since < time {
             refuse(ending.ticket, ending.wasSent ? .upstreamOutcomeUnknown : .upstreamUnavailable)
         }
         for ticket in lookupTickets where lookups[ticket]?.since ?? time < time {
             refuse(ticket, .upstreamUnavailable)
+        }
+    }
+
+    /// Refuses a message of which it is not known whether it was stored, and those after it in its chain.
+    private func refuseUnknown(_ ticket: PublishTicket) {
+        guard let message = outbox[ticket] else { return }
+        if let publisher = message.publish.publisher { known[publisher] = nil }
+        // What follows in its chain was not sent.
+        var refusal = message.wasSent ? Refusal.upstreamOutcomeUnknown : .upstreamUnavailable
+        for ticket in outbox.refuseChain(ticket) {
+            upstream.report(.refused(feed.use, ticket, refusal), to: feed.shard)
+            refusal = .upstreamUnavailable
         }
     }
 
@@ -327,10 +349,10 @@ final class FeedPublishing {
         (held, known) = ([], [:])
         for message in messages {
             if message.publish.number != nil, message.sequence == nil, end != .deleted {
-                outbox.add(message.publish, now: message.since)
+                outbox.add(message.publish, now: message.since, wasSent: message.wasSent)
             } else {
-                let isCertain = isInOrder && message.since > passedAt ?? 0
-                let why = message.wasSent && !isCertain ? Refusal.upstreamOutcomeUnknown : refusal
+                let isUnknown = message.wasSent && !isInOrder || mayHaveBeenSkipped(message)
+                let why = isUnknown ? Refusal.upstreamOutcomeUnknown : refusal
                 upstream.report(.refused(feed.use, message.publish.ticket, why), to: feed.shard)
             }
         }

@@ -48,8 +48,9 @@ struct Outbox {
     var count: Int { messages.count }
     subscript(ticket: PublishTicket) -> Message? { messages[ticket] }
 
-    mutating func add(_ publish: SharedPublish, now: UInt64) {
-        let message = Message(publish: publish, since: now)
+    /// - Parameter wasSent: whether it was ever sent.
+    mutating func add(_ publish: SharedPublish, now: UInt64, wasSent: Bool = false) {
+        let message = Message(publish: publish, since: now, wasSent: wasSent)
         messages[publish.ticket] = message
         guard let chain = message.chain else { return begin(publish.ticket, now: now) }
         if behind[chain] == nil {
@@ -96,6 +97,11 @@ struct Outbox {
 
     mutating func acknowledged(_ ticket: PublishTicket, at sequence: SequenceNumber) {
         messages[ticket]?.sequence = sequence
+    }
+
+    /// The messages that are in the stream before `sequence`, according to acknowledgements, in order.
+    func tickets(before sequence: SequenceNumber) -> [PublishTicket] {
+        messages.filter { $0.value.sequence.map { $0 < sequence } ?? false }.keys.sorted { $0.value < $1.value }
     }
 
     /// The message is in the stream, or is refused alone. Returns it, if it was known.

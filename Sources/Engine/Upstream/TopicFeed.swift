@@ -211,14 +211,15 @@ final class TopicFeed {
         if stream.isSealed == false, mustVerify(stream, now: now) { return }
         let recorded = StreamEnd(metadata: stream.metadata)
         if let recorded { end = recorded }
-        passRemoved(before: SequenceNumber(stream.firstSequence))
+        skipRemoved(before: SequenceNumber(stream.firstSequence))
         let last = SequenceNumber(stream.lastSequence + 1)
         let end = Swift.min(last, end?.sequence ?? last)
         if next == nil { join(Swift.min(SequenceNumber(stream.firstSequence), end), end) }
         if let known = self.end, let next, next >= known.sequence {
             if recorded == nil { record(known, in: stream, now: now) } else { conclude(now: now) }
         } else {
-            read(upTo: end, now: now)
+            // What is held need not be read. If it were, a topic that retains little would never be current.
+            read(upTo: Swift.max(next ?? end, Swift.min(end, held.first ?? end)), now: now)
             publishing.send(now: now)
         }
     }
@@ -300,10 +301,12 @@ final class TopicFeed {
     func answered(_ message: JetStream.StoredMessage?, now: UInt64) {
         guard case .asking(let from, let end) = state else { return }
         if let message {
+            // Nothing but what was asked for is of use.
+            guard let next, message.sequence == next.value else { return callFailed(now: now) }
             message.withMessage { take($0, now: now) }
         } else if missing == next {
             if let next { upstream.notes.counts.lost += UInt64(from - next) }
-            pass(upTo: from)
+            skip(to: from)
         } else {
             // The stream's limits may have removed it.
             missing = next
@@ -314,15 +317,15 @@ final class TopicFeed {
     }
 
     /// The stream's limits have removed the messages before `first`.
-    private func passRemoved(before first: SequenceNumber) {
+    private func skipRemoved(before first: SequenceNumber) {
         let first = Swift.min(first, end?.sequence ?? first)
-        if let next, next < first { pass(upTo: first) }
+        if let next, next < first { skip(to: first) }
     }
 
-    /// Goes on at `sequence`. The messages before it cannot be read.
-    private func pass(upTo sequence: SequenceNumber) {
+    /// Continues at `sequence`. The messages before it cannot be read.
+    private func skip(to sequence: SequenceNumber) {
         next = sequence
-        publishing.passedMessages(now: upstream.now)
+        publishing.skipped(to: sequence, now: upstream.now)
         fresh.lose(upTo: sequence)
         upstream.noteFresh(self)
     }

@@ -8,17 +8,13 @@ extension Upstream {
     /// Asks JetStream for its state if that is due.
     func checkJetStream(now: UInt64) {
         if check.isOverdue(now: now) {
-            jetStreamFailed(
-                check.objection
-                    ?? "NATS JetStream does not answer; check that most of its servers run and that this node's user "
-                    + "may publish to $JS.API.INFO.", now: now)
+            jetStreamFailed("NATS JetStream does not answer; check that most of its servers run.")
         }
-        guard check.isDue(now: now), link.isReady else { return }
-        check.asked(now: now)
+        guard check.isDue(now: now) else { return }
         let request = JetStreamRequest.accountInfo
-        _ = request.payload.withUnsafeBytes {
-            try? link.publish(request.subject, reply: "\(inbox).a.\(check.number)", nil, $0)
-        }
+        let reply = "\(inbox).a.\(check.nextNumber())"
+        let wasWritten = request.payload.withUnsafeBytes { try? link.publish(request.subject, reply: reply, nil, $0) }
+        check.asked(now: now, wasWritten: wasWritten ?? false)
     }
 
     func answeredCheck(_ number: UInt64, _ answer: NATSMessage) {
@@ -26,7 +22,7 @@ extension Upstream {
         do throws(JetStreamError) {
             try JetStreamAnswer.expectSuccess(answer)
         } catch {
-            return jetStreamFailed(error.sentence, now: now)
+            return jetStreamFailed(error.sentence)
         }
         check.succeeded(now: now)
         guard lostSince != nil else { return }
@@ -35,7 +31,9 @@ extension Upstream {
         log.connected(to: link.server, version: link.info?.version ?? "")
     }
 
-    private func jetStreamFailed(_ cause: String, now: UInt64) {
+    /// A question has a bad answer, or none.
+    func jetStreamFailed(_ cause: String) {
+        guard check.isWaiting else { return }
         let since = check.failed(now: now)
         guard lostSince != nil || since != nil else { return }
         lost(cause, since: since ?? now)
@@ -43,7 +41,7 @@ extension Upstream {
 
     /// JetStream is unreachable.
     func lost(_ cause: String, since: UInt64) {
-        log.lost(cause, isNew: lostSince == nil)
+        log.lost(cause, hasServer: link.isReady, isNew: lostSince == nil)
         notes.cause = cause
         if lostSince == nil { lostSince = since }
     }

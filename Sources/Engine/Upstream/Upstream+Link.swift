@@ -31,7 +31,7 @@ extension Upstream: UpstreamLinkDelegate {
     func refused(_ error: NATSServerError, now: UInt64) {
         // Whatever waits for it is not answered, and is refused in time.
         log.refused(error.sentence, topic: nil)
-        if case .publishDenied(JetStreamRequest.accountInfo.subject) = error { check.objection = error.sentence }
+        if case .publishDenied(JetStreamRequest.accountInfo.subject) = error { jetStreamFailed(error.sentence) }
     }
 
     func received(_ message: NATSMessage, now: UInt64) {
@@ -39,6 +39,7 @@ extension Upstream: UpstreamLinkDelegate {
             guard let feed = routes.feed(subscription: message.subscription),
                 let live = try? JetStreamMessage(message)
             else { return }
+            check.noteWork()
             return feed.heard(live, now: now)
         }
         // After the inbox: .a.CHECK, .c.CALL, or .p.TICKET.TOPIC.
@@ -137,7 +138,9 @@ extension Upstream: UpstreamLinkDelegate {
             return feed.callFailed(now: now)
         }
         switch item {
-        case .message(let message): return feed.read(message, now: now)
+        case .message(let message):
+            check.noteWork()
+            return feed.read(message, now: now)
         case .end: feed.readEnded(now: now)
         case .notFound: feed.readNothing(now: now)
         case .failed: feed.callFailed(now: now)

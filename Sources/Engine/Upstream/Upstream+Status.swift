@@ -38,7 +38,7 @@ extension Upstream {
             since: lostSince ?? notes.connectedSince, time: options.time, maxTopics: options.maxTopics)
         status.isConnected = isConnected
         status.wasConnected = notes.wasConnected
-        if isConnected {
+        if link.isReady {
             status.server = "\(link.server)"
             status.name = link.info?.serverName ?? ""
             status.version = link.info?.version ?? ""

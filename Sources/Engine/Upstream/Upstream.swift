@@ -105,7 +105,7 @@ public final class Upstream {
 
     /// When to call `tick`.
     public var deadline: UInt64 {
-        Swift.min(link.deadline ?? .max, check.dueAt, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
+        Swift.min(link.deadline ?? .max, check.deadline, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
     }
 
     public func tick(now: UInt64) {

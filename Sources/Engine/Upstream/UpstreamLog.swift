@@ -5,10 +5,9 @@ import NATS
 
 struct UpstreamLog {
     private var records: [LogRecord] = []
-    /// The causes that were written since the last connection.
-    private var causes: Set<String> = []
-    private static let mostCauses = 64
-    private var lastRefusal = ""
+    /// What was written since the last connection.
+    private var known: Set<String> = []
+    private static let mostKnown = 64
 
     /// Empties it.
     mutating func take() -> [LogRecord] {
@@ -17,24 +16,30 @@ struct UpstreamLog {
     }
 
     mutating func connected(to server: NATSServerAddress, version: String) {
-        causes.removeAll()
+        known.removeAll()
         records.append(
             LogRecord(
                 level: .info, message: "connected to NATS", fields: [("server", "\(server)"), ("version", version)]))
     }
 
-    /// - Parameter isNew: whether there was a connection before.
-    mutating func lost(_ cause: String, isNew: Bool) {
-        let isKnown = !causes.insert(cause).inserted || causes.count > UpstreamLog.mostCauses
-        if isNew || !isKnown { warn("not connected to NATS", [("cause", cause)]) }
+    /// - Parameters:
+    ///   - hasServer: whether there is a connection to a server, on which JetStream does not work.
+    ///   - isNew: whether it has worked before.
+    mutating func lost(_ cause: String, hasServer: Bool, isNew: Bool) {
+        let isUnknown = note(cause)
+        let message = hasServer ? "NATS JetStream is not available" : "not connected to NATS"
+        if isNew || isUnknown { warn(message, [("cause", cause)]) }
     }
 
     /// NATS refuses what a topic needs, or what the node does.
     /// - Parameter topic: nil if it is not known which topic is concerned.
     mutating func refused(_ cause: String, topic: String?) {
-        guard cause != lastRefusal else { return }
-        lastRefusal = cause
-        warn("refused by NATS", (topic.map { [("topic", $0)] } ?? []) + [("cause", cause)])
+        if note(cause) { warn("refused by NATS", (topic.map { [("topic", $0)] } ?? []) + [("cause", cause)]) }
+    }
+
+    /// Returns whether a text is to be written: it was not yet, and there are not too many.
+    private mutating func note(_ text: String) -> Bool {
+        known.count < UpstreamLog.mostKnown && known.insert(text).inserted
     }
 
     /// A topic's stream was deleted.

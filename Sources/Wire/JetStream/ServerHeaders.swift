@@ -35,7 +35,7 @@ struct ServerHeaders {
                 time = value
             } else if let stream = line.value(afterLast: "Nats-Stream: ") {
                 guard let subject, !subject.isEmpty, !stream.isEmpty, let sequence = sequence?.decimal,
-                    sequence > 0, let time = time.flatMap(ServerTime.parse)
+                    sequence > 0, sequence <= Int64.max, let time = time.flatMap(ServerTime.parse)
                 else { return nil }
                 self.stream = stream
                 self.subject = subject

@@ -114,7 +114,7 @@ import Testing
         let publisher = broker.connect(from)
         publisher.publish("t", "one", stream: 1)
         let use = try #require(joined(broker))
-        report([.joined(use, epoch: 7, next: 1), .current(use, wasEmpty: true)], to: broker)
+        report([.joined(use, epoch: 7, next: .first), .current(use, wasEmpty: true)], to: broker)
         publisher.publish("t", "two", stream: 3)
         let used = broker.memory.used
         report([.ended(use, .deleted, by: nil)], to: broker)

@@ -112,7 +112,7 @@ import Testing
 
     @Test func aStatusKnowsHowLongNATSHasBeenUnreachable() {
         var status = UpstreamStatus(since: 5 * Limits.second, time: 30 * Limits.second, maxTopics: 1)
-        #expect(status.obstacle(now: 6 * Limits.second) == "NATS has not been reached yet")
+        #expect(status.obstacle(now: 6 * Limits.second) == "NATS JetStream has not been reached yet")
         status.wasConnected = true
         #expect(status.obstacle(now: 34 * Limits.second) == nil && !status.isUnavailable(now: 34 * Limits.second))
         #expect(status.obstacle(now: 35 * Limits.second) == "NATS has been unreachable for 30 s")

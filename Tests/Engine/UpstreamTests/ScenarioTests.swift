@@ -1,7 +1,7 @@
 // Several nodes over one model of NATS that delays, loses and repeats: whatever happens, each node reports what the
 // stream has, in order and once, and each message that it accepted is in the stream once, or was refused.
 
-import Core
+@testable import Core
 import JetStreamModel
 import Replay
 import Testing
@@ -64,5 +64,46 @@ import Testing
             let order = world.truth.map(\.text).filter { texts.contains($0) }
             #expect(order == order.sorted { Int($0.split(separator: ".")[1])! < Int($1.split(separator: ".")[1])! })
         }
+    }
+
+    /// A topic that retains one message, while others publish faster than this node can ask.
+    @Test func aFastTopicThatRetainsLittleIsJoined() throws {
+        var options = ModelOptions()
+        options.faults.answerDelay = 40 * Node.millisecond
+        let world = try World(seed: 3, options, nodes: 2)
+        let (node, writer) = (world.nodes[0], world.nodes[1])
+        writer.join(retain: 1, now: world.now)
+        writer.publish(now: world.now)
+        #expect(world.run(seconds: 20) { writer.isCurrent && writer.waiting.isEmpty })
+        node.join(retain: 1, now: world.now)
+        let isJoined = world.run(seconds: 10) {
+            writer.publish(now: world.now)
+            return node.isCurrent && node.received.count > 100
+        }
+        #expect(isJoined && node.upstream.status.counts.lost == 0)
+    }
+
+    /// A message that was stored, and removed before this node read it, does not block those after it.
+    @Test func aMessageThatWasRemovedUnreadIsAnsweredAtOnce() throws {
+        var options = ModelOptions()
+        options.faults.liveDelay = 1_000 * Node.millisecond
+        options.faults.acknowledgementDelay = 1_000 * Node.millisecond
+        let world = try World(seed: 7, options, nodes: 2)
+        for each in world.nodes { each.join(retain: 2, now: world.now) }
+        let (other, node) = (world.nodes[0], world.nodes[1])
+        for each in world.nodes { each.publish(now: world.now) }
+        #expect(world.run(seconds: 20) { world.areDone() && world.truth.count == 2 })
+        node.publish(now: world.now)
+        node.run(now: world.now)
+        node.isCutOff = true
+        node.breakConnection(now: world.now)
+        #expect(world.stream?.lastSequence == 3 && node.waiting.count == 1)
+        for _ in 0..<5 { other.publish(now: world.now) }
+        #expect(world.run(seconds: 20) { other.waiting.isEmpty })
+        node.isCutOff = false
+        let back = world.now
+        #expect(world.run(seconds: 20) { node.waiting.isEmpty })
+        #expect(world.now - back < 10_000 * Node.millisecond && node.lost.contains(3))
+        #expect(node.refused.values.map { $0.message.contains("outcome unknown") } == [true])
     }
 }

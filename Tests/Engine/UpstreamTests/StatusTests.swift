@@ -88,7 +88,7 @@ import Testing
         world.cluster.isJetStreamAvailable = false
         #expect(!world.run(seconds: 10) { world.status.isConnected })
         #expect(world.status.counts.connections == 1 && world.status.cause.contains("(10008)"))
-        #expect(world.status.obstacle(now: world.now)?.hasPrefix("NATS has not been reached yet: ") == true)
+        #expect(world.status.obstacle(now: world.now)?.hasPrefix("NATS JetStream has not been reached yet: ") == true)
         world.cluster.isJetStreamAvailable = true
         #expect(world.run(seconds: 5) { world.status.isConnected } && world.status.cause == "")
         node.join(now: world.now)
@@ -102,7 +102,10 @@ import Testing
         #expect(world.run(seconds: 40) { !node.left.isEmpty })
         #expect(world.now - lost >= 30 * Limits.second)
         #expect(world.status.obstacle(now: world.now)?.hasPrefix("NATS has been unreachable for 30 s: ") == true)
-        #expect(node.log.map(\.message) == ["not connected to NATS", "connected to NATS", "not connected to NATS"])
+        #expect(
+            node.log.map(\.message) == [
+                "NATS JetStream is not available", "connected to NATS", "NATS JetStream is not available",
+            ])
     }
 
     /// One lost answer is no loss of the connection.

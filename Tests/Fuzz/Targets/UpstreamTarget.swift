@@ -9,7 +9,8 @@ import Upstream
 
 func fuzzUpstream(_ bytes: UnsafeRawBufferPointer) {
     var input = FuzzInput(bytes)
-    var script = UpstreamScript(input.number(below: 2) == 1)
+    let kind = input.number(below: 4)
+    var script = UpstreamScript(kind % 2 == 1, answersChecks: kind < 2)
     var steps = 0
     while !input.isEmpty, steps < 200 {
         steps += 1
@@ -36,10 +37,15 @@ private struct UpstreamScript {
     private var tickets: UInt64 = 0
     /// The next message that the topic's owner expects; nil before it has joined.
     private var next: SequenceNumber?
-    /// Publishes and ends without an answer.
+    /// Publishes without an answer, and the end without one.
     private var waiting: Set<PublishTicket> = []
+    private var ending: PublishTicket?
 
-    init(_ isJoined: Bool) {
+    /// Whether the node learns that JetStream works.
+    private let answersChecks: Bool
+
+    init(_ isJoined: Bool, answersChecks: Bool) {
+        self.answersChecks = answersChecks
         var connection = NATSOptions(name: "n", version: "v")
         connection.limits.maxPending = 16_000
         guard let servers = try? NATSServers(parsing: "nats://a") else { fatalError("the URL is valid") }
@@ -77,7 +83,7 @@ private struct UpstreamScript {
             upstream.tick(now: now)
             exchange()
         }
-        mustHold(waiting.isEmpty, "\(waiting.count) publishes have no answer")
+        mustHold(waiting.isEmpty && ending == nil, "\(waiting.count) publishes, or an end, have no answer")
     }
 
     // The shard
@@ -94,7 +100,7 @@ private struct UpstreamScript {
         guard let use else { return }
         upstream.handle([.leave(use)], from: 0, now: now)
         self.use = nil
-        waiting = []
+        (waiting, ending) = ([], nil)
     }
 
     private mutating func publish(isNumbered: Bool, _ input: inout FuzzInput) {
@@ -114,7 +120,10 @@ private struct UpstreamScript {
 
     private mutating func request(end: SharedEnd) {
         guard let use else { return }
+        // One at a time, as a shard does.
+        guard ending == nil else { return }
         tickets += 1
+        ending = PublishTicket(tickets)
         upstream.handle([.end(use, PublishTicket(tickets), end)], from: 0, now: now)
     }
 
@@ -132,11 +141,14 @@ private struct UpstreamScript {
                 if let ticket = item.ticket { waiting.remove(ticket) }
             }
             self.next = next
-        case .refused(_, let ticket, _), .duplicate(_, let ticket, _), .found(_, let ticket, _): waiting.remove(ticket)
+        case .refused(_, let ticket, _), .duplicate(_, let ticket, _), .found(_, let ticket, _):
+            waiting.remove(ticket)
+            if ending == ticket { ending = nil }
         case .ended(let other, .deleted, _), .left(let other, _): if other == use { use = nil }
-        case .ended, .absent, .current: break
+        case .ended(let other, _, _): if other == use { ending = nil }
+        case .absent, .current: break
         }
-        if use == nil { waiting = [] }
+        if use == nil { (waiting, ending) = ([], nil) }
     }
 
     // The server
@@ -156,6 +168,7 @@ private struct UpstreamScript {
             if actions.isEmpty, written.isEmpty { break }
         }
         upstream.takeReports { reports, _ in for report in reports { take(report) } }
+        mustHold(upstream.status.topics <= 1, "there are more topics than are used")
         _ = upstream.takeLog()
     }
 
@@ -173,7 +186,7 @@ private struct UpstreamScript {
             case "PING": receive("PONG\r\n")
             case "SUB" where words.count >= 3: subscriptions.append((words[1], words[words.count - 1]))
             case "PUB" where words.count == 4, "HPUB" where words.count == 5:
-                if words[1] == "$JS.API.INFO" {
+                if words[1] == "$JS.API.INFO", answersChecks {
                     reply(to: Request(subject: words[1], reply: words[2]), headers: "", "{}")
                 } else {
                     requests.append(Request(subject: words[1], reply: words[2]))

@@ -31,8 +31,8 @@ public struct UpstreamSettings: Equatable, Sendable {
     func make() throws(UsageError) -> UpstreamConfiguration? {
         guard let servers = servers.flatMap({ try? NATSServers(parsing: $0) }) else { return nil }
         var connection = NATSOptions(name: "forebayd", version: forebayVersion)
-        // A server that hangs is left after 15 s at most.
-        connection.limits.pingInterval = 5 * Setting.second
+        // A connection to a server that hangs is closed after 20 to 30 s.
+        connection.limits.pingInterval = 10 * Setting.second
         if let credentials { connection.credentials = try UpstreamSettings.readCredentials(credentials) }
         var options = UpstreamOptions(servers: servers, connection: connection)
         options.replicas = replicas

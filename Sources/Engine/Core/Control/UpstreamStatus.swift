@@ -65,7 +65,7 @@ public struct UpstreamStatus: Sendable, Equatable {
     /// there is no reason.
     public func obstacle(now: UInt64) -> String? {
         if !isConnected, !wasConnected {
-            return "NATS has not been reached yet" + (cause.isEmpty ? "" : ": \(cause)")
+            return "NATS JetStream has not been reached yet" + (cause.isEmpty ? "" : ": \(cause)")
         }
         guard isUnavailable(now: now) else { return nil }
         let seconds = disconnected(now: now) / Limits.second
@@ -78,13 +78,12 @@ public struct UpstreamStatus: Sendable, Equatable {
         object.add("connected", isConnected)
         object.add("unavailable", isUnavailable(now: now))
         object.add("since_ms", (now - Swift.min(since, now)) / 1_000_000)
-        if isConnected {
+        if !server.isEmpty {
             object.add("server", server)
             object.add("server_name", name)
             object.add("server_version", version)
-        } else if !cause.isEmpty {
-            object.add("cause", cause)
         }
+        if !isConnected, !cause.isEmpty { object.add("cause", cause) }
         object.add("topics", topics)
         object.add("topics_limit", maxTopics)
         object.add("topics_joining", joining)

@@ -42,6 +42,7 @@ final class ClusterBroker: ClusterMember {
 
     /// Lets the upstream and the shards work until they are at rest, or only for a while.
     func run(isPartial: Bool) {
+        defer { _ = link.upstream.takeLog() }
         let most = isPartial ? 1 + world.chance.below(3) : ClusterBroker.mostRounds
         for _ in 0..<most where world.fault == nil {
             var isBusy = link.exchange(now: now)
@@ -52,7 +53,6 @@ final class ClusterBroker: ClusterMember {
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: isPartial) }
             if !isBusy, broker.isAtRest { return }
         }
-        _ = link.upstream.takeLog()
         world.journal.referee.expect(isPartial, "\(name) does not come to rest at one moment")
     }
 }

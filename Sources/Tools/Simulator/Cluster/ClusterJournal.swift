@@ -32,8 +32,6 @@ final class ClusterJournal {
     private var removesMessages = false
     private(set) var published = 0
     private(set) var received = 0
-    /// Sequences that nodes reported as lost.
-    private(set) var reportedLost: [UInt64: Set<UInt64>] = [:]
 
     init(_ cluster: ModelCluster) { self.cluster = cluster }
 
@@ -92,7 +90,12 @@ final class ClusterJournal {
     /// The last sequence of a stream that has a message for subscribers.
     func lastMessage(of stream: StreamTruth) -> UInt64? { stream.messages.last(where: isMessage)?.sequence }
 
-    func lost(_ range: Range<UInt64>, of epoch: UInt64) { reportedLost[epoch, default: []].formUnion(range) }
+    /// A node cannot read some messages: the stream must not have them.
+    func lost(_ range: Range<UInt64>, of epoch: UInt64) {
+        guard !damaged.contains(epoch), let stream = cluster.stream(named: "FB_\(epoch)") else { return }
+        let kept = stream.messages.map(\.sequence).filter(range.contains)
+        referee.expect(kept.isEmpty, "\(kept) of \(epoch) were reported as lost, but are in the stream")
+    }
 
     func accepted(_ message: ClusterMessage, at sequence: UInt64, of epoch: UInt64) {
         if damaged.contains(epoch) { return }

@@ -1,5 +1,5 @@
-// ClusterReader: a subscriber to a topic of a cluster. Whenever its node does not serve it, it goes on at another one,
-// behind the last message that it has received.
+// ClusterReader: a subscriber to a topic of a cluster. Whenever its node does not serve it, it resumes at another node,
+// after the last message received.
 
 import Core
 import ForebayWire
@@ -33,6 +33,7 @@ final class ClusterReader {
     /// Whether it has everything that the topic has, and the topic's end.
     var isAtRest: Bool {
         guard !isOver, let (epoch, stream) = world.stream(of: topic) else { return true }
+        if stream.configuration.metadata["forebay-end"] != nil { return false }
         guard let sequence = world.journal.lastMessage(of: stream) else { return true }
         guard let last, last.epoch == epoch else { return false }
         // If all nodes were restarted since the stream lost its tail, only this client could know of it. It waits.
