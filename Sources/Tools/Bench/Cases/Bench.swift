@@ -99,17 +99,22 @@ final class Bench {
         _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {
         let directory = try newDirectory(for: contender)
-        let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
-        defer {
-            broker.stop()
-            Files.remove(directory)
+        defer { Files.remove(directory) }
+        guard contender.isShared else {
+            let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
+            defer { broker.stop() }
+            return try body(broker, directory)
         }
-        return try body(broker, directory)
+        let upstream = try startUpstream(1, contender, directory)
+        defer { upstream.stop() }
+        let node = try startNode(contender, upstream, server: 0, directory)
+        defer { node.stop() }
+        return try body(node, directory)
     }
 
     /// Creates an empty directory. If messages are stored, it must be on a disk.
     func newDirectory(for contender: Contender) throws(BenchError) -> String {
-        if contender.storage != nil, Files.isInMemory(scratch) {
+        if contender.storage != nil || contender.isShared, Files.isInMemory(scratch) {
             throw BenchError("\(scratch) is in memory: use --directory to store messages on a disk")
         }
         started += 1

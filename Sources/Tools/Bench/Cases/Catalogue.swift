@@ -8,7 +8,7 @@ enum Catalogue {
     static let nameWidth = 20
 
     static let cases: [Case] =
-        fanOuts + wideFanOuts + variations + [acknowledged] + durable + [threads] + latencies + [
+        fanOuts + wideFanOuts + variations + [acknowledged] + durable + shared + [threads] + latencies + [
             stalled, retained, idle,
         ]
         + [iteration, topics, churn] + http

@@ -40,7 +40,7 @@ extension Bench {
     func makeLoad(
         _ throughput: Throughput, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) -> Load {
-        let wire = contender.system.wire
+        let wire = contender.wire
         var lanes: [Lane] = []
         for topic in 0..<throughput.topics {
             let publisher = try Publisher(topic: topic, wire, payload: throughput.payload, port: broker.port)

@@ -25,6 +25,29 @@ enum Connector {
         return fd
     }
 
+    /// Sends a request on a new connection; returns all that is received until `isWhole`, or nil if that takes longer
+    /// than a second.
+    static func ask(port: UInt16, _ request: [UInt8], isWhole: (String) -> Bool) throws(BenchError) -> String? {
+        let fd = try open(port: port, Greeting(request))
+        defer { Glibc.close(fd) }
+        let deadline = Clock.monotonic() + 1_000_000_000
+        var answer: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while Clock.monotonic() < deadline {
+            switch buffer.withUnsafeMutableBytes({ Socket.read(fd, into: $0) }) {
+            case .bytes(let count):
+                answer += buffer[..<count]
+                let text = String(decoding: answer, as: UTF8.self)
+                if isWhole(text) { return text }
+            case .blocked:
+                var request = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+                poll(&request, 1, 100)
+            case .end, .failed: return nil
+            }
+        }
+        return nil
+    }
+
     static func send(_ bytes: [UInt8], on fd: Int32) throws(BenchError) {
         let deadline = Clock.monotonic() + patience
         var sent = 0

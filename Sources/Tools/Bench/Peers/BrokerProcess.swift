@@ -16,21 +16,27 @@ final class BrokerProcess {
     /// Starts a broker and waits until it accepts connections.
     ///
     /// - Parameter directory: an empty directory for this broker.
-    init(_ contender: Contender, _ programs: Programs, cpus: [Int], directory: String) throws(BenchError) {
-        let port = try BrokerProcess.freePort()
-        var other = port
-        while contender.system.hasTwoPorts, other == port { other = try BrokerProcess.freePort() }
-        let launch = Launch(contender, port: port, subscriberPort: other)
-        let path = programs.path(contender.system)
-        self.port = port
-        subscriberPort = other
+    convenience init(
+        _ contender: Contender, _ programs: Programs, cpus: [Int], directory: String
+    ) throws(BenchError) {
+        let ports = try BrokerProcess.freePorts(contender.system.hasTwoPorts ? 2 : 1)
+        let launch = Launch(contender, port: ports[0], subscriberPort: ports[ports.count - 1])
+        try self.init(launch, programs.path(contender.system), ports: ports, cpus: cpus, directory: directory)
+    }
+
+    /// - Parameters:
+    ///   - path: the program.
+    ///   - ports: on which it will listen, the first for publishers and the last for subscribers.
+    init(_ launch: Launch, _ path: String, ports: [UInt16], cpus: [Int], directory: String) throws(BenchError) {
+        port = ports[0]
+        subscriberPort = ports[ports.count - 1]
         log = directory + "/log"
         if let configuration = launch.configuration {
             try Files.write(configuration, to: directory + "/" + Launch.configurationFile)
         }
         id = try BrokerProcess.spawn([path] + launch.arguments, cpus: cpus, directory: directory, log: log)
         do throws(BenchError) {
-            for port in Set([port, other]) { try waitUntilListening(port) }
+            for port in ports { try waitUntilListening(port) }
         } catch {
             stop()
             throw error
@@ -88,12 +94,14 @@ final class BrokerProcess {
         return Machine.text(ofFile: log)?.split(separator: "\n").first.map(String.init)
     }
 
-    private static func freePort() throws(BenchError) -> UInt16 {
+    /// Different ports on which nothing listens.
+    static func freePorts(_ count: Int) throws(BenchError) -> [UInt16] {
+        var sockets: [Int32] = []
+        defer { for fd in sockets { close(fd) } }
         do throws(SystemError) {
             let addresses = try Endpoint(host: "127.0.0.1", port: 0).resolve()
-            let fd = try Socket.listen(on: addresses[0])
-            defer { close(fd) }
-            return Socket.localAddress(fd)?.port ?? 0
+            for _ in 0..<count { sockets.append(try Socket.listen(on: addresses[0])) }
+            return sockets.map { Socket.localAddress($0)?.port ?? 0 }
         } catch {
             throw BenchError(error.description)
         }

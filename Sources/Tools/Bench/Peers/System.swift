@@ -79,12 +79,17 @@ struct Contender {
     var storage: Storage?
     /// The pattern of Forebay's stored topics.
     var stored = ">"
+    /// Whether Forebay's topics are shared over nats-server. Publishers publish to the topics' streams, as other nodes
+    /// would.
+    var isShared = false
     /// The number of connections that must be possible.
     var connections = 1024
     /// Bytes of a payload, passed to the grpcio server.
     var payload = 128
     /// The most messages in a response of grpcio.
     var perResponse = 1
+
+    var wire: any Wire { isShared ? SharedWire() : system.wire }
 
     var name: String {
         var name = system.rawValue
@@ -94,6 +99,7 @@ struct Contender {
         if otherTopics > 0 { name += " +\(otherTopics) topics" }
         if churners > 0 { name += " +\(churners) churning" }
         if let storage { name += " \(storage.rawValue)" }
+        if isShared { name += " shared" }
         if let taking { name += " \(taking.rawValue)" }
         if perResponse > 1 { name += " ×\(perResponse)" }
         return name
@@ -117,6 +123,28 @@ struct Launch {
     static let grpcioServer = Files.absolute("Bench/grpcio_server.py")
     /// The file that file servers serve.
     static let file = "file"
+
+    /// A server of NATS with JetStream, for shared topics.
+    ///
+    /// - Parameter cluster: the ports for servers, its own and all of them; nil if it is the only one.
+    init(_ name: String, port: UInt16, monitor: UInt16, cluster: (own: UInt16, all: [UInt16])?) {
+        arguments = ["-c", Launch.configurationFile]
+        // The limit is that of all streams together, which are limited in bytes.
+        var text = """
+            server_name: \(name)
+            listen: 127.0.0.1:\(port)
+            http: 127.0.0.1:\(monitor)
+            ping_interval: "1h"
+            jetstream: { store_dir: "store", max_mem: 1G, max_file: 1T }
+
+            """
+        if let cluster {
+            let routes = cluster.all.map { "\"nats://127.0.0.1:\($0)\"" }.joined(separator: ", ")
+            text +=
+                "cluster: { name: bench, listen: 127.0.0.1:\(cluster.own), no_advertise: true, routes: [\(routes)] }\n"
+        }
+        configuration = text
+    }
 
     init(_ contender: Contender, port: UInt16, subscriberPort: UInt16) {
         switch contender.system {

@@ -5,7 +5,8 @@ struct NATSWire: Wire {
     /// A PING arrives a few seconds after connecting and is not answered: the broker waits for an hour.
     var noise: Noise? { Noise(first: UInt8(ascii: "P"), count: "PING\r\n".utf8.count) }
 
-    static let connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":true,\"protocol\":0}\r\n"
+    static let connect =
+        "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":true,\"headers\":true,\"protocol\":0}\r\n"
     /// The subject on which acknowledgements arrive.
     static let inbox = "_INBOX.b"
     private static let ping = Array("PING\r\n".utf8)
@@ -39,6 +40,11 @@ struct NATSWire: Wire {
             + "SUB \(inbox) 1\r\nPUB $JS.API.STREAM.CREATE.\(topic) \(inbox) \(configuration.utf8.count)\r\n"
             + configuration + "\r\n"
         return Greeting(Array(text.utf8), sign: Array("\"did_create\":true}\r\n".utf8))
+    }
+
+    /// A request on a new connection.
+    static func request(_ subject: String, _ body: String) -> [UInt8] {
+        Array((connect + "SUB \(inbox) 1\r\nPUB \(subject) \(inbox) \(body.utf8.count)\r\n\(body)\r\n").utf8)
     }
 
     /// A publisher that receives acknowledgements.
