@@ -83,6 +83,8 @@ final class Bench {
             return try iteration(messages / budget.divisor, payload: payload, contender)
         case .topics(let payload): return try topics(payload: payload, contender)
         case .churn: return try churn(contender)
+        case .cluster(let latency): return try cluster(latency, contender)
+        case .sharedTopics(let count): return try sharedTopics(count / budget.divisor, contender)
         case .idle(let connections): return try idle(connections / budget.divisor, contender)
         }
     }
@@ -105,10 +107,11 @@ final class Bench {
             defer { broker.stop() }
             return try body(broker, directory)
         }
-        let upstream = try startUpstream(1, contender, directory)
+        let upstream = try startUpstream(1, besides: contender.threads, directory)
         defer { upstream.stop() }
         let node = try startNode(contender, upstream, server: 0, directory)
         defer { node.stop() }
+        try publishOnce(topics: 1, contender, node)
         return try body(node, directory)
     }
 

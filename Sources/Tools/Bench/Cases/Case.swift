@@ -31,6 +31,10 @@ struct Case {
         case topics(payload: Int)
         /// Acknowledged publishes one at a time, next to the contender's connections that subscribe and cancel.
         case churn
+        /// Messages published at one node, or server, of a cluster and delivered at another, once they are stored.
+        case cluster(Latency)
+        /// This many shared topics of one message each, and a node that joins all of them.
+        case sharedTopics(Int)
         /// Idle connections with one subscription each.
         case idle(connections: Int)
     }

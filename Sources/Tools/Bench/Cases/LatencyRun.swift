@@ -9,30 +9,35 @@ extension Bench {
         return try withBroker(contender) { (broker) throws(BenchError) in
             let throughput = Throughput(subscribers: latency.subscribers, payload: latency.payload)
             let load = try makeLoad(throughput, contender, broker)
-            load.receivers.reception = .latency
-            try load.probe()
-            if let interval {
-                load.pace = .open(start: Clock.monotonic() + 1_000_000, interval: interval)
-            } else {
-                load.pace = .stamped(lag: 1)
-            }
-            try spin(load, for: budget.warmUp)
-            load.receivers.histogram.removeAll()
-            let receivers = load.receivers
-            let before = (bytes: receivers.bytes, reads: receivers.reads)
-            let meter = ResourceMeter(broker)
-            try spin(load, for: budget.paced)
-            var (figure, cpu, seconds) = meter.figure()
-            let deliveries = Double(receivers.bytes - before.bytes) / Double(receivers.frame.size)
-            figure[.cpuPerDelivery] = cpu / deliveries
-            figure[.deliveriesPerSecond] = deliveries / seconds
-            figure[.batch] = deliveries / Double(receivers.reads - before.reads)
-            figure[.rate] = deliveries / seconds / Double(latency.subscribers)
-            figure[.lost] = try drain(load).map(Double.init)
-            // Messages still in flight at the end count too, because they are the late ones.
-            figure.set(receivers.histogram)
-            return figure
+            return try measure(load, interval, broker)
         }
+    }
+
+    /// - Parameter interval: nanoseconds between messages; nil if each message waits for the previous one.
+    func measure(_ load: Load, _ interval: Double?, _ broker: BrokerProcess) throws(BenchError) -> Figure {
+        let receivers = load.receivers
+        receivers.reception = .latency
+        try load.probe()
+        if let interval {
+            load.pace = .open(start: Clock.monotonic() + 1_000_000, interval: interval)
+        } else {
+            load.pace = .stamped(lag: 1)
+        }
+        try spin(load, for: budget.warmUp)
+        receivers.histogram.removeAll()
+        let before = (bytes: receivers.bytes, reads: receivers.reads)
+        let meter = ResourceMeter(broker)
+        try spin(load, for: budget.paced)
+        var (figure, cpu, seconds) = meter.figure()
+        let deliveries = Double(receivers.bytes - before.bytes) / Double(receivers.frame.size)
+        figure[.cpuPerDelivery] = cpu / deliveries
+        figure[.deliveriesPerSecond] = deliveries / seconds
+        figure[.batch] = deliveries / Double(receivers.reads - before.reads)
+        figure[.rate] = deliveries / seconds / Double(receivers.count)
+        figure[.lost] = try drain(load).map(Double.init)
+        // Messages still in flight at the end count too, because they are the late ones.
+        figure.set(receivers.histogram)
+        return figure
     }
 
     func spin(_ load: Load, for time: UInt64) throws(BenchError) {
@@ -41,7 +46,7 @@ extension Bench {
     }
 
     /// Nanoseconds between messages; nil if each message waits for the previous one.
-    private func interval(_ latency: Latency) throws(BenchError) -> Double? {
+    func interval(_ latency: Latency) throws(BenchError) -> Double? {
         switch latency.schedule {
         case .oneInFlight: return nil
         case .rate(let rate): return 1e9 / rate

@@ -40,16 +40,24 @@ extension Bench {
     func makeLoad(
         _ throughput: Throughput, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) -> Load {
-        let wire = contender.wire
+        try makeLoad(
+            throughput, contender.wire, ports: (broker.port, broker.subscriberPort),
+            isStored: contender.storage != nil)
+    }
+
+    /// - Parameter ports: for publishers and for subscribers.
+    func makeLoad(
+        _ throughput: Throughput, _ wire: any Wire, ports: (UInt16, UInt16), isStored: Bool = false
+    ) throws(BenchError) -> Load {
         var lanes: [Lane] = []
         for topic in 0..<throughput.topics {
-            let publisher = try Publisher(topic: topic, wire, payload: throughput.payload, port: broker.port)
-            if contender.storage != nil { try publisher.waitForAcknowledgement() }
+            let publisher = try Publisher(topic: topic, wire, payload: throughput.payload, port: ports.0)
+            if isStored { try publisher.waitForAcknowledgement() }
             let first = topic * throughput.subscribers
             lanes.append(Lane(publisher: publisher, receivers: first..<(first + throughput.subscribers)))
         }
         let receivers = try Receivers(
-            throughput.subscriptions, wire, payload: throughput.payload, port: broker.subscriberPort)
+            throughput.subscriptions, wire, payload: throughput.payload, port: ports.1)
         return try Load(receivers, lanes)
     }
 

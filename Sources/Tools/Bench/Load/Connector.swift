@@ -61,6 +61,24 @@ enum Connector {
         }
     }
 
+    /// Reads and discards up to `count` bytes, for at most `patience` nanoseconds; returns how many were received.
+    static func receive(_ count: Int, on fd: Int32, for patience: UInt64) throws(BenchError) -> Int {
+        let deadline = Clock.monotonic() + patience
+        var received = 0
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while received < count, Clock.monotonic() < deadline {
+            switch buffer.withUnsafeMutableBytes({ Socket.read(fd, into: $0) }) {
+            case .bytes(let some): received += some
+            case .blocked:
+                var request = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+                poll(&request, 1, 100)
+            case .end: throw BenchError("the broker closed the connection")
+            case .failed(let error): throw BenchError("a connection broke: \(SystemError.text(of: error))")
+            }
+        }
+        return received
+    }
+
     /// Reads until the input ends with `sign`.
     static func wait(for sign: [UInt8], on fd: Int32) throws(BenchError) {
         let deadline = Clock.monotonic() + patience

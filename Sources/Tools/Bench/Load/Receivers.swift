@@ -40,7 +40,7 @@ final class Receivers {
     private let unrefilled: UnsafeMutablePointer<Int>
     private let walkers: UnsafeMutablePointer<FrameWalker>
     /// Nil if bytes are proportional to messages.
-    private let readers: UnsafeMutablePointer<ResponseReader>?
+    private let readers: UnsafeMutablePointer<any MessageReader>?
     private let subscriptions: [Subscription]
     private let wire: any Wire
     private let buffer: UnsafeMutableRawBufferPointer
@@ -66,8 +66,12 @@ final class Receivers {
         unrefilled.initialize(repeating: 0, count: max(1, count))
         walkers = .allocate(capacity: max(1, count))
         walkers.initialize(repeating: FrameWalker(frame, noise: wire.noise), count: max(1, count))
-        readers = wire.answersWithResponses ? .allocate(capacity: max(1, count)) : nil
-        readers?.initialize(repeating: ResponseReader(payload: payload), count: max(1, count))
+        if let reader = wire.reader(payload: payload) {
+            readers = .allocate(capacity: max(1, count))
+            readers?.initialize(repeating: reader, count: max(1, count))
+        } else {
+            readers = nil
+        }
         buffer = .allocate(byteCount: readSize, alignment: 16)
         sockets.reserveCapacity(count)
         for subscription in subscriptions {
@@ -120,9 +124,13 @@ final class Receivers {
         if window > 0 { refill(index, count) }
     }
 
-    private func take(_ content: UnsafeRawBufferPointer, _ reader: inout ResponseReader, _ index: Int) {
+    private func take(_ content: UnsafeRawBufferPointer, _ reader: inout any MessageReader, _ index: Int) {
         do throws(BenchError) {
-            add(try reader.take(content, comparing: reception == .compare) * frame.size, index)
+            let now = reception == .latency ? Clock.monotonic() : 0
+            let count = try reader.take(content, comparing: reception == .compare) { sent in
+                if reception == .latency { histogram.record(now > sent ? now - sent : 0) }
+            }
+            add(count * frame.size, index)
         } catch {
             complaint = error.description
         }

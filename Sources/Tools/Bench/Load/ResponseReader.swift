@@ -6,7 +6,7 @@
 //     HTTP/2:  head ──> payload of DATA ──────> head …        other frames: buffered whole, then handled
 //     in DATA: flag ──> length ──> tag ──> value [──> content] ──> tag … ──> flag …
 
-struct ResponseReader {
+struct ResponseReader: MessageReader {
     private enum Place {
         case head
         case data
@@ -56,9 +56,9 @@ struct ResponseReader {
         kept.reserveCapacity(64)
     }
 
-    /// Parses bytes from the socket; returns how many messages they complete. With `comparing`, which may only change
-    /// between messages, their payloads must equal those of `MessageFrame.bytes`.
-    mutating func take(_ bytes: UnsafeRawBufferPointer, comparing: Bool = false) throws(BenchError) -> Int {
+    mutating func take(
+        _ bytes: UnsafeRawBufferPointer, comparing: Bool = false, _ found: (UInt64) -> Void = { _ in }
+    ) throws(BenchError) -> Int {
         var offset = 0
         var count = 0
         while offset < bytes.count {
@@ -80,7 +80,6 @@ struct ResponseReader {
         return count
     }
 
-    /// Removes the replies, which have been sent.
     mutating func clearReplies() { replies.removeAll(keepingCapacity: true) }
 
     // MARK: Frames

@@ -4,7 +4,7 @@ import EventLoop
 import Glibc
 
 final class NATSServers {
-    private var servers: [BrokerProcess] = []
+    private(set) var servers: [BrokerProcess] = []
     /// Of each server, the port for clients and that of its monitor.
     let ports: [UInt16]
     let monitors: [UInt16]
@@ -62,6 +62,17 @@ final class NATSServers {
         // The server's first line ends in a space.
         try Connector.ask(port: ports[0], NATSWire.request("$JS.API.\(request)", body)) { $0.hasSuffix("}\r\n") }
             .flatMap { $0.split(separator: "\r\n").last.map(String.init) }
+    }
+
+    /// Makes the first server the leader of a stream.
+    func lead(_ stream: String) throws(BenchError) {
+        let deadline = Clock.monotonic() + NATSServers.patience
+        let wanted = NATSServers.name(0)
+        while try ask("STREAM.INFO.\(stream)")?.contains("\"leader\":\"\(wanted)\"") != true {
+            if Clock.monotonic() > deadline { throw BenchError("\(wanted) does not become the leader of \(stream)") }
+            _ = try ask("STREAM.LEADER.STEPDOWN.\(stream)", "{\"placement\":{\"preferred\":\"\(wanted)\"}}")
+            poll(nil, 0, 200)
+        }
     }
 
     /// How many clients are connected to a server.

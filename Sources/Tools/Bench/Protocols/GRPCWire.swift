@@ -8,7 +8,6 @@ struct GRPCWire: Wire {
 
     init(publishers: any Wire) { self.publishers = publishers }
 
-    var answersWithResponses: Bool { true }
     var grantsPublishers: Bool { publishers.grantsPublishers }
 
     /// The client's first stream.
@@ -41,6 +40,8 @@ struct GRPCWire: Wire {
     func delivered(to subscription: Subscription, payload: Int) -> MessageFrame {
         MessageFrame(head: [], payload: payload)
     }
+
+    func reader(payload: Int) -> (any MessageReader)? { ResponseReader(payload: payload) }
 
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? {
         GRPCWire.message([2 << 3] + GRPCWire.varint(UInt64(count)))

@@ -107,6 +107,17 @@ struct RSocketWire: Wire {
         return MessageFrame(head: Array(out.readable.dropLast(payload)), payload: payload)
     }
 
+    /// A fire-and-forget publish.
+    static func fired(topic: String, payload: Int) -> MessageFrame {
+        var out = ByteBuffer()
+        guard let route = try? RSocketWire.route(topic) else { preconditionFailure("The name must fit into a route.") }
+        let data = [UInt8](repeating: 0, count: payload)
+        data.withUnsafeBytes {
+            FrameWriter.requestFNF(stream: stream, metadata: route.readable, data: $0, fragment: 0, into: &out)
+        }
+        return MessageFrame(head: Array(out.readable.dropLast(payload)), payload: payload)
+    }
+
     static let streamOffset = 3
 
     func setup(_ out: inout ByteBuffer) {

@@ -63,13 +63,13 @@ protocol Wire {
     var noise: Noise? { get }
     /// Whether the broker grants each message of a publisher, starting with the second.
     var grantsPublishers: Bool { get }
-    /// Whether a `ResponseReader` reads what a subscriber receives, because its bytes are not proportional to messages.
-    var answersWithResponses: Bool { get }
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting
     func published(topic: Int, payload: Int) -> MessageFrame
     func delivered(to subscription: Subscription, payload: Int) -> MessageFrame
+    /// Reads what a subscriber receives if its bytes are not proportional to messages; otherwise nil.
+    func reader(payload: Int) -> (any MessageReader)?
     /// A request for `count` more messages; nil if the broker sends everything without requests.
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]?
 }
@@ -77,12 +77,28 @@ protocol Wire {
 extension Wire {
     var noise: Noise? { nil }
     var grantsPublishers: Bool { false }
-    var answersWithResponses: Bool { false }
 
+    func reader(payload: Int) -> (any MessageReader)? { nil }
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? { nil }
 
     /// All topic names have the same length.
     func name(_ topic: Int) -> String { "bench\(topic)" }
+}
+
+/// Finds messages in what a subscriber receives.
+protocol MessageReader {
+    /// Bytes to send to the broker.
+    var replies: [UInt8] { get }
+
+    /// Parses bytes from the socket; returns how many messages they complete. With `comparing`, which may only change
+    /// between messages, their payloads must equal those of `MessageFrame.bytes`.
+    ///
+    /// - Parameter found: called with the first eight bytes of each payload, unless the reader does not read these.
+    mutating func take(
+        _ bytes: UnsafeRawBufferPointer, comparing: Bool, _ found: (_ stamp: UInt64) -> Void
+    ) throws(BenchError) -> Int
+    /// Removes the replies, which have been sent.
+    mutating func clearReplies()
 }
 
 /// Why a measurement failed.
