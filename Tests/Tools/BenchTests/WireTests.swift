@@ -24,6 +24,20 @@ struct WireTests {
         }
     }
 
+    @Test func sharedTopicsArePublishedToTheirStreamsOrAtANode() throws {
+        let wire = SharedWire()
+        #expect(
+            text(wire.published(topic: 3, payload: 2).bytes)
+                == "HPUB fb.p.-.bench3 24 26\r\nNATS/1.0\r\nForebay: 1\r\n\r\nxx\r\n")
+        #expect(text(try wire.subscriber(Subscription()).bytes).hasSuffix("bench0?overflow=drop-oldest&buffer=1000000"))
+        let fired = SharedWire(publishing: .node).published(topic: 3, payload: 2).bytes
+        #expect(Int(fired[2]) == fired.count - 3 && fired[3...8] == [0, 0, 0, 1, 0x15, 0])
+        #expect(text(fired).hasSuffix("bench3xx"))
+        let stream = RepublishedWire.stream(of: "t", replicas: 3)
+        #expect(stream.contains("\"num_replicas\":3") && stream.contains("\"dest\":\"live.t\""))
+        #expect(text(RepublishedWire().subscriber(Subscription()).bytes).hasSuffix("SUB live.bench0 1\r\n"))
+    }
+
     @Test func redisIsRESP() {
         let wire = RedisWire()
         #expect(
