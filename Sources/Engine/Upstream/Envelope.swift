@@ -24,10 +24,26 @@ struct Envelope {
 
     /// The envelope of a message in a stream; nil for a control message.
     init?(_ headers: NATSHeaders) {
-        guard let form = headers["Forebay"], form.elementsEqual(Envelope.form.bytes) else { return nil }
-        metadata = headers["Forebay-Metadata"]
-        id = headers["Nats-Msg-Id"]
-        number = headers["Forebay-Number"]?.decimal.flatMap { $0 > 0 ? $0 : nil }
+        var form: UnsafeRawBufferPointer?
+        var metadata: UnsafeRawBufferPointer?
+        var id: UnsafeRawBufferPointer?
+        var number: UnsafeRawBufferPointer?
+        // Of several values the first counts.
+        headers.forEach { name, value in
+            if form == nil, name.isEqual(to: "Forebay") {
+                form = value
+            } else if id == nil, name.isEqual(to: "Nats-Msg-Id") {
+                id = value
+            } else if metadata == nil, name.isEqual(to: "Forebay-Metadata") {
+                metadata = value
+            } else if number == nil, name.isEqual(to: "Forebay-Number") {
+                number = value
+            }
+        }
+        guard let form, form.isEqual(to: Envelope.form) else { return nil }
+        self.metadata = metadata
+        self.id = id
+        self.number = number?.decimal.flatMap { $0 > 0 ? $0 : nil }
     }
 
     /// Writes the headers of a publish.
@@ -46,11 +62,5 @@ struct Envelope {
             try headers.append("Nats-Expected-Last-Subject-Sequence", String(expected.value))
         }
         if let metadata { try headers.append("Forebay-Metadata", Base64.encode(metadata)) }
-    }
-}
-
-extension StaticString {
-    fileprivate var bytes: UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
     }
 }

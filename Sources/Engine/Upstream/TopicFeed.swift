@@ -43,7 +43,15 @@ final class TopicFeed {
     private(set) var round: UInt32 = 0
     private var search = StreamSearch()
     /// Nil before the stream is known.
-    private(set) var epoch: UInt64?
+    private(set) var epoch: UInt64? {
+        didSet {
+            stream = epoch.map { SharedNames.stream($0) }
+            streamName = stream.map { Array($0.utf8) } ?? []
+        }
+    }
+    /// The stream's name, as a text and in bytes, which are compared with each message's.
+    private(set) var stream: String?
+    private var streamName: [UInt8] = []
     /// The next message that the owner lacks; nil before the stream is known.
     private(set) var next: SequenceNumber?
     /// The message that the stream's leader does not have, if it was asked for `next`.
@@ -71,7 +79,6 @@ final class TopicFeed {
         publishing.feed = self
     }
 
-    var stream: String? { epoch.map { SharedNames.stream($0) } }
     var isLive: Bool { if case .live = state { true } else { false } }
     /// Whether the stream is known, so that messages can be published to it.
     var mayPublish: Bool { state.hasStream && end == nil }
@@ -332,7 +339,7 @@ final class TopicFeed {
 
     /// A live message.
     func heard(_ message: JetStreamMessage, now: UInt64) {
-        guard let stream, message.stream.elementsEqual(stream.utf8), let next else {
+        guard message.stream.isEqual(to: streamName), let next else {
             if case .absent = state { find(now: now) }
             return
         }

@@ -67,17 +67,14 @@ extension UnsafeRawBufferPointer {
 
     /// What follows `name` where it occurs last. A stream's name has no space, so its value does not contain `name`.
     fileprivate func value(afterLast name: StaticString) -> UnsafeRawBufferPointer? {
-        var offset = count - name.utf8CodeUnitCount
-        while offset >= 0 {
-            if has(name, at: offset) { return slice(offset + name.utf8CodeUnitCount..<count) }
-            offset -= 1
-        }
-        return nil
+        var start = count
+        while start > 0, self[start - 1] != UInt8(ascii: " ") { start -= 1 }
+        let offset = start - name.utf8CodeUnitCount
+        return offset >= 0 && has(name, at: offset) ? slice(start..<count) : nil
     }
 
     private func has(_ name: StaticString, at offset: Int) -> Bool {
-        guard offset + name.utf8CodeUnitCount <= count else { return false }
-        for index in 0..<name.utf8CodeUnitCount where self[offset + index] != name.utf8Start[index] { return false }
-        return true
+        let end = offset + name.utf8CodeUnitCount
+        return end <= count && slice(offset..<end).isEqual(to: name)
     }
 }

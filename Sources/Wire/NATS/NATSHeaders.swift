@@ -63,10 +63,9 @@ public struct NATSHeaders {
 
     /// The first value of a header; nil if there is none.
     public subscript(name: StaticString) -> UnsafeRawBufferPointer? {
-        let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         var found: UnsafeRawBufferPointer?
         forEach { other, value in
-            if found == nil, other.elementsEqual(wanted) { found = value }
+            if found == nil, other.isEqual(to: name) { found = value }
         }
         return found
     }
