@@ -155,6 +155,23 @@ import Testing
         #expect(client.received().last == "7:a")
     }
 
+    /// Cancelled before the topic is current, a subscription does not count once it is, and does not keep the topic.
+    @Test(arguments: DeliveryTests.placements)
+    func aSubscriptionCancelledWhileJoiningIsForgotten(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("t?replay=all")
+        let use = try #require(joined(broker))
+        client.cancel()
+        report([.joined(use, epoch: 7, next: .first), .messages(use, batch(["a"], from: 1))], to: broker)
+        report([.current(use, wasEmpty: false)], to: broker)
+        #expect(owner(broker).topics["t"]?.views.isEmpty == true)
+        #expect(broker.shards.allSatisfy { $0.views.count == 0 })
+        broker.advance(seconds: 400)
+        #expect(requests(broker).contains { if case .leave(use) = $0 { true } else { false } })
+        #expect(owner(broker).topics["t"] == nil)
+    }
+
     /// What is lost counts, what is for nodes does not, also if nothing follows in the same report.
     @Test func lostMessagesCountAsDropped() throws {
         let broker = try broker()

@@ -305,6 +305,8 @@ final class Subscribing: ShardPart {
         views.attach(view)
         topic.link(index)
         for subscriber in waiting { join(subscriber, wasEmpty: wasEmpty, now: now) }
+        // All that waited may have been cancelled: the view is then unlinked again.
+        view.markDirty()
     }
 
     /// Attaches views to the topic's log, which the owner has sent.
