@@ -105,6 +105,8 @@ import Testing
         let received = publisher.received()
         #expect(received.count == 2 && received.allSatisfy { $0.contains("unavailable: Gone.") }, "\(received)")
         #expect(broker.memory.used < 20_000)
+        let refused = broker.shards.map { $0.counters.publishesRefused }
+        #expect(refused.reduce(0) { $0 + $1[.unavailable] } == 2 && refused.allSatisfy { $0[.draining] == 0 })
     }
 
     /// The upstream removes the topic, and then receives a publish: nothing but the end answers that.

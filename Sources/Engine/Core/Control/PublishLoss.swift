@@ -4,7 +4,7 @@
 /// Why a publish failed.
 public enum PublishLoss: Int, TallyKey {
     case memory, room, rate, limit, store
-    case tooLarge, ended, denied, invalid, draining
+    case tooLarge, ended, denied, invalid, draining, unavailable
 
     public var name: String {
         switch self {
@@ -18,6 +18,7 @@ public enum PublishLoss: Int, TallyKey {
         case .denied: "denied"
         case .invalid: "invalid"
         case .draining: "draining"
+        case .unavailable: "unavailable"
         }
     }
 
@@ -44,7 +45,8 @@ public enum PublishLoss: Int, TallyKey {
         case .tooLarge: self = .tooLarge
         case .ended, .topicFailed: self = .ended
         case .forbidden, .unauthenticated: self = .denied
-        case .draining, .unavailable: self = .draining
+        case .draining: self = .draining
+        case .unavailable: self = .unavailable
         case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator,
             .publisher:
             self = .invalid
