@@ -134,6 +134,7 @@ const pace = (row, item, at) => {
 
 /// The CSS class, name and reason of a subscription's state.
 const judge = (item, paces) => {
+  if (item.waits_for === "topic") return ["calm", "waits for topic", ""];
   if (!isSlow(item)) return ["calm", "keeping up", ""];
   if (item.waits_for === "socket") return ["bad", "not reading", "does not read what was sent"];
   // A client that has requested messages since they began to wait requests too few.

@@ -102,6 +102,9 @@ import Testing
         // A row from a broker that reports fewer fields.
         let old = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":1,\"outstanding\":3}")))
         #expect(old.credit == 3 && !old.isSlow && old.words == "keeping up")
+        // A shared topic that is not known yet, or does not exist.
+        let begun = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":0,\"waits_for\":\"topic\"}")))
+        #expect(!begun.isSlow && begun.words == "waits for topic")
     }
 
     @Test(arguments: [

@@ -157,3 +157,10 @@ def test_what_is_slow_is_closed(forebay, topic):
     assert process.returncode in (1, 3) and b"An operator closed this connection." in err
     assert b"is not a connection id" in refused(forebay, "close", "connection", "x", code=2)
     assert refused(forebay, "close", "subscription", "x", code=2)
+
+
+def test_a_subscription_waits_for_a_topic_that_is_not_known(start, reach):
+    forebay = reach(start("--upstream", "nats://127.0.0.1:1", "--shared", ">"))
+    forebay.subscriber("t")
+    assert forebay.rows("subs", topic="t")[0]["waits_for"] == "topic"
+    assert re.search(r"(?m)^ waits for topic +t ", forebay.ok("top", "--once").decode())

@@ -101,6 +101,7 @@ struct TopSubscription: Equatable {
     var isSlow: Bool { waiting > 0 && behind >= TopSubscription.slow }
 
     var words: String {
+        if waitsFor == "topic" { return "waits for topic" }
         guard isSlow else { return "keeping up" }
         if waitsFor != "credit" { return "not reading" }
         // A client that has requested messages since then does grant credit, but not enough.

@@ -4,10 +4,12 @@
 import ForebayWire
 import Replay
 
-/// What a subscription's waiting messages wait for.
+/// What a subscription or its waiting messages wait for.
 public enum WaitsFor: String, Sendable {
     /// No message waits.
     case nothing
+    /// The subscription has not begun: its topic, or its position in it, is not known on this node yet.
+    case topic
     /// The client has to request more.
     case credit
     /// The client has to read what was already sent.
@@ -347,7 +349,8 @@ extension Subscriber {
     }
 
     var waitsFor: WaitsFor {
-        guard hasJoined, cursor.waiting > 0 else { return .nothing }
+        guard hasJoined else { return .topic }
+        guard cursor.waiting > 0 else { return .nothing }
         return credit.available == 0 ? .credit : .socket
     }
 }
