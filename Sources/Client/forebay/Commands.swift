@@ -260,8 +260,9 @@ private let pubSpec = CommandSpec(
             + "receive these twice; the command prints how many.",
         "With --publisher, messages are numbered, and the broker recognizes those that are sent again: each message is "
             + "published exactly once, and the next run with the same ID continues. Use an ID in one process at a "
-            + "time. The broker forgets an ID after an hour without use; if it does so while messages are "
-            + "unacknowledged, the command reports that and exits.",
+            + "time. The broker forgets an ID after an hour without use, or on a shared topic once the ID's last "
+            + "message is no longer retained; if it does so while messages are unacknowledged, the command reports "
+            + "that and exits.",
     ],
     options: [
         OptionSpec(name: "stdin", kind: .flag, help: "publish each line of standard input"),
