@@ -38,6 +38,8 @@ struct Top: ~Copyable {
         let columns = getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 0
         return (40...1000).contains(columns) ? columns : 160
     }
+    /// Nanoseconds between two statistics of the broker.
+    private static let statsInterval: UInt64 = 1_000_000_000
     /// Nanoseconds after which a refused list is requested again.
     private static let refusalPause: UInt64 = 2_000_000_000
 
@@ -194,7 +196,10 @@ struct Top: ~Copyable {
         switch event {
         case .message(stats, let message):
             reconnection.works()
-            if let figures = JSON(message.data) { state.take(stats: figures, now: Clock.monotonic()) }
+            let now = Clock.monotonic()
+            if let figures = JSON(message.data) { state.take(stats: figures, now: now) }
+            // The rates of topics then cover the same second as those of the broker.
+            if !once, nextLook < now + min(interval, Self.statsInterval) * 9 / 10 { nextLook = min(nextLook, now) }
         case .message(topics, let message):
             if let row = JSON(message.data) { state.add(topic: TopTopic(row)) }
             return
