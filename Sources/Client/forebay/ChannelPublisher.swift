@@ -105,13 +105,8 @@ struct ChannelPublisher: ~Copyable {
 
     /// Notes that the broker accepts messages.
     private mutating func works() {
-        answered()
-        reconnection.works()
-    }
-
-    /// Notes that the broker has answered on this connection.
-    private mutating func answered() {
         reconnection.answered(by: session.address)
+        reconnection.works()
         guard repeated > 0 else { return }
         // The broker recognizes numbered messages.
         if numbers != nil { return repeated = 0 }
@@ -130,6 +125,7 @@ struct ChannelPublisher: ~Copyable {
             let blocked = try produce()
             if hasEnded { return try finish() }
             let woken = try session.wait(wants(blocked))
+            reconnection.report(now: woken.now)
             if woken.input { readInput() }
             if let signal = woken.signal, let code = interrupt(signal, woken.now) { return code }
             if let interruption, woken.now >= interruption.patienceEnds { return giveUp() }
@@ -259,7 +255,7 @@ struct ChannelPublisher: ~Copyable {
         var wants = Session.Wants()
         wants.input = blocked == .input
         if blocked == .time { wants.until = pacer?.next }
-        let other = [interruption?.patienceEnds, progress.nextUpdate].compactMap { $0 }.min()
+        let other = [interruption?.patienceEnds, progress.nextUpdate, reconnection.reportDue].compactMap { $0 }.min()
         if let other { wants.until = min(wants.until ?? UInt64.max, other) }
         return wants
     }
@@ -299,7 +295,7 @@ struct ChannelPublisher: ~Copyable {
         case .declined:
             if !isEnding { throw ClientError(.rejected, "The broker accepts no more messages on this channel.") }
         case .granted: works()
-        case .pong: answered()
+        case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, the end is reported separately.
         case .opened, .closing, .message: break
         }

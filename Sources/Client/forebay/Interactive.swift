@@ -86,6 +86,8 @@ struct Interactive: ~Copyable {
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
+        reconnection.report(now: now)
+        showNote()
         flow(now)
         try list(now)
         measure(now)
@@ -94,7 +96,7 @@ struct Interactive: ~Copyable {
         wants.input = true
         wants.output = !output.isEmpty
         wants.outputGone = true
-        wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextList)
+        wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextList, reconnection.reportDue)
         return obey(try session.wait(wants), &terminal)
     }
 
@@ -181,7 +183,6 @@ struct Interactive: ~Copyable {
         case .pong:
             reconnection.answered(by: session.address)
             state.address = "\(session.address)"
-            showNote()
         case .completed(listStream, _, _):
             reconnection.works()
             endList()

@@ -26,6 +26,8 @@ struct Reconnection {
     /// When the broker answered on this connection, and whether it has done more than that.
     private var answeredAt: UInt64?
     private var hasWorked = false
+    /// The broker of a new connection, until it is reported.
+    private var unreported: BrokerAddress?
     /// When the connection was lost, while there is none.
     private var lostAt: UInt64?
     /// The last reason that was reported for having no connection.
@@ -66,12 +68,28 @@ struct Reconnection {
     /// Notes that the broker has responded.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
-        if lostAt != nil { show("\(isServed ? "Reconnected" : "Connected") to \(address).") }
+        if lostAt != nil { unreported = address }
         answeredAt = Clock.monotonic()
     }
 
     /// Notes that the broker does what was requested.
-    mutating func works() { hasWorked = true }
+    mutating func works() {
+        hasWorked = true
+        if unreported != nil { report(now: Clock.monotonic()) }
+    }
+
+    /// When to call `report`, on the monotonic clock; `UInt64.max` for never.
+    var reportDue: UInt64 {
+        guard unreported != nil, let answeredAt else { return .max }
+        return hasWorked ? answeredAt : answeredAt.addingClamped(Self.leastTime)
+    }
+
+    /// Reports a new connection once it has worked or lasted: a broker that answers may refuse what was requested.
+    mutating func report(now: UInt64) {
+        guard let address = unreported, now >= reportDue else { return }
+        unreported = nil
+        show("\(isServed ? "Reconnected" : "Connected") to \(address).")
+    }
 
     /// Notes that the connection was lost. One that had only just begun does not count as a success: the pauses keep
     /// growing.
@@ -86,6 +104,7 @@ struct Reconnection {
         }
         answeredAt = nil
         hasWorked = false
+        unreported = nil
     }
 
     /// Reconnects after `error`, in as many attempts as needed.

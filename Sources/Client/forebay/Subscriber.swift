@@ -118,7 +118,9 @@ struct Subscriber: ~Copyable {
             wants.reading = !output.isFull
             wants.output = !output.isEmpty
             wants.outputGone = true
+            wants.until = reconnection.reportDue
             let woken = try session.wait(wants)
+            reconnection.report(now: woken.now)
             if woken.signal != nil {
                 session.connection.cancel(stream)
                 session.finish()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from access import token_hash, write
+from admin import Admin
 from commands import LIMIT, Commands, Screen, ended, until
 
 
@@ -304,3 +305,23 @@ def test_another_broker_is_as_good(start, scheme):
     assert mixed.returncode == 2 and b"the same scheme" in mixed.stderr
     for commands in (both, second):
         commands.stop()
+
+
+def test_a_broker_that_answers_and_refuses_is_not_reported(restarted, start, reach):
+    """NATS, which its shared topics need, cannot be reached."""
+    refusing = start(
+        "--upstream", "nats://127.0.0.1:1", "--shared", ">", "--upstream-time", "1s", "--admin", "127.0.0.1:0")
+    assert b"unavailable" in reach(refusing).run("sub", "t").stderr
+    forebay, admin = reach(restarted.broker), Admin(refusing)
+
+    def refusals():
+        return admin.metrics()['forebay_requests_refused_total{reason="unavailable"}']
+
+    before = refusals()
+    forebay.environment["FOREBAY_URL"] += "," + reach(refusing).url
+    reader = forebay.subscriber("t")
+    restarted.end(hard=True)
+    until(lambda: refusals() >= before + 4, "it has tried again and again")
+    restarted.begin()
+    report = line_of(reader.stderr, "Reconnected to")
+    assert report == f"forebay: Reconnected to {forebay.url.split('//')[1]}.\n"

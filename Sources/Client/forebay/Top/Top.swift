@@ -100,13 +100,16 @@ struct Top: ~Copyable {
     private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
         while let event = try session.next() { try handle(event) }
         let now = Clock.monotonic()
+        reconnection.report(now: now)
+        showNote()
         try look(now)
         draw(now)
         var wants = Session.Wants()
         wants.input = true
         wants.output = !output.isEmpty
         wants.outputGone = true
-        wants.until = min(picture.due, isLooking || state.isPaused ? UInt64.max : nextLook)
+        let nextLook = isLooking || state.isPaused ? UInt64.max : nextLook
+        wants.until = min(picture.due, nextLook, reconnection.reportDue)
         return obey(try session.wait(wants), &terminal)
     }
 
@@ -230,7 +233,6 @@ struct Top: ~Copyable {
         case .pong:
             reconnection.answered(by: session.address)
             state.address = "\(session.address)"
-            showNote()
         case .closing(let why): state.note = "The broker is closing the connection: \(SafeText.line(why))"
         default: return
         }
