@@ -353,15 +353,14 @@ final class TopicFeed {
             wakeAt = now + probeWait
             return take(message, now: now)
         }
-        upstream.item(of: message) { item, metadata, payload in held.append(item, metadata: metadata, payload: payload)
-        }
+        upstream.item(of: message) { held.append($0, metadata: $1, payload: $2) }
         if isLive { read(upTo: sequence, now: now) }
     }
 
     // Messages
 
     private func take(_ message: JetStreamMessage, now: UInt64) {
-        upstream.item(of: message) { item, metadata, payload in take(item, metadata: metadata, payload: payload) }
+        upstream.item(of: message) { take($0, metadata: $1, payload: $2) }
         // A control message has no item.
         let after = SequenceNumber(message.sequence).advanced(by: 1)
         guard let next, next < after else { return }
