@@ -45,6 +45,7 @@ class Server:
         listed = json.loads(ports[0].read_text())
         self.port = int(listed["nats"][0].rpartition(":")[2])
         self.cluster = listed.get("cluster", [""])[0].rpartition("/")[2]
+        self.monitoring = listed.get("monitoring", [""])[0]
 
     def restart(self) -> None:
         """Starts a server that was stopped again, on the same port and with what it has stored."""

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import requests
 
 from admin import Admin, until
 from client import *
@@ -99,6 +100,37 @@ def test_a_cluster_without_a_majority_is_unreachable(node, tmp_path):
     finally:
         for server in servers:
             server.stop()
+
+
+def test_stalled_subscribers_stay_within_their_node(node, tmp_path):
+    """To JetStream and to the other node, a thousand of them look like none."""
+    server = Server(tmp_path / "watched", "http: '127.0.0.1:-1'")
+
+    def seen() -> tuple:
+        varz, jsz = (requests.get(f"{server.monitoring}/{page}", timeout=10).json() for page in ("varz", "jsz"))
+        return varz["connections"], varz["subscriptions"], varz["slow_consumers"], jsz["consumers"], jsz["streams"]
+
+    try:
+        crowded, other = node(upstream=server.url()), node(upstream=server.url())
+        publisher, healthy = other.broker.peer(), other.broker.peer().subscribe("s.a", n=10_000)
+        for admin in (crowded, other):
+            connected(admin)
+        assert publisher.offer("s.a", b"0").sequence() == 1
+        crowd = [crowded.broker.peer() for _ in range(20)]
+        stalled = [peer.subscribe("s.a", "replay=all", n=1) for peer in crowd for _ in range(50)]
+        for one in stalled:
+            assert one.event().data == b"0"
+        before = seen()
+        payload = b"x" * 1024
+        for _ in range(500):
+            publisher.fire("s.a", payload)
+        messages = [healthy.event() for _ in range(501)]
+        assert messages[0].data == b"0" and all(one.data == payload for one in messages[1:])
+        until(lambda: crowded.json("api/v1/stats")["upstream"]["unread"] == 0, "the crowded node has read them, too")
+        assert before[0] == 2 and before[3] == 0 and seen() == before
+        assert not any(one.pending() for one in stalled)
+    finally:
+        server.stop()
 
 
 def test_readyz_fails_without_nats_and_recovers(node, nats):
