@@ -25,6 +25,8 @@ struct UpstreamStatisticsTests {
             return (answer.status, String(decoding: answer.body, as: UTF8.self))
         }
         #expect(ready(nil, seconds: 1_000) == (200, "ok\n"))
+        #expect(ready(upstream, seconds: 2) == (503, "NATS JetStream has not been reached yet: It is down.\n"))
+        upstream.wasConnected = true
         #expect(ready(upstream, seconds: 30) == (200, "ok\n"))
         #expect(ready(upstream, seconds: 31) == (503, "NATS has been unreachable for 30 s: It is down.\n"))
         #expect(ready(upstream, seconds: 31, isDraining: true) == (503, "draining\n"))
