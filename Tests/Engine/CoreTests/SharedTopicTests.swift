@@ -78,6 +78,27 @@ import Testing
         #expect(received.count == 2 && received.allSatisfy { $0.contains("unavailable: Gone.") })
     }
 
+    /// A subscription that waits for a position keeps its topic, until it is cancelled.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatIsAwaitedDoesNotBecomeIdle(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let publisher = broker.connect(from)
+        let use = try begin(broker, publisher)
+        publisher.disconnect()
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?from=4&epoch=7&gap=fail&meta=on")
+        subscriber.subscribe("t?from=9&epoch=7&gap=fail&meta=on", stream: 3)
+        broker.advance(seconds: 400)
+        report([.messages(use, batch(["b", "c", "d"], from: 2))], to: broker)
+        #expect(subscriber.received().filter { !$0.hasPrefix("keepalive") } == ["1:[4]d"])
+        subscriber.cancel()
+        broker.advance(seconds: 400)
+        #expect(!requests(broker).contains { if case .leave = $0 { true } else { false } })
+        subscriber.cancel(stream: 3)
+        broker.advance(seconds: 400)
+        #expect(requests(broker).contains { if case .leave(use) = $0 { true } else { false } })
+    }
+
     @Test func aTopicThatIsLeftEndsItsSubscriptions() throws {
         let broker = try broker()
         let subscriber = broker.connect()

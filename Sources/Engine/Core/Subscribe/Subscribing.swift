@@ -112,6 +112,7 @@ final class Subscribing: ShardPart {
     func join(_ subscriber: Subscriber, wasEmpty: Bool = false, now: Instant) {
         if isAhead(subscriber) {
             subscriber.view.addWaiting(subscriber)
+            subscriber.view.markDirty()
             return noteAhead(subscriber)
         }
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
@@ -263,7 +264,7 @@ final class Subscribing: ShardPart {
         let view = subscriber.view
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         view.remove(subscriber)
-        if !view.isAttached { reportWaiting(view) } else if view.isEmpty { view.markDirty() }
+        if !view.isAttached { reportWaiting(view) } else if view.isEmpty || view.awaited != nil { view.markDirty() }
     }
 
     // Views

@@ -303,7 +303,9 @@ final class TopicView {
     /// topic also releases what neither waiting nor future subscriptions here need.
     func progress() -> ViewProgress? {
         isDirty = false
-        let now = needs.progress(seen: round.completed, members: members.count, dropped: dropped, delivered: delivered)
+        // A topic must not become idle while subscribers wait for a position that it has not reached here.
+        let count = members.count + (awaited == nil ? 0 : waiting.count)
+        let now = needs.progress(seen: round.completed, subscriptions: count, dropped: dropped, delivered: delivered)
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()

@@ -84,7 +84,7 @@ final class ViewNeeds {
     /// The progress that the owner must know of.
     /// - Parameter seen: the end that all members have reached.
     func progress(
-        seen: SequenceNumber, members: Int, dropped: DropCounts, delivered: UInt64
+        seen: SequenceNumber, subscriptions: Int, dropped: DropCounts, delivered: UInt64
     ) -> ViewProgress {
         let isAnyInStep = buffers.minimum != MinimumTree.none
         let horizon = isAnyInStep ? seen.value + buffers.minimum : MinimumTree.none
@@ -92,7 +92,7 @@ final class ViewNeeds {
         return ViewProgress(
             seen: seen, needed: Swift.min(seen, SequenceNumber(oldest.minimum)),
             horizon: sequence(Swift.min(horizon, horizons.minimum)), floor: sequence(Swift.min(floor, floors.minimum)),
-            subscriptions: members, dropped: dropped, delivered: delivered)
+            subscriptions: subscriptions, dropped: dropped, delivered: delivered)
     }
 
     private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }

@@ -94,6 +94,6 @@ public final class BrokersSimulation {
         }
         world.journal.referee.fail(
             "they do not come to rest: \(readers.map(\.description)), \(writers.map(\.description)), "
-                + "\(world.streamLengths)")
+                + "\(nodes.map(\.description)), \(world.streamLengths)")
     }
 }

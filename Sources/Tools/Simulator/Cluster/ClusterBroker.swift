@@ -25,6 +25,12 @@ final class ClusterBroker: ClusterMember {
         broker.asked = { [unowned self] requests, shard in link.upstream.handle(requests, from: shard, now: now) }
     }
 
+    /// The state of all subscriptions.
+    var description: String {
+        let streams = broker.shards.flatMap { $0.inspector.inspect().streams }.compactMap(\.subscription)
+        return "\(name): \(link.upstream.status.json(now: now)), \(streams)"
+    }
+
     /// Connects a client.
     func open() -> ClusterConnection? { broker.open(on: world.chance.below(plan.shards)).map(ClusterConnection.init) }
 
