@@ -84,7 +84,13 @@ def test_a_cluster_without_a_majority_is_unreachable(node, tmp_path):
         admin = node("--shared-replicas", "3", "--upstream-time", "2s", upstream=servers[0].url())
         connected(admin, 60)
         peer = admin.broker.peer()
-        assert peer.offer("s.a", b"1").sequence() == 1
+        def published() -> bool:
+            try:
+                return peer.offer("s.a", b"1").sequence() == 1
+            except StreamError:  # Not all servers take part yet.
+                return False
+
+        until(published, "it is published", 60)
         subscription = peer.subscribe("s.a", "replay=all")
         assert subscription.event().data == b"1"
         for server in servers[1:]:
