@@ -84,18 +84,9 @@ import Testing
 
     /// A message that the stream had and has removed is not refused as if it had never been there.
     @Test func theOutcomeOfAMessageThatIsNotReadBeforeTheEndIsUnknown() throws {
-        var options = ModelOptions()
-        options.faults.liveDelay = 1_000 * Node.millisecond
-        options.faults.acknowledgementDelay = 1_000 * Node.millisecond
-        let world = try world(7, nodes: 2, options)
+        let world = try world(7, nodes: 2, .late)
         let (other, node) = (world.nodes[0], world.nodes[1])
-        for each in world.nodes { each.publish(now: world.now) }
-        #expect(world.run(seconds: 20) { world.areDone() && world.truth.count == 2 })
-        node.publish(now: world.now)
-        node.run(now: world.now)
-        node.isCutOff = true
-        node.breakConnection(now: world.now)
-        #expect(world.stream?.lastSequence == 3 && node.waiting.count == 1)
+        world.storeThirdMessageUnread()
         #expect(world.cluster.loseMessage(of: try #require(world.cluster.streamNames.first), sequence: 3))
         other.end(.completed, now: world.now)
         #expect(world.run(seconds: 20) { !other.ended.isEmpty })

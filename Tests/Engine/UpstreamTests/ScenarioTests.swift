@@ -85,19 +85,10 @@ import Testing
 
     /// A message that was stored, and removed before this node read it, does not block those after it.
     @Test func aMessageThatWasRemovedUnreadIsAnsweredAtOnce() throws {
-        var options = ModelOptions()
-        options.faults.liveDelay = 1_000 * Node.millisecond
-        options.faults.acknowledgementDelay = 1_000 * Node.millisecond
-        let world = try World(seed: 7, options, nodes: 2)
+        let world = try World(seed: 7, .late, nodes: 2)
         for each in world.nodes { each.join(retain: 2, now: world.now) }
         let (other, node) = (world.nodes[0], world.nodes[1])
-        for each in world.nodes { each.publish(now: world.now) }
-        #expect(world.run(seconds: 20) { world.areDone() && world.truth.count == 2 })
-        node.publish(now: world.now)
-        node.run(now: world.now)
-        node.isCutOff = true
-        node.breakConnection(now: world.now)
-        #expect(world.stream?.lastSequence == 3 && node.waiting.count == 1)
+        world.storeThirdMessageUnread()
         for _ in 0..<5 { other.publish(now: world.now) }
         #expect(world.run(seconds: 20) { other.waiting.isEmpty })
         node.isCutOff = false

@@ -52,6 +52,18 @@ final class World {
         return nodes.allSatisfy { $0.waiting.isEmpty && $0.received.last?.sequence ?? 0 == end }
     }
 
+    /// Each of two nodes publishes a message. Then the second one publishes another, and loses NATS before it has read
+    /// that. Requires options that are `late`.
+    func storeThirdMessageUnread() {
+        for node in nodes { node.publish(now: now) }
+        #expect(run(seconds: 20) { areDone() && truth.count == 2 })
+        nodes[1].publish(now: now)
+        nodes[1].run(now: now)
+        nodes[1].isCutOff = true
+        nodes[1].breakConnection(now: now)
+        #expect(stream?.lastSequence == 3 && nodes[1].waiting.count == 1)
+    }
+
     /// Each node has what the stream has, and each accepted message is there once.
     func check() {
         let truth = truth
@@ -64,6 +76,16 @@ final class World {
                 #expect(truth.filter { $0.text == text }.map(\.sequence) == [sequence])
             }
         }
+    }
+}
+
+extension ModelOptions {
+    /// What a node has published comes back up to a second later.
+    static var late: ModelOptions {
+        var options = ModelOptions()
+        options.faults.liveDelay = 1_000 * Node.millisecond
+        options.faults.acknowledgementDelay = 1_000 * Node.millisecond
+        return options
     }
 }
 

@@ -28,7 +28,7 @@ final class UpstreamService: Sendable {
             let log = try Log(level: .error, format: .text)
             defer { log.close() }
             let loop = try UpstreamLoop(configuration, inbox: Inbox(), shards: [], admin: nil, log: log)
-            // Each server may take some time not to answer.
+            // A server that does not answer takes this long.
             let servers = Swift.min(configuration.options.servers.all.count, 10)
             let time = UInt64(1 + servers) * UpstreamLoop.connectTime
             let status = try loop.connect(until: Clock.monotonic() + time)
