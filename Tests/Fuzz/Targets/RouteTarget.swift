@@ -24,9 +24,12 @@ private func check(_ route: Core.Route) {
     mustHold(route.options.count <= Core.Route.mostOptions, "there are \(route.options.count) options")
     let names = route.options.map(\.name)
     mustHold(Set(names).count == names.count, "an option appears twice")
+    func unknown(_ known: [String]) -> [String] {
+        names.filter { !known.contains($0) && !BrokerProtocol.isIgnorable(option: $0) }
+    }
     if let options = try? Core.SubscribeOptions(route) {
         mustHold((1...Int(Int32.max)).contains(options.buffer), "a buffer of \(options.buffer)")
-        mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is accepted")
+        mustHold(unknown(Core.SubscribeOptions.names).isEmpty, "an unknown option is accepted")
         if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
         if let since = options.since { check(since) }
     }
@@ -34,7 +37,7 @@ private func check(_ route: Core.Route) {
         mustHold(number.fault == nil, "the number \(number) is not valid")
     }
     if (try? PublishOptions(route)) != nil {
-        mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is accepted")
+        mustHold(unknown(PublishOptions.names).isEmpty, "an unknown option is accepted")
     }
 }
 

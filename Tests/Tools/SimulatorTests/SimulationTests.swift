@@ -7,7 +7,8 @@ import Testing
 @Suite struct SimulationTests {
     /// The number of seeds to run from the series, set by `SIM_SEEDS=2000`, for example.
     private static let row = environment("SIM_SEEDS") ?? 150
-    private static let base = UInt64.random(in: 1...999_999) * 1_000_000
+    /// The first of the new seeds. `.ci/test` derives it from the commit, so that each test of a commit has the same.
+    private static let base = environment("SIM_FROM").map(UInt64.init) ?? .random(in: 1...999_999) * 1_000_000
 
     private static func environment(_ name: String) -> Int? {
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) }

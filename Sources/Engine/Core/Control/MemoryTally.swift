@@ -6,9 +6,11 @@ import ForebayWire
 /// Regions of memory, each counted once, however many references there are.
 package struct MemoryTally: CustomStringConvertible {
     private var seen: Set<ObjectIdentifier> = []
-    /// Bytes of all logs, the part that belongs to the broker's own topics, and the largest region.
+    /// Bytes of all logs, the parts that belong to the broker's own topics and to messages read from the store, and the
+    /// largest region.
     package private(set) var logs = 0
     package private(set) var ownLogs = 0
+    package private(set) var history = 0
     package private(set) var largestChunk = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
@@ -31,16 +33,17 @@ package struct MemoryTally: CustomStringConvertible {
     package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages + publishers }
 
     package var description: String {
-        "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
-            + "blocks \(blocks), requests \(requests), kept \(kept), messages \(messages), publishers \(publishers)"
+        "logs \(logs) (own \(ownLogs), from the store \(history), largest chunk \(largestChunk)), "
+            + "parked \(parked), runs \(runs), blocks \(blocks), requests \(requests), kept \(kept), messages \(messages), publishers \(publishers)"
     }
 
-    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
+    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isHistory: Bool = false) {
         guard seen.insert(ObjectIdentifier(region)).inserted else { return }
         switch region {
         case let chunk as Chunk:
             logs += chunk.capacity
             if isOwn { ownLogs += chunk.capacity }
+            if isHistory { history += chunk.capacity }
             largestChunk = Swift.max(largestChunk, chunk.capacity)
         case let block as Block: blocks += block.capacity
         case let run as EntryRun: runs += run.capacity
@@ -48,8 +51,13 @@ package struct MemoryTally: CustomStringConvertible {
         }
     }
 
-    fileprivate mutating func add(_ pieces: [LogPiece], isOwn: Bool = false) {
-        for piece in pieces { add(piece.chunk, isOwn: isOwn) }
+    fileprivate mutating func add(_ pieces: [LogPiece]) {
+        for piece in pieces { add(piece.chunk) }
+    }
+
+    fileprivate mutating func add(_ log: Log, isOwn: Bool = false) {
+        for piece in log.history.pieces { add(piece.chunk, isOwn: isOwn, isHistory: true) }
+        for piece in log.allPieces { add(piece.chunk, isOwn: isOwn) }
     }
 
     fileprivate mutating func add(parked bytes: Int) { parked += bytes }
@@ -68,13 +76,13 @@ extension Inspector {
     /// Adds what this shard references. Messages that have left it belong to their receivers.
     package func add(to tally: inout MemoryTally) {
         for topic in topics.all {
-            tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
+            tally.add(topic.log, isOwn: TopicName.isSystem(topic.name))
             tally.add(parked: topic.publishers.ifAny?.parked.memory ?? 0)
             tally.add(publishers: topic.publishers.numbers?.memory ?? 0)
         }
-        for view in views.named { tally.add(view.log.allPieces) }
+        for view in views.named { tally.add(view.log) }
         for view in views.attached {
-            tally.add(view.log.allPieces)
+            tally.add(view.log)
             view.entries.forEachRun { tally.add($0) }
         }
         for memory in rateLimiter.waitingMemory { tally.add(parked: memory) }
@@ -98,7 +106,7 @@ extension Inspector {
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // The waiters' views may have been removed already.
-        connection.waiters.forEachOutputWaiter { tally.add($0.view.log.allPieces) }
+        connection.waiters.forEachOutputWaiter { tally.add($0.view.log) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }
