@@ -34,7 +34,8 @@ package struct MemoryTally: CustomStringConvertible {
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), from the store \(history), largest chunk \(largestChunk)), "
-            + "parked \(parked), runs \(runs), blocks \(blocks), requests \(requests), kept \(kept), messages \(messages), publishers \(publishers)"
+            + "parked \(parked), runs \(runs), blocks \(blocks), requests \(requests), kept \(kept), "
+            + "messages \(messages), publishers \(publishers)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isHistory: Bool = false) {
