@@ -13,7 +13,7 @@ public struct JetStreamMessage {
     public let sequence: UInt64
     /// When the server stored the message, in ns since 1970.
     public let time: Int64
-    /// The publisher's headers, then the server's. Nil if it has none, or the publisher's are malformed.
+    /// The publisher's headers. Nil if it has none, or they are malformed.
     public let headers: NATSHeaders?
     public let payload: UnsafeRawBufferPointer
 
@@ -36,6 +36,6 @@ public struct JetStreamMessage {
         guard let added = ServerHeaders(block) else { throw .missing("Nats-Stream, Nats-Sequence or Nats-Time-Stamp") }
         self.init(
             stream: added.stream, subject: added.subject, sequence: added.sequence, time: added.time,
-            headers: try? NATSHeaders(block), payload: message.payload)
+            headers: try? NATSHeaders(unfinished: added.others), payload: message.payload)
     }
 }

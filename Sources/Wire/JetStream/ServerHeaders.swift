@@ -14,6 +14,8 @@ import NATS
 
 /// In place.
 struct ServerHeaders {
+    /// The publisher's part of the block: what precedes the server's first header.
+    let others: UnsafeRawBufferPointer
     let stream: UnsafeRawBufferPointer
     let subject: UnsafeRawBufferPointer
     let sequence: UInt64
@@ -27,16 +29,17 @@ struct ServerHeaders {
         var rest = block
         while !rest.isEmpty {
             let line = ServerHeaders.lastLine(&rest)
-            if subject == nil, let value = line.value(of: "Nats-Subject: ") {
-                subject = value
+            if time == nil, let value = line.value(of: "Nats-Time-Stamp: ") {
+                time = value
             } else if sequence == nil, let value = line.value(of: "Nats-Sequence: ") {
                 sequence = value
-            } else if time == nil, let value = line.value(of: "Nats-Time-Stamp: ") {
-                time = value
+            } else if subject == nil, let value = line.value(of: "Nats-Subject: ") {
+                subject = value
             } else if let stream = line.value(afterLast: "Nats-Stream: ") {
                 guard let subject, !subject.isEmpty, !stream.isEmpty, let sequence = sequence?.decimal,
                     sequence > 0, sequence <= Int64.max, let time = time.flatMap(ServerTime.parse)
                 else { return nil }
+                others = block.slice(0..<rest.count + line.count - stream.count - "Nats-Stream: ".utf8.count)
                 self.stream = stream
                 self.subject = subject
                 self.sequence = sequence
@@ -52,10 +55,24 @@ struct ServerHeaders {
         var end = bytes.count
         if bytes[end - 1] == 0x0A { end -= 1 }
         if end > 0, bytes[end - 1] == 0x0D { end -= 1 }
-        var start = end
-        while start > 0, bytes[start - 1] != 0x0A { start -= 1 }
+        let start = lastFeed(bytes.slice(0..<end)).map { $0 + 1 } ?? 0
         defer { bytes = bytes.slice(0..<start) }
         return bytes.slice(start..<end)
+    }
+
+    /// Where the last line feed is. `memchr` searches forwards, but much faster than a loop: it is called on parts from
+    /// the end, each about as long as a line or two.
+    private static func lastFeed(_ bytes: UnsafeRawBufferPointer) -> Int? {
+        var end = bytes.count
+        while end > 0 {
+            let start = max(0, end - 64)
+            let part = bytes.slice(0..<end)
+            var found: Int?
+            while let feed = part.index(of: 0x0A, from: found.map { $0 + 1 } ?? start) { found = feed }
+            if let found { return found }
+            end = start
+        }
+        return nil
     }
 }
 

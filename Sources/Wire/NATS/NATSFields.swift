@@ -20,7 +20,7 @@ struct NATSFields {
 
 extension UnsafeRawBufferPointer {
     /// Where `byte` first occurs at `start` or after it; nil if it does not.
-    func index(of byte: UInt8, from start: Int = 0) -> Int? {
+    package func index(of byte: UInt8, from start: Int = 0) -> Int? {
         guard let baseAddress, start < count, let found = memchr(baseAddress + start, Int32(byte), count - start) else {
             return nil
         }

@@ -24,7 +24,14 @@ public struct NATSHeaders {
     /// - Parameter block: the headers of a `NATSMessage`.
     /// - Throws: if the block is malformed or has more than `NATSLimits.maxHeaders` headers. The publisher is to blame,
     ///   and the connection continues.
-    public init(_ block: UnsafeRawBufferPointer) throws(NATSError) {
+    public init(_ block: UnsafeRawBufferPointer) throws(NATSError) { try self.init(block, isFinished: true) }
+
+    /// The same for a block whose end, an empty line, was cut off.
+    package init(unfinished block: UnsafeRawBufferPointer) throws(NATSError) {
+        try self.init(block, isFinished: false)
+    }
+
+    private init(_ block: UnsafeRawBufferPointer, isFinished: Bool) throws(NATSError) {
         lines = block
         let version: StaticString = "NATS/1.0"
         guard let first = NATSHeaders.line(&lines), first.count >= version.utf8CodeUnitCount,
@@ -45,11 +52,16 @@ public struct NATSHeaders {
             statusText = text.slice(3..<text.count).trimmed(NATSParser.isSpace)
         }
         var walked = lines
-        while true {
+        while isFinished || !walked.isEmpty {
             guard let line = NATSHeaders.line(&walked) else {
                 throw .message("The headers of a message have no empty line at their end.")
             }
-            if line.isEmpty { break }
+            if line.isEmpty {
+                guard isFinished, walked.isEmpty else {
+                    throw .message("The headers of a message go on after an empty line.")
+                }
+                break
+            }
             guard let colon = line.index(of: UInt8(ascii: ":")), line.index(of: 0x0D) == nil else {
                 throw .message("The headers of a message have a line without a colon, or with a carriage return.")
             }
@@ -58,7 +70,6 @@ public struct NATSHeaders {
                 throw .message("A message has more than \(NATSLimits.maxHeaders) headers.")
             }
         }
-        guard walked.isEmpty else { throw .message("The headers of a message go on after an empty line.") }
     }
 
     /// The first value of a header; nil if there is none.

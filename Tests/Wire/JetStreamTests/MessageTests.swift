@@ -45,6 +45,24 @@ import Testing
         #expect(try read(block, "x") { try describe(DirectGetItem($0)) } == expected)
     }
 
+    /// A message shows the publisher's headers, unless they are malformed.
+    @Test(
+        arguments: [
+            ("NATS/1.0\r\n", 0), ("NATS/1.0\r\nA: b\r\nC: d\r\n", 2), ("NATS/1.0 404 none\r\nA: b\r\n", 1),
+            ("NATS/1.0\r\n\r\n", nil), ("NATS/1.0\r\nA: b\r\n\r\n", nil), ("NATS/1.0\r\nA: b\r\n\r\nC: d\r\n", nil),
+            ("NATS/1.0\r\nA: b", nil), ("NATS/1.0\r\nno colon\r\n", nil), ("NATS/1.0\r\nA\r: b\r\n", nil),
+            ("NATS/1.0\r\nA: b\n", nil), ("NATS/1.0\r\nA: \(String(repeating: "x", count: 200))\r\n", 1), ("", nil),
+        ] as [(String, Int?)])
+    func publishersHeadersEndWhereTheServersBegin(_ published: String, _ count: Int?) throws {
+        let block =
+            published
+            + Captured.block([
+                "Nats-Stream: FB_1", "Nats-Subject: fb.p.-.t", "Nats-Sequence: 3",
+                "Nats-Time-Stamp: 2026-11-27T15:58:13.546396357Z",
+            ])
+        #expect(try read(block, "") { try JetStreamMessage($0).headers?.count } == count)
+    }
+
     @Test(arguments: [
         ("Nats-Stream: FB_1", "Nats-Stream: "), ("Nats-Stream", "Nats-Strea"), ("Nats-Subject", "nats-subject"),
         ("fb.p.-.t\r\nNats-Seq", "\r\nNats-Seq"), ("Sequence: 1\r\n", "Sequence: 0\r\n"),
