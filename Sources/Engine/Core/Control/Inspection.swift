@@ -44,6 +44,8 @@ package struct Inspection {
         package var outstanding: Int
         package var reserved: Int
         package var accepted: UInt64
+        /// Whether the channel may send its first message, which uses no credit.
+        package var awaitsFirst: Bool
     }
 
     package struct Stream {
@@ -202,7 +204,8 @@ package final class Inspector: ShardPart {
             channels: (topic.publishers.ifAny?.channels.inOrder ?? []).map {
                 Inspection.Channel(
                     shard: $0.key.shard, place: $0.key.handle.index, generation: $0.key.handle.generation,
-                    outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted)
+                    outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted,
+                    awaitsFirst: $0.first == .awaited)
             })
     }
 

@@ -164,7 +164,7 @@ final class Examiner {
         if !isBatch { checkRoom(topic, ledger, before) }
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon
-        ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding }
+        ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding + ($1.awaitsFirst ? 1 : 0) }
         ledger.reserved = topic.reserved
     }
 
