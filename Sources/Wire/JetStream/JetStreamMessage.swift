@@ -36,6 +36,6 @@ public struct JetStreamMessage {
         guard let added = ServerHeaders(block) else { throw .missing("Nats-Stream, Nats-Sequence or Nats-Time-Stamp") }
         self.init(
             stream: added.stream, subject: added.subject, sequence: added.sequence, time: added.time,
-            headers: try? NATSHeaders(unfinished: added.others), payload: message.payload)
+            headers: try? NATSHeaders(unfinished: added.published), payload: message.payload)
     }
 }

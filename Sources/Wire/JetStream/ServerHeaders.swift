@@ -14,12 +14,14 @@ import NATS
 
 /// In place.
 struct ServerHeaders {
-    /// The publisher's part of the block: what precedes the server's first header.
-    let others: UnsafeRawBufferPointer
+    /// The publisher's part of the block: what precedes the server's headers.
+    let published: UnsafeRawBufferPointer
     let stream: UnsafeRawBufferPointer
     let subject: UnsafeRawBufferPointer
     let sequence: UInt64
     let time: Int64
+
+    private static let first: StaticString = "Nats-Stream: "
 
     /// Nil if the block has not all of them, or a value is invalid.
     init?(_ block: UnsafeRawBufferPointer) {
@@ -35,11 +37,12 @@ struct ServerHeaders {
                 sequence = value
             } else if subject == nil, let value = line.value(of: "Nats-Subject: ") {
                 subject = value
-            } else if let stream = line.value(afterLast: "Nats-Stream: ") {
+            } else if let stream = line.value(afterLast: ServerHeaders.first) {
                 guard let subject, !subject.isEmpty, !stream.isEmpty, let sequence = sequence?.decimal,
                     sequence > 0, sequence <= Int64.max, let time = time.flatMap(ServerTime.parse)
                 else { return nil }
-                others = block.slice(0..<rest.count + line.count - stream.count - "Nats-Stream: ".utf8.count)
+                let added = ServerHeaders.first.utf8CodeUnitCount + stream.count
+                published = block.slice(0..<rest.count + line.count - added)
                 self.stream = stream
                 self.subject = subject
                 self.sequence = sequence
@@ -60,8 +63,8 @@ struct ServerHeaders {
         return bytes.slice(start..<end)
     }
 
-    /// Where the last line feed is. `memchr` searches forwards, but much faster than a loop: it is called on parts from
-    /// the end, each about as long as a line or two.
+    /// Returns the index of the last line feed. `memchr` is much faster than a loop, but only searches forward, so it
+    /// searches parts of about one or two lines, beginning with the last part.
     private static func lastFeed(_ bytes: UnsafeRawBufferPointer) -> Int? {
         var end = bytes.count
         while end > 0 {

@@ -26,7 +26,8 @@ public struct NATSHeaders {
     ///   and the connection continues.
     public init(_ block: UnsafeRawBufferPointer) throws(NATSError) { try self.init(block, isFinished: true) }
 
-    /// The same for a block whose end, an empty line, was cut off.
+    /// Reads a block without the empty line at its end.
+    /// - Throws: as for a whole block.
     package init(unfinished block: UnsafeRawBufferPointer) throws(NATSError) {
         try self.init(block, isFinished: false)
     }

@@ -12,6 +12,8 @@ package struct MemoryTally: CustomStringConvertible {
     package private(set) var ownLogs = 0
     package private(set) var history = 0
     package private(set) var largestChunk = 0
+    /// The most regions from the store that one view holds.
+    package private(set) var mostHistory = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
     /// Bytes of messages that were encoded in a form other than the log's.
@@ -57,6 +59,7 @@ package struct MemoryTally: CustomStringConvertible {
     }
 
     fileprivate mutating func add(_ log: Log, isOwn: Bool = false) {
+        mostHistory = Swift.max(mostHistory, log.history.pieces.count)
         for piece in log.history.pieces { add(piece.chunk, isOwn: isOwn, isHistory: true) }
         for piece in log.allPieces { add(piece.chunk, isOwn: isOwn) }
     }

@@ -111,8 +111,8 @@ public struct StoredMessages: Sendable {
 }
 
 /// The latest few pieces that a store delivered to one view.
-struct History {
-    static let most = 4
+package struct History {
+    package static let most = 4
 
     private(set) var pieces: [LogPiece] = []
 

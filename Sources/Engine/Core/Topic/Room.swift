@@ -3,7 +3,8 @@
 //
 // Without a `block` subscription there is always room, because the head of the log is evicted. A grant reserves room
 // for a second, during which no other publisher can use it. The grant remains valid after that, so late use may exceed
-// the room by at most the outstanding grants.
+// the room by at most the outstanding grants, and by one more message for each channel whose first message uses no
+// credit.
 
 import Replay
 

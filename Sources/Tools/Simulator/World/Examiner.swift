@@ -116,13 +116,16 @@ final class Examiner {
             tally.bytes == broker.memory.used || plan.has(.http2) && tally.bytes < broker.memory.used,
             "\(broker.memory.used) bytes of memory are counted, but \(tally.bytes) are in use: \(tally)")
         // Nothing is accepted above the limit plus a quarter of it; the last message may be a long one, and may have
-        // started a new region of a log. What was read from the store has its own bounds.
+        // started a new region of a log. What was read from the store has its own bound.
         let most = plan.limits.memory + plan.limits.memory / 4 + plan.longest
         let logs = tally.logs - tally.ownLogs - tally.history
         referee.expect(
             logs + tally.parked <= most + tally.largestChunk,
             "\(logs) bytes of logs and \(tally.parked) of parked publishes are held; the limit "
                 + "is \(most): \(tally)")
+        referee.expect(
+            tally.mostHistory <= History.most,
+            "a view holds \(tally.mostHistory) regions from the store; the limit is \(History.most)")
     }
 
     // Topics
