@@ -2,6 +2,7 @@
 // messages do not wait.
 
 import ForebayWire
+import Replay
 import Testing
 
 @testable import Core
@@ -77,6 +78,20 @@ import Testing
         for (place, joiner) in joiners.enumerated() {
             #expect(joiner.received() == (1...3).map { "1:\(5 * place + $0)" })
         }
+    }
+
+    @Test func onlyTheLatestPiecesAreKept() {
+        var history = History()
+        func insert(_ first: UInt64, most: Int) {
+            let chunk = Chunk(
+                first: SequenceNumber(first), hasMetadata: false, capacity: Chunk.smallest,
+                budget: MemoryBudget(limit: 1 << 20))
+            history.insert(LogPiece(chunk: chunk, visible: 1), most: most)
+        }
+        for first in 1...10 as ClosedRange<UInt64> { insert(first, most: History.most) }
+        #expect(history.pieces.map(\.first.value) == [7, 8, 9, 10])
+        insert(11, most: 1)
+        #expect(history.pieces.map(\.first.value) == [11])
     }
 
     @Test func whatIsGoneIsLost() throws {

@@ -36,9 +36,11 @@ final class TopicLedger {
     /// Bytes of the topic's log, and whether a `block` subscription retained some of them.
     var bytes = 0
     var isBlocked = false
-    /// The unused credit of the topic's channels, with their first messages, and the part of it with reserved room.
+    /// The unused credit of the topic's channels, and the part of it with reserved room.
     var outstanding = 0
     var reserved = 0
+    /// Channels that have not sent their first message.
+    var firsts = 0
 
     init(name: String, epoch: UInt64, _ storage: StorageLedger? = nil) {
         self.name = name

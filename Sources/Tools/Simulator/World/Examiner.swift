@@ -167,7 +167,8 @@ final class Examiner {
         if !isBatch { checkRoom(topic, ledger, before) }
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon
-        ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding + ($1.awaitsFirst ? 1 : 0) }
+        ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding }
+        ledger.firsts = topic.channels.count(where: \.awaitsFirst)
         ledger.reserved = topic.reserved
     }
 
@@ -217,7 +218,8 @@ final class Examiner {
                 + "\(topic.shed.used) were used when it released those before \(topic.shed.before)")
     }
 
-    /// Checks that publishers exceed the room of `block` subscriptions by at most the credit they were granted.
+    /// Checks that publishers exceed the room of `block` subscriptions by at most the credit they were granted, and by
+    /// first messages, which use none.
     private func checkRoom(_ topic: Inspection.Topic, _ ledger: TopicLedger, _ before: UInt64) {
         let reserved = topic.channels.reduce(0) { $0 + $1.reserved }
         referee.expect(
@@ -226,9 +228,9 @@ final class Examiner {
         guard let horizon = topic.horizon, let earlier = ledger.horizon else { return }
         let free = Swift.max(before, horizon, earlier)
         referee.expect(
-            topic.end <= free + UInt64(ledger.outstanding),
+            topic.end <= free + UInt64(ledger.outstanding + ledger.firsts),
             "'\(topic.name)' went to \(topic.end), beyond its room up to \(horizon), by more than the "
-                + "\(ledger.outstanding) granted messages")
+                + "\(ledger.outstanding) granted and \(ledger.firsts) first messages")
         // Credit that lost its reservation may still be used. A first message that is yet to arrive has a reservation
         // without credit.
         let late = UInt64(Swift.max(0, ledger.outstanding - ledger.reserved))
