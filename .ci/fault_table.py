@@ -23,6 +23,7 @@ MODULES = {
     "Server": ["ServerTests"],
     "TLS": ["TLSTests"],
     "NATS": ["NATSTests"],
+    "JetStream": ["JetStreamTests"],
     "Upstream": ["UpstreamTests"],
 }
 # The modules that the simulator exercises, and the number of seeds, starting at 0.
