@@ -52,6 +52,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     private var upstreamFailure: ForebayError?
     /// Whether the connection was lost while the broker was being notified of the end.
     private var mayHaveEnded = false
+    /// Whether the publisher's last number was asked for a second time on the current connection.
+    private var hasAskedAgain = false
     /// Nil if messages are not numbered.
     private var numbers: MessageNumbers?
 
@@ -305,6 +307,14 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         case .publishing, .ending, .endingTopic: break
         }
         if mayHaveEnded, ending == .topic, error.code == .rejected {
+            if numbers != nil, !hasAskedAgain {
+                // The broker may have read the last messages and the end from an earlier connection after it answered.
+                hasAskedAgain = true
+                numbers?.lost()
+                _ = state.lost()
+                loop.unbind(self)
+                return resume(loop)
+            }
             // This channel itself may have ended the topic, after the broker accepted everything that is being sent
             // again.
             stopUpstream()
@@ -317,6 +327,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     override func lost(_ loop: ClientLoop) {
         numbers?.lost()
+        hasAskedAgain = false
         if case .publishing = phase {} else { mayHaveEnded = true }
         if case .endingTopic = phase { return loop.mark(self) }
         guard state.lost() == .resumes else {

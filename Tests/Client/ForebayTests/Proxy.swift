@@ -21,6 +21,10 @@ final class Proxy: @unchecked Sendable {
     private let isDeaf = Atomic<Bool>(false)
     private let isReset = Atomic<Bool>(false)
     private let isEmpty = Atomic<Bool>(false)
+    /// Whether something from the broker has arrived that is not passed on.
+    private let isHolding = Atomic<Bool>(false)
+    /// Whether what is held back is to be passed on.
+    private let isPassing = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
     /// The number of connections made through the proxy.
     let connections = Atomic<Int>(0)
@@ -60,12 +64,27 @@ final class Proxy: @unchecked Sendable {
     func heal() {
         isDeaf.store(false, ordering: .sequentiallyConsistent)
         isCut.store(false, ordering: .sequentiallyConsistent)
+        wakeup.signal()
     }
 
-    /// From now on, passes nothing from the broker to clients, until `cut` and `heal`.
+    /// From now on, passes nothing from the broker to clients, until `heal`.
     func deafen() {
         isDeaf.store(true, ordering: .sequentiallyConsistent)
         wakeup.signal()
+    }
+
+    /// Makes connections possible again, but passes on only so many answers of the broker, until `heal`. Returns when
+    /// they have been passed on. An answer is what the broker sends before it hears from the client again.
+    func heal(forAnswers count: Int) async {
+        isHolding.store(false, ordering: .sequentiallyConsistent)
+        deafen()
+        isCut.store(false, ordering: .sequentiallyConsistent)
+        for _ in 0..<count {
+            while !isHolding.load(ordering: .sequentiallyConsistent) { await Task.yield() }
+            isPassing.store(true, ordering: .sequentiallyConsistent)
+            wakeup.signal()
+            while isPassing.load(ordering: .sequentiallyConsistent) { await Task.yield() }
+        }
     }
 
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port)" }
@@ -81,12 +100,19 @@ final class Proxy: @unchecked Sendable {
                 pollfd(fd: listener, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
             ]
+            if isPassing.load(ordering: .sequentiallyConsistent) {
+                flows.indices.forEach(write)
+                isHolding.store(false, ordering: .sequentiallyConsistent)
+                isPassing.store(false, ordering: .sequentiallyConsistent)
+            }
             let isDeaf = isDeaf.load(ordering: .sequentiallyConsistent)
             for (index, flow) in flows.enumerated() {
-                let reads = flow.pending.isEmpty && !flow.isOver && !(isDeaf && index % 2 == 1)
+                let isHeld = isDeaf && index % 2 == 1 && !flow.pending.isEmpty
+                if isHeld { isHolding.store(true, ordering: .sequentiallyConsistent) }
+                let reads = flow.pending.isEmpty && !flow.isOver
                 descriptors.append(pollfd(fd: reads ? flow.from : -1, events: Int16(POLLIN), revents: 0))
                 descriptors.append(
-                    pollfd(fd: flow.pending.isEmpty ? -1 : flow.to, events: Int16(POLLOUT), revents: 0))
+                    pollfd(fd: flow.pending.isEmpty || isHeld ? -1 : flow.to, events: Int16(POLLOUT), revents: 0))
             }
             poll(&descriptors, nfds_t(descriptors.count), -1)
             wakeup.clear()
@@ -107,7 +133,7 @@ final class Proxy: @unchecked Sendable {
         case .blocked: break
         case .end, .failed: flows[index].isOver = true
         }
-        write(index)
+        if !isDeaf.load(ordering: .sequentiallyConsistent) || index % 2 == 0 { write(index) }
     }
 
     private func write(_ index: Int) {

@@ -43,6 +43,41 @@ import Testing
         }
     }
 
+    /// The broker may read messages and the end of a topic from an earlier connection while these are sent again: the
+    /// new channel is then ended, although each message is published.
+    @Test func theEndOfAnEarlierConnectionIsNoDoubt() async throws {
+        let broker = try roomyBroker()
+        let proxy = try Proxy(to: broker.port(.rsocket))
+        try await within {
+            let client = try await ForebayClient.connect(proxy.url(.rsocket), quick)
+            let values = BufferSubject<[UInt8], Never>(limit: 8)
+            let publication = values.publish(
+                to: client.topic("t"), ending: .topic, publisher: "p")
+            values.send(bytes(0))
+            while publication.acknowledged < 1 { await Task.yield() }
+            proxy.deafen()
+            for value in 1...3 { values.send(bytes(value)) }
+            values.send(completion: .finished)
+            while (try? broker.describe("t").contains("\"completed\"")) != true { await Task.yield() }
+            await proxy.cut()
+
+            // The same once more; the publication has sent one of the messages again when the others arrive.
+            try broker.restart()
+            let other = try await ForebayClient.connect(broker.url(.rsocket))
+            let topic = other.topic("t")
+            try await topic.publish(contentsOf: AsyncNumbers(0..<1), publisher: "p")
+            // To the client's first question, which is whether it is connected, and to that for the last number.
+            await proxy.heal(forAnswers: 2)
+            while try !broker.describe("t").contains("\"published\":2") { await Task.yield() }
+            try await topic.publish(contentsOf: AsyncNumbers(2..<4), ending: .topic, publisher: "p")
+            proxy.heal()
+            #expect(try await publication.result() == 4)
+            await other.close()
+            await client.close()
+            #expect(try await contents(broker) == (0..<4).map(String.init))
+        }
+    }
+
     @Test(arguments: Wire.allCases) func aLaterPublicationContinues(_ wire: Wire) async throws {
         let broker = try roomyBroker()
         try await within {
