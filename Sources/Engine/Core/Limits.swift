@@ -142,6 +142,9 @@ public struct Limits: Equatable, Sendable {
 
     // Flow
     public var subscriptions = 1_000_000
+    /// Different patterns that clients may be subscribed to, on each thread; and topics that may match a pattern.
+    public var patterns = 1024
+    public var matches = 10_000
     /// Messages granted to a channel at a time if nothing else limits it, and the bytes that they are expected to be
     /// charged. Enough to keep a publisher busy until the next grant arrives.
     public var grant = 8192

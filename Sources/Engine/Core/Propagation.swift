@@ -10,13 +10,13 @@ final class Propagation: ShardPart {
     let reports: Reports
     let forwarding: Forwarding
     let views: ViewTable
-    let subscribing: Subscribing
+    let attachment: ViewAttachment
     let publishing: Publishing
     let feeding: OutputFeeding
 
     init(
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ rateLimiter: RateLimiter,
-        _ reports: Reports, _ forwarding: Forwarding, _ views: ViewTable, _ subscribing: Subscribing,
+        _ reports: Reports, _ forwarding: Forwarding, _ views: ViewTable, _ attachment: ViewAttachment,
         _ publishing: Publishing,
         _ feeding: OutputFeeding
     ) {
@@ -26,7 +26,7 @@ final class Propagation: ShardPart {
         self.reports = reports
         self.forwarding = forwarding
         self.views = views
-        self.subscribing = subscribing
+        self.attachment = attachment
         self.publishing = publishing
         self.feeding = feeding
         super.init(context)
@@ -58,7 +58,7 @@ final class Propagation: ShardPart {
             pool.look()
             while let connection = connections.nextRoomy() { feeding.feedRoomy(connection, now: now) }
             while let topic = topics.nextDirty() { topic.maintain(now: now) }
-            while let view = views.nextDirty() { subscribing.report(view, now: now) }
+            while let view = views.nextDirty() { attachment.report(view, now: now) }
         }
         if reports.isDue { reports.sendDue() }
     }

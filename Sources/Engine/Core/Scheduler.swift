@@ -74,6 +74,11 @@ final class Scheduler: ShardPart {
                 left -= 1
                 if subscriber.isMember { delivery.deliver(subscriber, now: now) }
             }
+            if let deferred = work.nextPatternWork() {
+                left -= 1
+                delivery.subscribing.patterns.goOn(deferred, now: now)
+                propagation.run(now)
+            }
             if left == before { break }
         }
     }

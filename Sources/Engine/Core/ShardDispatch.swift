@@ -11,6 +11,8 @@ final class ShardDispatch: ShardPart {
     let notices: PublisherNotices
     let ownership: TopicOwnership
     let subscribing: Subscribing
+    let followers: PatternFollowers
+    let attachment: ViewAttachment
     let intake: PublishIntake
     let listRequests: ListRequests
     let calls: ControlRequests
@@ -20,7 +22,9 @@ final class ShardDispatch: ShardPart {
     init(
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ reports: Reports,
         _ forwarding: Forwarding, _ losses: PublishLosses, _ events: Events, _ views: ViewTable,
-        _ notices: PublisherNotices, _ ownership: TopicOwnership, _ subscribing: Subscribing, _ intake: PublishIntake,
+        _ notices: PublisherNotices, _ ownership: TopicOwnership, _ subscribing: Subscribing,
+        _ followers: PatternFollowers, _ attachment: ViewAttachment,
+        _ intake: PublishIntake,
         _ listRequests: ListRequests, _ calls: ControlRequests, _ statistics: BrokerStatistics,
         _ inputs: ConnectionInputs
     ) {
@@ -34,6 +38,8 @@ final class ShardDispatch: ShardPart {
         self.notices = notices
         self.ownership = ownership
         self.subscribing = subscribing
+        self.followers = followers
+        self.attachment = attachment
         self.intake = intake
         self.listRequests = listRequests
         self.calls = calls
@@ -59,8 +65,14 @@ final class ShardDispatch: ShardPart {
         case .waiting(let count, let name, let shard):
             ownership.noteWaiting(count, for: name, on: shard, now: now)
 
-        case .attached(let name, let view): subscribing.attached(name, view, now: now)
-        case .attachRefused(let name, let refusal): subscribing.attachRefused(name, refusal)
+        case .match(let request): followers.match(request, now: now)
+        case .unmatch(let pattern, let shard): followers.unmatch(pattern, shard: shard)
+        case .rejoin(let epoch, let subscription): followers.rejoin(epoch, subscription, now: now)
+        case .matched(let subscription, let matches):
+            subscribing.patterns.take(matches, for: subscription, now: now)
+
+        case .attached(let name, let view): attachment.attached(name, view, now: now)
+        case .attachRefused(let name, let refusal): attachment.attachRefused(name, refusal)
         case .advance(let epoch, let advance):
             guard let view = views[epoch: epoch] else { return }
             view.advance(advance, now: now)

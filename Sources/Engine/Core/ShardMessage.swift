@@ -15,7 +15,16 @@ public struct ShardMessage: Sendable {
         /// How many subscriptions wait for a shared topic, before it is attached.
         case waiting(Int, name: String, shard: Int)
 
+        /// A subscription to a pattern asks for the topics that match.
+        case match(PatternRequest)
+        /// No subscription of the shard has this pattern any longer.
+        case unmatch(TopicPattern, shard: Int)
+        /// A subscription to a pattern needs the view of a topic that the shard has removed.
+        case rejoin(epoch: UInt64, StreamKey)
+
         // From the owner to a subscriber's shard
+        /// Topics that match the pattern of a subscription and have something for it, by epoch.
+        case matched(Handle, PatternMatches)
         case attached(name: String, TopicSnapshot)
         case attachRefused(name: String, Refusal)
         case advance(epoch: UInt64, LogAdvance)
@@ -90,6 +99,8 @@ struct TopicSnapshot: Sendable {
     var lostAtEnd = 0
     /// Whether subscriptions that wait missed nothing of the topic.
     var wasEmpty = false
+    /// Up to where the shard has followed the topic for its subscriptions to patterns; nil if it has none that match.
+    var followed: SequenceNumber?
     /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.
     var retained: SequenceNumber
     /// Messages before this sequence were lost to the byte limit.
@@ -140,6 +151,8 @@ struct ViewProgress: Sendable, Equatable {
 struct ViewTotals: Sendable, EmptyInitializable {
     var dropped = DropCounts()
     var delivered: UInt64 = 0
+    /// Up to where the shard has followed the topic; nil if it has no subscriptions to patterns that match.
+    var followed: SequenceNumber?
 }
 
 /// The opening of a channel, or an acknowledged publish, with its first message.

@@ -24,12 +24,20 @@ final class ShardParts {
         output.blocking.delivery = output.delivery
         output.delivery.history = output.history
         output.delivery.subscribing = requests.subscribing
+        output.delivery.patterns = output.patternDelivery
+        output.views.patterns = requests.patterns
         output.ends.subscribing = requests.subscribing
+        output.ends.patterns = requests.patterns
         output.ends.publishing = requests.publishing
         output.ends.listRequests = requests.listRequests
         output.notices.intake = requests.intake
         output.ownership.calls = requests.calls
         output.ownership.subscribing = requests.subscribing
+        output.ownership.followers = requests.followers
+        output.ownership.attachment = requests.attachment
+        requests.subscribing.attachment = requests.attachment
+        requests.subscribing.patterns = requests.patterns
+        requests.followers.patterns = requests.patterns
         requests.connectionEnds.resumption = protocols.resumption
         protocols.logins.httpLogins = protocols.httpLogins
         protocols.logins.inputs = protocols.inputs
@@ -48,6 +56,7 @@ final class ShardParts {
     func dismantle() {
         tables.connections.removeAll()
         tables.streams.removeAll()
+        requests.patterns.table.removeAll()
         output.views.removeAll()
         tables.topics.removeAll()
     }
@@ -100,6 +109,7 @@ extension ShardParts {
         let sender: MessageSender
         let blocking: Blocking
         let delivery: Delivery
+        let patternDelivery: PatternDelivery
         let views: ViewTable
         let history: HistoryReading
         let ends: StreamEnds
@@ -117,6 +127,7 @@ extension ShardParts {
             sender = MessageSender(context, httpResponses, messageDelivery, entryDelivery)
             blocking = Blocking(context, tables.timers)
             delivery = Delivery(context, tables.timers, sender, blocking)
+            patternDelivery = PatternDelivery(context, delivery)
             views = ViewTable(context, tables.timers, tables.topics, tables.relief, tables.reports, delivery)
             history = HistoryReading(context, delivery, views)
             ends = StreamEnds(context, tables.streams, responses)
@@ -130,6 +141,9 @@ extension ShardParts {
     /// Requests, independent of protocols.
     struct Requests {
         let subscribing: Subscribing
+        let followers: PatternFollowers
+        let patterns: PatternSubscribing
+        let attachment: ViewAttachment
         let intake: PublishIntake
         let publishing: Publishing
         let descriptions: Descriptions
@@ -144,6 +158,14 @@ extension ShardParts {
                 context, tables.auditLog, tables.streams, tables.topics, tables.subscriptions, tables.events,
                 tables.authorization, output.reading, output.users, output.responses, output.delivery, output.views,
                 output.ends, output.ownership)
+            followers = PatternFollowers(context, tables.topics, output.ownership)
+            patterns = PatternSubscribing(
+                context, PatternTable(context), tables.streams, tables.subscriptions, tables.events,
+                tables.authorization, output.reading, output.users, output.delivery, output.views, output.ends,
+                subscribing, followers)
+            attachment = ViewAttachment(
+                context, tables.topics, output.reading, output.views, output.ends, output.ownership, subscribing,
+                patterns)
             intake = PublishIntake(
                 context, tables.streams, tables.topics, tables.losses, output.notices, output.ownership)
             publishing = Publishing(
@@ -204,8 +226,8 @@ extension ShardParts {
                 httpAdmin)
             rsocketRequests = RSocketRequests(
                 context, tables.streams, tables.connections, tables.peers, tables.losses, tables.authorization,
-                output.responses, output.ends, requests.subscribing, requests.publishing, requests.connectionEnds,
-                requests.listRequests, requests.calls, logins)
+                output.responses, output.ends, requests.subscribing, requests.patterns, requests.publishing,
+                requests.connectionEnds, requests.listRequests, requests.calls, logins)
             httpInputs = HTTPInputs(
                 context, tables.connections, tables.peers, output.reading, output.httpResponses, output.delivery,
                 output.ends, requests.connectionEnds, httpLogins, httpCalls, httpAdmin, plainRequests)
@@ -239,7 +261,7 @@ extension ShardParts {
             unreadRelief = UnreadRelief(context, tables.connections, tables.relief, requests.connectionEnds)
             propagation = Propagation(
                 context, tables.connections, tables.topics, tables.rateLimiter, tables.reports, tables.forwarding,
-                output.views, requests.subscribing, requests.publishing, protocols.feeding)
+                output.views, requests.attachment, requests.publishing, protocols.feeding)
             accessReview = AccessReview(context, tables.streams, tables.authorization, output.ends)
             scheduler = Scheduler(
                 context, tables.connections, tables.topics, tables.authorization, output.users, output.delivery,
@@ -251,7 +273,8 @@ extension ShardParts {
                 protocols.resumption, protocols.connectionTicks, unreadRelief, propagation, scheduler)
             dispatch = ShardDispatch(
                 context, tables.connections, tables.topics, tables.reports, tables.forwarding, tables.losses,
-                tables.events, output.views, output.notices, output.ownership, requests.subscribing, requests.intake,
+                tables.events, output.views, output.notices, output.ownership, requests.subscribing, requests.followers,
+                requests.attachment, requests.intake,
                 requests.listRequests, requests.calls, requests.statistics, protocols.inputs)
             inspector = Inspector(
                 context, tables.streams, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,

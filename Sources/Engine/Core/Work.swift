@@ -29,6 +29,8 @@ struct Work {
     static let request = 25
     static let subscribing = 8
     static let ending = 4
+    /// Cursors of subscriptions to patterns that are made or removed per unit.
+    static let cursorsPerUnit = 2
     /// A connection whose socket is closed.
     static let closing = 16
     /// Bytes of messages in other forms that are encoded per unit.
@@ -68,6 +70,8 @@ struct Work {
     /// Topics that have ended, with publishers left.
     private var topics = TurnQueue<Topic>()
 
+    private var patterns = TurnQueue<PatternWork>()
+
     /// Subscriptions whose next message has to be encoded.
     private var forms = TurnQueue<Subscriber>()
     /// Subscriptions whose next message is waiting for memory.
@@ -90,7 +94,7 @@ struct Work {
     var isTurnOver: Bool { spent >= Work.turn }
 
     var isEmpty: Bool { count == 0 && sweeps.isEmpty }
-    var count: Int { backlog.count + views.count + endings.count + topics.count + forms.count }
+    var count: Int { backlog.count + views.count + endings.count + topics.count + forms.count + patterns.count }
 
     // Deferring work, and continuing it
 
@@ -142,6 +146,10 @@ struct Work {
         subscriber?.awaitsForm = false
         return subscriber
     }
+
+    mutating func doLater(_ deferred: PatternWork) { patterns.append(deferred) }
+
+    mutating func nextPatternWork() -> PatternWork? { patterns.popFirst() }
 
     /// Queues a topic that has publishers left to refuse.
     mutating func refuseLater(_ topic: Topic) { topics.append(topic) }

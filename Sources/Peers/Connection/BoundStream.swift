@@ -2,7 +2,7 @@
 // list. It is owned by the connection's shard.
 
 class BoundStream {
-    enum Kind { case subscriber, publisher, call, listStream }
+    enum Kind { case subscriber, pattern, publisher, call, listStream }
 
     let kind: Kind
     let connection: Connection
@@ -16,8 +16,10 @@ class BoundStream {
     var rateLimit: UserRateLimit?
     /// Whether the stream is a subscription or a channel. Other streams end with their response.
     var isLasting: Bool {
-        kind == .subscriber || kind == .publisher && asPublisher.isChannel
+        isSubscription || kind == .publisher && asPublisher.isChannel
     }
+    /// Whether the stream is a subscription to a topic or to a pattern.
+    var isSubscription: Bool { kind == .subscriber || kind == .pattern }
     /// The stream's index in `connection.streams`.
     var place = 0
 
@@ -25,6 +27,10 @@ class BoundStream {
     var asSubscriber: Subscriber {
         assert(kind == .subscriber)
         return unsafeDowncast(self, to: Subscriber.self)
+    }
+    var asPattern: PatternSubscription {
+        assert(kind == .pattern)
+        return unsafeDowncast(self, to: PatternSubscription.self)
     }
     var asPublisher: Publisher {
         assert(kind == .publisher)

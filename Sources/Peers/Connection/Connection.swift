@@ -106,7 +106,12 @@ final class Connection: Timed {
     /// How many messages the connection's subscriptions have received, and how many more are waiting.
     var standing: (delivered: UInt64, waiting: UInt64) {
         var standing = (delivered: UInt64(0), waiting: UInt64(0))
-        for stream in streams where stream.kind == .subscriber {
+        for stream in streams where stream.isSubscription {
+            if stream.kind == .pattern {
+                standing.delivered &+= stream.asPattern.delivered
+                standing.waiting &+= UInt64(stream.asPattern.waiting)
+                continue
+            }
             let subscriber = stream.asSubscriber
             guard subscriber.hasJoined else { continue }
             standing.delivered &+= subscriber.cursor.delivered

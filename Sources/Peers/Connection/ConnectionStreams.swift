@@ -16,7 +16,7 @@ struct ConnectionStreams: RandomAccessCollection {
     mutating func add(_ stream: BoundStream) {
         stream.place = streams.count
         streams.append(stream)
-        if stream.kind == .subscriber { subscriptions += 1 }
+        if stream.isSubscription { subscriptions += 1 }
     }
 
     mutating func remove(_ stream: BoundStream) {
@@ -26,7 +26,7 @@ struct ConnectionStreams: RandomAccessCollection {
             streams[stream.place] = last
             last.place = stream.place
         }
-        if stream.kind == .subscriber { subscriptions -= 1 }
+        if stream.isSubscription { subscriptions -= 1 }
     }
 
     mutating func add(channel publisher: Publisher) {

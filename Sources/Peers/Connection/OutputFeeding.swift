@@ -63,7 +63,11 @@ final class OutputFeeding: ShardPart {
     /// allows.
     func feedWindowWaiters(_ http: HTTPConnection, now: Instant) {
         while let exchange = http.nextWindowWaiter(limit: limits.beyondWindows) {
-            guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
+            guard let bound = exchange.bound, bound.isSubscription else { continue }
+            if bound.kind == .pattern {
+                delivery.patterns.serve(bound.asPattern, now: now)
+                continue
+            }
             delivery.deliver(bound.asSubscriber, now: now)
         }
     }

@@ -5,6 +5,7 @@ final class StreamEnds: ShardPart {
     let responses: Responses
     // Above
     unowned(unsafe) var subscribing: Subscribing!
+    unowned(unsafe) var patterns: PatternSubscribing!
     unowned(unsafe) var publishing: Publishing!
     unowned(unsafe) var listRequests: ListRequests!
 
@@ -27,6 +28,9 @@ final class StreamEnds: ShardPart {
         case .subscriber:
             responses.sendFailure(refusal, to: stream)
             stream.asSubscriber.end = refusal.message
+        case .pattern:
+            responses.sendFailure(refusal, to: stream)
+            stream.asPattern.end = refusal.message
         case .listStream: responses.sendFailure(refusal, to: stream)
         case .publisher, .call: responses.sendRefusal(refusal, on: stream.connection, stream: stream.stream)
         }
@@ -54,6 +58,7 @@ final class StreamEnds: ShardPart {
         streams.remove(stream.handle)
         switch stream.kind {
         case .subscriber: subscribing.discard(stream.asSubscriber)
+        case .pattern: patterns.discard(stream.asPattern)
         case .publisher: publishing.discard(stream.asPublisher)
         case .listStream: listRequests.discard(stream.asListStream)
         case .call: break
@@ -67,9 +72,9 @@ final class StreamEnds: ShardPart {
         while let stream = connection.streams.last {
             if count == Work.endings { return work.endLater(connection) }
             count += 1
-            if stream.kind == .subscriber {
+            if stream.isSubscription {
                 // `discard` accounts for its own cost.
-                if let reason { stream.asSubscriber.end = "its connection ended: \(reason)" }
+                if let reason { subscribing.noteEnd(of: stream, "its connection ended: \(reason)") }
             } else {
                 work.spent += Work.ending
             }

@@ -108,7 +108,7 @@ final class HTTPCalls: ShardPart {
         case .subscriber: sender.endIfSpent(bound.asSubscriber)
         case .publisher where exchange.method == .publish:
             publishing.ended(bound.asPublisher, .completed, now: now)
-        case .publisher, .call, .listStream: break
+        case .pattern, .publisher, .call, .listStream: break
         }
     }
 
@@ -151,6 +151,9 @@ final class HTTPCalls: ShardPart {
             do throws(Refusal) {
                 guard BrokerList(rawValue: open.topic) == nil else {
                     throw .invalid("'\(open.topic)' is a list; use forebay.v1.Admin to read it.")
+                }
+                if TopicPattern.isMeant(by: open.topic) {
+                    throw Refusal(.unsupported, "Subscriptions to patterns are offered over RSocket only.")
                 }
                 try subscribing.subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,

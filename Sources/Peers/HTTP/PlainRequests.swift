@@ -143,6 +143,9 @@ final class PlainRequests: ShardPart {
         if BrokerList(rawValue: call.topic) != nil {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not offer; use RSocket or gRPC.")
         }
+        if TopicPattern.isMeant(by: call.topic) {
+            throw Refusal(.unsupported, "Subscriptions to patterns are offered over RSocket only.")
+        }
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
         // Credit over HTTP always accumulates, so there is no option for how it counts.
         try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")

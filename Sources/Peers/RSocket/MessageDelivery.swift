@@ -30,7 +30,11 @@ final class MessageDelivery: ShardPart {
             let most = Swift.min(range.count, piece.visible - position)
             let chunk = (consume piece).chunk
             let count: Int
-            if subscriber.options.meta {
+            if subscriber.match != nil {
+                count = subscriber.view.topicEntry.withUnsafeBytes { topic in
+                    handOverWithMetadata(chunk, position, most, room: room, to: subscriber, topic: topic)
+                }
+            } else if subscriber.options.meta {
                 count = handOverWithMetadata(chunk, position, most, room: room, to: subscriber)
             } else {
                 count = handOverFrames(consume chunk, position, most, room: room, to: subscriber)
@@ -92,9 +96,10 @@ final class MessageDelivery: ShardPart {
     }
 
     /// Like `handOverFrames`, with metadata ahead of each message.
+    /// - Parameter topic: the entry with the topic's name; empty unless the subscription is to a pattern.
     private func handOverWithMetadata(
-        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int,
-        to subscriber: Subscriber
+        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int, to subscriber: Subscriber,
+        topic: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) -> Int {
         let connection = subscriber.connection
         var count = 0
@@ -102,12 +107,13 @@ final class MessageDelivery: ShardPart {
         var dropped = subscriber.cursor.dropped(before: chunk.first.advanced(by: position))
         while count < most, left > 0 {
             let entry = chunk.entry(position + count)
-            let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))
+            let size = MessageMetadata.framed(
+                payload: Int(entry.payload), carried: Int(entry.metadata), topic: topic.count)
             guard size <= left || connection.output.count == 0 else { break }
             if connection.output.kept != nil { connection.output.passIfShort(size) }
             let info = MessageMetadata(
                 epoch: subscriber.view.epoch, sequence: chunk.first.advanced(by: position + count),
-                timestamp: entry.timestamp, droppedBefore: dropped)
+                timestamp: entry.timestamp, droppedBefore: dropped, topic: topic)
             if size >= (pool.isShort ? Output.worthASegment : MessageDelivery.worthSegments),
                 connection.output.keeping == nil
             {

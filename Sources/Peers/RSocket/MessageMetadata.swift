@@ -19,6 +19,20 @@ struct MessageMetadata {
     var timestamp: Int64
     /// Messages that this subscription lost immediately before this one.
     var droppedBefore: UInt64
+    /// The entry with the topic's name, as made by `topicEntry`; empty unless the subscription is to a pattern.
+    var topic = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// Bytes of the broker's own entries.
+    private var own: Int { MessageMetadata.entry + topic.count }
+
+    /// The entry that names a message's topic.
+    static func topicEntry(_ name: String) -> [UInt8] {
+        let mime = "application/vnd.forebay.topic"
+        let length = name.utf8.count
+        return [UInt8(mime.utf8.count - 1)] + Array(mime.utf8) + [
+            0, UInt8(length >> 8), UInt8(truncatingIfNeeded: length),
+        ]
+            + Array(name.utf8)
+    }
 
     /// The number of separate frames that the metadata takes; 0 if it goes with the first piece of payload.
     private static func ownFrames(payload: Int, metadata: Int) -> Int {
@@ -27,8 +41,9 @@ struct MessageMetadata {
     }
 
     /// Bytes of the frames of one message.
-    static func framed(payload: Int, carried: Int) -> Int {
-        let metadata = entry + carried
+    /// - Parameter topic: bytes of the entry with the topic's name.
+    static func framed(payload: Int, carried: Int, topic: Int = 0) -> Int {
+        let metadata = entry + topic + carried
         let own = ownFrames(payload: payload, metadata: metadata)
         return PayloadFraming.framed(payload) + metadata + (own == 0 ? 3 : own * (PayloadFraming.header + 3))
     }
@@ -37,10 +52,10 @@ struct MessageMetadata {
     func write(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, to target: UnsafeMutableRawBufferPointer) {
         let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
         let frames = chunk.bytes(Int(message.offset), Int(message.framed))
-        let metadata = MessageMetadata.entry + carried.count
+        let metadata = own + carried.count
         switch MessageMetadata.ownFrames(payload: Int(message.payload), metadata: metadata) {
         case 0: writeTogether(frames, carried, stream: stream, to: target)
-        case let own: writeApart(frames, carried, in: own, stream: stream, to: target)
+        case let count: writeApart(frames, carried, in: count, stream: stream, to: target)
         }
     }
 
@@ -50,7 +65,7 @@ struct MessageMetadata {
         to target: UnsafeMutableRawBufferPointer
     ) {
         let head = PayloadFraming.header
-        let metadata = MessageMetadata.entry + carried.count
+        let metadata = own + carried.count
         let body = frames.u24(at: 0) - 6
         let base = target.baseAddress!
         let flags = frames.bigEndian(at: 7, as: UInt16.self) & 0x3FF | FrameFlags.metadata.rawValue
@@ -58,7 +73,7 @@ struct MessageMetadata {
             to: base, stream: stream, type: FrameType.payload.rawValue, flags: flags, body: 3 + metadata + body)
         MessageMetadata.put(u24: metadata, at: base + head)
         writeEntry(to: base + head + 3)
-        let behind = target.slice(head + 3 + MessageMetadata.entry)
+        let behind = target.slice(head + 3 + own)
         behind.copyMemory(from: carried)
         let rest = behind.slice(carried.count)
         rest.copyMemory(from: frames.slice(head..<frames.count))
@@ -66,22 +81,22 @@ struct MessageMetadata {
         PayloadFraming.patch(rest.slice(body), stream: stream)
     }
 
-    /// Writes the metadata in `own` fragments, followed by the frames from the log.
+    /// Writes the metadata in `frameCount` fragments, followed by the frames from the log.
     private func writeApart(
-        _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int, stream: UInt32,
+        _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in frameCount: Int, stream: UInt32,
         to target: UnsafeMutableRawBufferPointer
     ) {
         var rest = target
-        var left = MessageMetadata.entry + carried.count
+        var left = own + carried.count
         var taken = 0
-        for index in 0..<own {
-            let part = left / (own - index)
+        for index in 0..<frameCount {
+            let part = left / (frameCount - index)
             PayloadFraming.writeHeader(
                 to: rest.baseAddress!, stream: stream, type: FrameType.payload.rawValue,
                 flags: FrameFlags.next.union([.follows, .metadata]).rawValue, body: 3 + part)
             MessageMetadata.put(u24: part, at: rest.baseAddress! + PayloadFraming.header)
             rest = rest.slice(PayloadFraming.header + 3)
-            let entry = index == 0 ? MessageMetadata.entry : 0
+            let entry = index == 0 ? own : 0
             if index == 0 { writeEntry(to: rest.baseAddress!) }
             let piece = carried.slice(taken..<taken + part - entry)
             rest.slice(entry).copyMemory(from: piece)
@@ -97,12 +112,14 @@ struct MessageMetadata {
     func share(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, in output: inout Output) {
         let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
         let frames = chunk.bytes(Int(message.offset), Int(message.framed))
-        let metadata = MessageMetadata.entry + carried.count
-        let own = MessageMetadata.ownFrames(payload: Int(message.payload), metadata: metadata)
-        guard own == 0 else { return shareApart(chunk, frames, carried, in: own, stream: stream, in: &output) }
+        let metadata = own + carried.count
+        let frameCount = MessageMetadata.ownFrames(payload: Int(message.payload), metadata: metadata)
+        guard frameCount == 0 else {
+            return shareApart(chunk, frames, carried, in: frameCount, stream: stream, in: &output)
+        }
         let head = PayloadFraming.header
         let body = frames.u24(at: 0) - 6
-        let base = output.reserve(head + 3 + MessageMetadata.entry).baseAddress!
+        let base = output.reserve(head + 3 + own).baseAddress!
         let flags = frames.bigEndian(at: 7, as: UInt16.self) & 0x3FF | FrameFlags.metadata.rawValue
         PayloadFraming.writeHeader(
             to: base, stream: stream, type: FrameType.payload.rawValue, flags: flags, body: 3 + metadata + body)
@@ -114,14 +131,14 @@ struct MessageMetadata {
     }
 
     private func shareApart(
-        _ chunk: Chunk, _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int,
+        _ chunk: Chunk, _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in frameCount: Int,
         stream: UInt32, in output: inout Output
     ) {
-        var left = MessageMetadata.entry + carried.count
+        var left = own + carried.count
         var taken = 0
-        for index in 0..<own {
-            let part = left / (own - index)
-            let entry = index == 0 ? MessageMetadata.entry : 0
+        for index in 0..<frameCount {
+            let part = left / (frameCount - index)
+            let entry = index == 0 ? own : 0
             let base = output.reserve(PayloadFraming.header + 3 + entry).baseAddress!
             PayloadFraming.writeHeader(
                 to: base, stream: stream, type: FrameType.payload.rawValue,
@@ -135,11 +152,11 @@ struct MessageMetadata {
         output.append(frames, of: chunk, stream: stream)
     }
 
-    /// Only the broker's own entry.
+    /// Only the broker's own entries.
     var bytes: [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: MessageMetadata.entry) { buffer, count in
+        [UInt8](unsafeUninitializedCapacity: own) { buffer, count in
             writeEntry(to: UnsafeMutableRawPointer(buffer.baseAddress!))
-            count = MessageMetadata.entry
+            count = own
         }
     }
 
@@ -154,6 +171,8 @@ struct MessageMetadata {
         figures.storeBytes(of: sequence.value.bigEndian, toByteOffset: 8, as: UInt64.self)
         figures.storeBytes(of: timestamp.bigEndian, toByteOffset: 16, as: Int64.self)
         figures.storeBytes(of: droppedBefore.bigEndian, toByteOffset: 24, as: UInt64.self)
+        guard let topicBytes = topic.baseAddress else { return }
+        (figures + 32).copyMemory(from: topicBytes, byteCount: topic.count)
     }
 
     private static func put(u24 value: Int, at target: UnsafeMutableRawPointer) {

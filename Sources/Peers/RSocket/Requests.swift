@@ -14,6 +14,7 @@ final class RSocketRequests: ShardPart {
     let responses: Responses
     let ends: StreamEnds
     let subscribing: Subscribing
+    let patterns: PatternSubscribing
     let publishing: Publishing
     let connectionEnds: ConnectionEnds
     let listRequests: ListRequests
@@ -25,7 +26,8 @@ final class RSocketRequests: ShardPart {
     init(
         _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ peers: PeerState,
         _ losses: PublishLosses, _ authorization: Authorization, _ responses: Responses, _ ends: StreamEnds,
-        _ subscribing: Subscribing, _ publishing: Publishing, _ connectionEnds: ConnectionEnds,
+        _ subscribing: Subscribing, _ patterns: PatternSubscribing, _ publishing: Publishing,
+        _ connectionEnds: ConnectionEnds,
         _ listRequests: ListRequests,
         _ calls: ControlRequests, _ logins: Logins
     ) {
@@ -37,6 +39,7 @@ final class RSocketRequests: ShardPart {
         self.responses = responses
         self.ends = ends
         self.subscribing = subscribing
+        self.patterns = patterns
         self.publishing = publishing
         self.connectionEnds = connectionEnds
         self.listRequests = listRequests
@@ -231,6 +234,8 @@ final class RSocketRequests: ShardPart {
         switch bound.kind {
         case .subscriber:
             subscribing.request(n, of: bound.asSubscriber, now: now)
+        case .pattern:
+            patterns.request(n, of: bound.asPattern, now: now)
         case .publisher:
             publishing.request(n, of: bound.asPublisher)
         case .listStream:

@@ -64,6 +64,8 @@ struct Sample: Sendable, CustomTestStringConvertible {
         Sample("max-streams", "17", wrong: "1e3", "is not a number from 1 to 1000000"),
         Sample("max-subscriptions", "17", wrong: "many", "is not a number from 1 to 100000000"),
         Sample("max-subscriptions-per-user", "17", wrong: "0", "is not a number from 1 to 100000000"),
+        Sample("max-patterns", "17", wrong: "0", "is not a number from 1 to 1000000"),
+        Sample("max-matches", "17", wrong: "0", "is not a number from 1 to 1000000"),
         Sample("max-sessions", "17", wrong: "0", "is not a number from 1 to 10000000"),
         Sample("max-sessions-per-user", "17", wrong: "0", "is not a number from 1 to 10000000"),
         Sample("resume-buffer", "4K", wrong: "1K", "is not a size from 4K to 1G"),

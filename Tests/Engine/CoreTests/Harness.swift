@@ -338,6 +338,7 @@ final class TestClient {
             var line = "\(stream):"
             if let metadata = content.metadata, let reported = dropped(frame.slice(metadata)) {
                 line += "[\(reported)]"
+                if let topic = topic(frame.slice(metadata)) { line += "\(topic):" }
             }
             if next { line += text(content.data) }
             if complete { line += "|" }
@@ -348,6 +349,16 @@ final class TestClient {
         case .keepalive(let respond, _, let data): return "keepalive\(respond ? "?" : "") \(text(data))"
         default: return "\(decoded.header.typeName)"
         }
+    }
+
+    /// The metadata entry with the topic's name.
+    private static func topic(_ metadata: UnsafeRawBufferPointer) -> String? {
+        let head = MessageMetadata.topicEntry("").count
+        guard metadata.count > MessageMetadata.entry + head else { return nil }
+        let entry = metadata.slice(MessageMetadata.entry..<metadata.count)
+        let length = entry.u24(at: head - 3)
+        let name = String(decoding: entry.slice(head..<Swift.min(head + length, entry.count)), as: UTF8.self)
+        return Array(entry).starts(with: MessageMetadata.topicEntry(name)) ? name : nil
     }
 
     /// Sequence and dropped-before of the broker's own metadata entry.

@@ -117,6 +117,14 @@ extension Setting {
             "subscriptions per user"
         ).reloadable,
         .number(
+            "max-patterns", \.limits.patterns, in: 1...1_000_000,
+            "different patterns that clients are subscribed to"
+        ).reloadable,
+        .number(
+            "max-matches", \.limits.matches, in: 1...1_000_000,
+            "topics that match the pattern of one subscription"
+        ).reloadable,
+        .number(
             "max-sessions", \.limits.sessions, in: 1...10_000_000, "resumable RSocket connections in total"
         ).reloadable,
         .number(

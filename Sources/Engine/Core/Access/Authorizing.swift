@@ -17,13 +17,17 @@ final class Authorization: ShardPart {
         _ permission: Permission, _ topic: String, of principal: Principal, at peer: String
     ) throws(Refusal) {
         guard !principal.permissions.allow(permission, topic) else { return }
+        note(denied: permission, topic, of: principal, at: peer)
+        throw Authorization.denial(permission, topic, of: principal)
+    }
+
+    private func note(denied permission: Permission, _ topic: String, of principal: Principal, at peer: String) {
         counters.denied += 1
         let who: [LogField] = principal.user.map { [("user", $0)] } ?? [("anonymous", "yes")]
         effects.log.append(
             LogRecord(
                 level: .warning, message: "permission denied",
                 fields: who + [("permission", "\(permission)"), ("topic", topic), ("peer", peer)], isFrequent: true))
-        throw Authorization.denial(permission, topic, of: principal)
     }
 
     static func denial(_ permission: Permission, _ topic: String, of principal: Principal) -> Refusal {
@@ -50,6 +54,18 @@ final class Authorization: ShardPart {
     ) throws(Refusal) {
         try expect(TopicName.isSystem(topic) ? .control : .subscribe, topic, of: principal, at: peer)
         if options.overflow == .block { try expect(.block, topic, of: principal, at: peer) }
+    }
+
+    /// Checks a subscription to a pattern, which must lie within what the principal may subscribe to.
+    func expectSubscribe(to pattern: TopicPattern, of principal: Principal, at peer: String) throws(Refusal) {
+        let permissions = principal.permissions
+        let permission: Permission = pattern.isOfBroker ? .control : .subscribe
+        if (pattern.isOfBroker ? permissions.control : permissions.subscribe).covers(pattern) { return }
+        note(denied: permission, pattern.description, of: principal, at: peer)
+        throw Refusal(
+            .forbidden,
+            "\(principal.title) may not subscribe to every topic that '\(pattern)' matches; use a narrower pattern, or "
+                + "ask the broker's administrator for permission.")
     }
 
     /// Checks a control call.

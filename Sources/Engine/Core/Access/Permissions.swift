@@ -40,6 +40,11 @@ public struct TopicSet: Sendable, Equatable {
     public func contains(_ name: String) -> Bool {
         isEverything || patterns.contains { $0.matches(name) }
     }
+
+    /// Whether one pattern of the set matches every topic that `pattern` matches.
+    public func covers(_ pattern: TopicPattern) -> Bool {
+        isEverything || patterns.contains { $0.covers(pattern) }
+    }
 }
 
 /// The permissions of one user.

@@ -37,12 +37,15 @@ final class AccessReview: ShardPart {
         stream.principal = principal
         do throws(Refusal) {
             switch stream.kind {
-            case .subscriber where isGone, .publisher where isGone:
+            case .subscriber where isGone, .pattern where isGone, .publisher where isGone:
                 throw Refusal(.unauthenticated, "The user was removed from this broker.")
             case .subscriber:
                 let subscriber = stream.asSubscriber
                 try authorization.expectSubscribe(
                     to: subscriber.view.name, subscriber.options, of: principal, at: stream.connection.peer)
+            case .pattern:
+                try authorization.expectSubscribe(
+                    to: stream.asPattern.pattern, of: principal, at: stream.connection.peer)
             case .publisher:
                 try authorization.expect(
                     .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer

@@ -20,7 +20,7 @@ public enum LimitReached: Int, TallyKey {
         controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
     case sessions, sessionsPerUser, resumeBuffer, resumeTime, events, publishers, publishersPerTopic
-    case sharedTopics
+    case patterns, matches, sharedTopics
 
     public var name: String {
         switch self {
@@ -60,6 +60,8 @@ public enum LimitReached: Int, TallyKey {
         case .publishers: "publishers"
         case .publishersPerTopic: "publishers-per-topic"
         case .sharedTopics: "shared-topics"
+        case .patterns: "patterns"
+        case .matches: "matches"
         }
     }
 }

@@ -66,6 +66,19 @@ final class Events: ShardPart {
         publishEvent(object)
     }
 
+    func event(_ name: String, pattern subscription: PatternSubscription, reason: String? = nil) {
+        guard !subscription.pattern.isOfBroker else { return }
+        var object = eventObject(name)
+        object.add("subscription", subscription.id)
+        object.add("pattern", subscription.pattern.description)
+        object.add("connection", text(subscription.connection.id))
+        object.add("policy", subscription.options.overflow.name)
+        object.add("delivered", subscription.delivered)
+        object.add("dropped", subscription.dropped)
+        if let reason { object.add("reason", reason) }
+        publishEvent(object)
+    }
+
     func event(_ name: String, server: String, reason: String? = nil) {
         var object = eventObject(name)
         object.add("server", server)

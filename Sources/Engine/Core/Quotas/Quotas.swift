@@ -58,6 +58,8 @@ public final class Quotas: Sendable {
     let topics = Quota()
     /// Publishers that number their messages, once for each of their topics.
     let publishers = Quota()
+    /// Patterns that clients are subscribed to, once for each shard.
+    let patterns = Quota()
     let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()
@@ -92,6 +94,7 @@ public final class Quotas: Sendable {
     /// Whether nothing is counted except topics, some of which are the broker's own.
     var isUnused: Bool {
         connections.value == 0 && subscriptions.value == 0 && sessions.count == 0 && publishers.value == 0
+            && patterns.value == 0
             && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }

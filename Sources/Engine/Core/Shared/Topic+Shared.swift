@@ -232,7 +232,7 @@ extension TopicOwnership {
         guard let shared = topic.shared else { return }
         for shard in shared.becomeCurrent() {
             if shard == index {
-                if let view = views[topic.name] { subscribing.attach(view, to: topic, wasEmpty: wasEmpty, now: now) }
+                if let view = views[topic.name] { attachment.attach(view, to: topic, wasEmpty: wasEmpty, now: now) }
             } else {
                 attach(topic, to: shard, wasEmpty: wasEmpty)
             }
@@ -253,7 +253,7 @@ extension TopicOwnership {
     func refuseWaiting(_ topic: Topic, _ refusal: Refusal) {
         for shard in topic.shared?.takeAttaching() ?? [] {
             if shard == index {
-                subscribing.attachRefused(topic.name, refusal)
+                attachment.attachRefused(topic.name, refusal)
             } else {
                 send(.attachRefused(name: topic.name, refusal), to: shard)
             }

@@ -10,6 +10,7 @@ final class Delivery: ShardPart {
     // Above
     unowned(unsafe) var history: HistoryReading!
     unowned(unsafe) var subscribing: Subscribing!
+    unowned(unsafe) var patterns: PatternDelivery!
 
     init(_ context: ShardContext, _ timers: Timers, _ sender: MessageSender, _ blocking: Blocking) {
         self.timers = timers
@@ -20,16 +21,34 @@ final class Delivery: ShardPart {
 
     /// Hands over what can be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
+    @inline(__always)
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
+        guard subscriber.match == nil else { return patterns.deliver(subscriber, quantum: quantum, now: now) }
+        handOver(to: subscriber, quantum: quantum, now: now)
+    }
+
+    /// The same for one subscription, or one cursor of a subscription to a pattern.
+    func handOver(to subscriber: Subscriber, quantum: Int, now: Instant) {
         let isWaiting = sender.send(to: subscriber, quantum: quantum, now: now)
         if subscriber.lacksHistory { history.askForHistory(subscriber) }
-        if !subscriber.cursor.isUpToDate { subscriber.applyPolicy() }
-        note(subscriber, now: now)
+        applyPolicy(to: subscriber, now: now)
         if isWaiting, !subscriber.isWaitingForOutput {
             subscriber.connection.add(outputWaiter: subscriber)
             // The subscription may be waiting for memory, and no write signals when there is some.
             if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }
+        endIfDue(subscriber, now: now)
+    }
+
+    /// Applies the overflow policy to messages that could not be handed over.
+    @inline(__always)
+    func applyPolicy(to subscriber: Subscriber, now: Instant) {
+        if !subscriber.cursor.isUpToDate { subscriber.applyPolicy() }
+        note(subscriber, now: now)
+    }
+
+    @inline(__always)
+    func endIfDue(_ subscriber: Subscriber, now: Instant) {
         if let end = subscriber.cursor.takeEnd() {
             subscribing.finish(subscriber, end, now: now)
         } else if subscriber.hasBody {
@@ -59,6 +78,7 @@ final class Delivery: ShardPart {
         guard dropped != subscriber.countedDropped else { return }
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
         subscriber.view.dropped.add(dropped &- subscriber.countedDropped, under: subscriber.options.overflow)
+        if let match = subscriber.match { match.subscription.dropped &+= dropped &- subscriber.countedDropped }
         subscriber.countedDropped = dropped
         if subscriber.options.overflow != .latest { counters.lastDrop = moment.monotonic }
     }

@@ -25,7 +25,7 @@ struct HistoryReads {
     /// need a read are passed to `ready`.
     mutating func next(_ view: TopicView, ready: (Subscriber) -> Void) -> HistoryRequest? {
         while let subscriber = waiting.first {
-            let range = subscriber.isMember ? subscriber.cursor.deliverable(subscriber.credit.available) : nil
+            let range = subscriber.isMember ? subscriber.cursor.deliverable(subscriber.demand) : nil
             guard let range, !range.isEmpty, !view.log.holds(range.lower) else {
                 waiting.popFirst()
                 subscriber.awaitsHistory = false

@@ -10,6 +10,9 @@ final class Subscriber: BoundStream, Timed {
     let view: TopicView
     /// The number of messages requested and not yet received. The cursor does not know this number.
     private(set) var credit: Credit
+    /// Nil for a subscription to one topic. If set, this is one of the cursors of a subscription to a pattern, whose
+    /// credit counts instead.
+    var match: Match?
     /// Whether the view exists and the subscriber is one of its members.
     private(set) var hasJoined = false
     /// The position, once the subscriber has joined. In separately allocated memory and used in place: a stored field
@@ -85,6 +88,22 @@ final class Subscriber: BoundStream, Timed {
     /// - Returns: false if n is 0, which is INVALID and changes nothing.
     func request(_ n: UInt32) -> Bool { credit.add(n) }
 
+    /// How many messages may be handed over now.
+    @inline(__always)
+    var available: Int { match == nil ? credit.available : availableToMatch }
+
+    @inline(never)
+    private var availableToMatch: Int { match?.available ?? 0 }
+
+    /// Whether it has received everything, including the reports of what it has lost.
+    var isAtRest: Bool { known { $0.isUpToDate && $0.droppedSinceDelivery == 0 } ?? false }
+
+    /// Whether a cursor of a subscription to a pattern waits for its turn.
+    var hasTurn: Bool { match?.hasTurn ?? false }
+
+    /// How many messages the client has requested and not received.
+    var demand: Int { match?.subscription.credit.available ?? credit.available }
+
     /// Where the subscription begins; the subscriber must have joined.
     var opening: OpeningPosition { OpeningPosition(epoch: view.epoch, next: cursor.cursor.value) }
 
@@ -96,7 +115,7 @@ final class Subscriber: BoundStream, Timed {
     @inline(__always)
     func handOver(_ count: Int, of range: SequenceRange) {
         cursor.handOver(count, of: range)
-        credit.spend(count)
+        if let match { match.spend(count) } else { credit.spend(count) }
     }
 
     /// Reads from `cursor`; nil if the subscriber has not joined.
@@ -110,7 +129,7 @@ final class Subscriber: BoundStream, Timed {
     @inline(__always)
     func deliverable() -> SequenceRange? {
         while true {
-            let range = cursor.deliverable(credit.available)
+            let range = cursor.deliverable(available)
             guard !range.isEmpty else { return nil }
             if range.lower >= view.log.unbroken { return range }
             if range.lower >= view.log.head {

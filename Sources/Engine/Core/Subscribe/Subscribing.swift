@@ -18,6 +18,9 @@ final class Subscribing: ShardPart {
     let views: ViewTable
     let ends: StreamEnds
     let ownership: TopicOwnership
+    // Above
+    unowned(unsafe) var patterns: PatternSubscribing!
+    unowned(unsafe) var attachment: ViewAttachment!
 
     init(
         _ context: ShardContext, _ auditLog: AuditLog, _ streams: StreamTable, _ topics: TopicTable,
@@ -45,6 +48,10 @@ final class Subscribing: ShardPart {
         _ connection: Connection, stream: UInt32, initialN: UInt32, to name: String, _ options: SubscribeOptions,
         now: Instant
     ) throws(Refusal) {
+        if TopicPattern.isMeant(by: name) {
+            return try patterns.subscribe(
+                connection, stream: stream, initialN: initialN, to: name, options, now: now)
+        }
         try SystemTopic.check(name, options)
         if options.overflow == .block, limits.isShared(name) {
             throw .invalid(
@@ -65,7 +72,7 @@ final class Subscribing: ShardPart {
         try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
         do throws(Refusal) {
-            view = try self.view(of: name, on: connection, for: rateLimit?.account, now: now)
+            view = try attachment.view(of: name, on: connection, for: rateLimit?.account, now: now)
         } catch {
             subscriptions.giveBack(for: rateLimit?.account)
             throw error
@@ -125,6 +132,33 @@ final class Subscribing: ShardPart {
         }
     }
 
+    /// Sets the initial position of a cursor of a subscription to a pattern.
+    /// - Parameters:
+    ///   - followed: from where all messages are for the subscription.
+    ///   - begins: whether the subscription begins where its options say, if that is earlier.
+    func join(_ cursor: Subscriber, from followed: SequenceNumber?, begins: Bool, now: Instant) {
+        let view = cursor.view
+        let window = window(of: view)
+        let followed = followed ?? window.upper
+        // Messages that are not retained any longer may still be in the log.
+        let oldest = Swift.min(window.lower, Swift.max(followed, view.isStored ? view.lost : view.log.head))
+        let whole = SequenceRange(lower: Swift.min(oldest, window.upper), upper: window.upper)
+        if begins, let since = cursor.options.since {
+            if let first = first(atOrAfter: since.resolved(now: now.wall), for: cursor) {
+                join(cursor, at: .from(Swift.min(followed, Swift.max(first, window.lower))), in: whole, now: now)
+            }
+            return
+        }
+        let own: SequenceNumber? =
+            switch cursor.options.start {
+            case .all where begins: window.lower
+            case .last(let n) where begins:
+                SequenceNumber(window.upper.value - Swift.min(n, UInt64(window.upper - window.lower)))
+            default: nil
+            }
+        join(cursor, at: .from(Swift.min(own ?? followed, followed)), in: whole, now: now)
+    }
+
     /// Whether a subscriber requested a position that its shared topic has on another node, but not on this one yet.
     private func isAhead(_ subscriber: Subscriber) -> Bool {
         let view = subscriber.view
@@ -157,24 +191,27 @@ final class Subscribing: ShardPart {
         }
     }
 
-    func join(_ subscriber: Subscriber, at start: Start, now: Instant) {
+    /// - Parameter known: the messages available, if others than those for a new member.
+    func join(_ subscriber: Subscriber, at start: Start, in known: SequenceRange? = nil, now: Instant) {
         let view = subscriber.view
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
-        var window = window(of: view)
+        var window = known ?? window(of: view)
         var start = start
         if view.log.hasHoles { (start, window) = view.log.placed(start, in: window) }
         let cursor = Subscription(start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
-            ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch)))
-            return
+            let refusal = Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch))
+            return fail(subscriber, refusal)
         }
         subscriber.join(at: cursor)
         if view.log.hasHoles { subscriber.passHoles() }
         view.add(subscriber)
         view.notifyOfEnd(to: subscriber)
-        responses.sendJoined(to: subscriber)
-        events.event("subscribed", subscriber: subscriber)
+        if subscriber.match == nil {
+            responses.sendJoined(to: subscriber)
+            events.event("subscribed", subscriber: subscriber)
+        }
         delivery.deliver(subscriber, now: now)
     }
 
@@ -228,6 +265,8 @@ final class Subscribing: ShardPart {
         let gap = subscriber.hasUnreportedGap ? Subscribing.gap(subscriber) : ""
         let note = gap + (lost > 0 ? " (\(dropped) dropped since the last one delivered)" : "")
         switch end {
+        case .completed where subscriber.match != nil, .topicFailed where subscriber.match != nil:
+            patterns.remove(subscriber)
         case .completed:
             responses.sendCompletion(to: subscriber, lost: lost)
             subscriber.end = "the topic completed"
@@ -252,8 +291,20 @@ final class Subscribing: ShardPart {
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
             events.event("overflow", subscriber: subscriber)
-            ends.fail(subscriber, Refusal(.overflow, "\(text)\(note)"))
+            fail(subscriber, Refusal(.overflow, "\(text)\(note)"))
         }
+    }
+
+    /// Ends a subscription with an error. If it is one to a pattern, the error names the topic.
+    private func fail(_ subscriber: Subscriber, _ refusal: Refusal) {
+        guard let match = subscriber.match else { return ends.fail(subscriber, refusal) }
+        ends.fail(
+            match.subscription, Refusal(refusal.word, "topic '\(subscriber.view.name)': \(refusal.sentence)"))
+    }
+
+    /// Notes why a subscription ends, for the event.
+    func noteEnd(of stream: BoundStream, _ reason: String) {
+        if stream.kind == .pattern { stream.asPattern.end = reason } else { stream.asSubscriber.end = reason }
     }
 
     func discard(_ subscriber: Subscriber) {
@@ -265,94 +316,6 @@ final class Subscribing: ShardPart {
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         view.remove(subscriber)
         if !view.isAttached { reportWaiting(view) } else if view.isEmpty || view.awaited != nil { view.markDirty() }
-    }
-
-    // Views
-
-    /// The shard's view of a topic. If there is none, the topic's log is requested from the owner.
-    private func view(
-        of name: String, on connection: Connection, for account: Account?, now: Instant
-    ) throws(Refusal) -> TopicView {
-        if let view = views[name] { return view }
-        let owner = owner(of: name)
-        guard owner == index else {
-            let view = TopicView(name: name, owner: owner, views: views)
-            views.insert(view)
-            // Subscribing and canceling repeatedly must not cause more work than the owner can handle.
-            reading.forward(MessageBatch.envelope, of: connection)
-            send(.attach(name: name, shard: index, account, connection.id), to: owner)
-            return view
-        }
-        let topic = try ownership.topic(named: name, for: account, now: now)
-        let view = TopicView(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
-        views.insert(view)
-        if topic.isCurrent {
-            attach(view, to: topic, now: now)
-        } else {
-            topic.shared?.attach(index)
-        }
-        return view
-    }
-
-    /// Attaches a view to a topic that this shard owns.
-    func attach(_ view: TopicView, to topic: Topic, wasEmpty: Bool = false, now: Instant) {
-        view.epoch = topic.epoch
-        view.state = topic.visibleState
-        view.lost = topic.window.lost
-        view.lostAtEnd = topic.lostAtEnd
-        view.store = topic.window.stored?.reference
-        view.typical = topic.publishers.room.typical
-        let waiting = view.attach(end: topic.committed)
-        views.attach(view)
-        topic.link(index)
-        for subscriber in waiting { join(subscriber, wasEmpty: wasEmpty, now: now) }
-        // All that waited may have been cancelled: the view is then unlinked again.
-        view.markDirty()
-    }
-
-    /// Attaches views to the topic's log, which the owner has sent.
-    func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
-        guard let view = views[name], !view.isAttached else {
-            send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))
-            return
-        }
-        view.epoch = snapshot.epoch
-        view.state = snapshot.state
-        view.retained = snapshot.retained
-        view.lost = snapshot.lost
-        view.lostAtEnd = snapshot.lostAtEnd
-        view.store = snapshot.store
-        view.typical = snapshot.typical
-        views.attach(view)
-        for subscriber in view.attach(snapshot) { join(subscriber, wasEmpty: snapshot.wasEmpty, now: now) }
-        view.markDirty()
-    }
-
-    func attachRefused(_ name: String, _ refusal: Refusal) {
-        guard let view = views[name] else { return }
-        views.removeName(of: view)
-        for subscriber in view.refused() { ends.fail(subscriber, refusal) }
-    }
-
-    /// Reports the view's progress to the owner, or that no subscription here uses it any longer.
-    func report(_ view: TopicView, now: Instant) {
-        guard view.isEmpty else {
-            guard let progress = view.progress() else { return }
-            if view.owner == index {
-                topics[epoch: view.epoch]?.heard(progress, from: index, now: now)
-            } else {
-                view.report(progress)
-            }
-            return
-        }
-        guard views.remove(view) else { return }
-        view.release()
-        let past = ViewTotals(dropped: view.dropped, delivered: view.delivered)
-        if view.owner == index {
-            ownership.unlink(view.epoch, index, past, now: now)
-        } else {
-            send(.detach(epoch: view.epoch, shard: index, past), to: view.owner)
-        }
     }
 
     /// Gives credit to a stream of this shard, for the user that opened it. The answer has no description.

@@ -106,15 +106,24 @@ extension Subscribing {
         }
         views.searches.answered()
         defer { requestSearches() }
-        guard let stream = streams[handle], stream.kind == .subscriber else { return }
-        let subscriber = stream.asSubscriber
-        guard subscriber.isWaiting else { return }
+        guard let subscriber = self.subscriber(handle, search.topic), subscriber.isWaiting else { return }
         let view = subscriber.view
         guard let first = first ?? firstInMemory(of: view, search) else {
             return queueSearch(for: subscriber, time: search.time)
         }
         view.removeWaiting(subscriber)
-        join(subscriber, atOrAfter: first, now: now)
+        if subscriber.match == nil { return join(subscriber, atOrAfter: first, now: now) }
+        join(subscriber, from: first, begins: false, now: now)
+    }
+
+    /// The subscription with this handle, or its cursor in one topic.
+    private func subscriber(_ handle: Handle, _ epoch: UInt64) -> Subscriber? {
+        guard let stream = streams[handle] else { return nil }
+        return switch stream.kind {
+        case .subscriber: stream.asSubscriber
+        case .pattern: stream.asPattern.cursors[epoch]
+        case .publisher, .call, .listStream: nil
+        }
     }
 
     /// The first message that a search looks for, if the store did not have it. Nil if messages have left memory since

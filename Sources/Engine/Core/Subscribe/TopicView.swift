@@ -11,6 +11,8 @@ import Replay
 final class TopicView {
     let name: String
     let owner: Int
+    /// The metadata entry with the name.
+    private(set) lazy var topicEntry = MessageMetadata.topicEntry(name)
     /// Unknown until the owner has answered.
     var epoch: UInt64 = 0
     let log: Log
@@ -23,6 +25,7 @@ final class TopicView {
     var isAttached = false
     var state = TopicState.live
     var retained = SequenceNumber(1)
+    /// Subscriptions, and cursors of subscriptions to patterns.
     private(set) var members: [Subscriber] = []
     /// What all members together need.
     private let needs = ViewNeeds()
@@ -31,6 +34,19 @@ final class TopicView {
     private(set) var waiting: [Subscriber] = []
     /// The lowest position that subscribers wait for, or a lower one; nil if none waits for a position.
     var awaited: SequenceNumber?
+    /// Subscriptions to patterns that match and have no cursor here have followed the topic up to this position, which
+    /// is the end. Nil if all of them have cursors.
+    var followed: SequenceNumber?
+    /// Messages from here on are kept for such subscriptions, to which cursors are being given.
+    var joining: SequenceNumber?
+    /// Members that are cursors of subscriptions to patterns.
+    private var matches = 0
+    var hasMatches: Bool { matches > 0 }
+    /// Whether the view is queued for the removal of such cursors, and when its log last advanced.
+    var isActive = false
+    private(set) var advancedAt: UInt64 = 0
+    /// Whether all members know of all messages.
+    var isAtRest: Bool { joining == nil && !round.isUnderWay }
     var lost = SequenceNumber(1)
     /// Messages lost between the last one and the topic's end.
     var lostAtEnd = 0
@@ -77,7 +93,7 @@ final class TopicView {
         round = AdvanceRound(end: end)
     }
 
-    var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
+    var isEmpty: Bool { members.isEmpty && waiting.isEmpty && joining == nil }
     /// An epoch that the topic had before; nil if it is unknown.
     func formerEpoch(_ epoch: UInt64) -> FormerEpoch? { store?.former.last { $0.epoch == epoch } }
     /// The end of the log as known to the view.
@@ -117,6 +133,7 @@ final class TopicView {
         round.added(to: members.count)
         subscriber.member = members.count
         members.append(subscriber)
+        if subscriber.match != nil { matches += 1 }
         needs.add(subscriber)
         // The owner must know of the new member before it evicts the head of a shared log.
         if sharesLog, needs.hold(needed) {
@@ -150,6 +167,7 @@ final class TopicView {
             last.member = subscriber.member
         }
         needs.remove(subscriber)
+        if subscriber.match != nil { matches -= 1 }
         if subscriber.isBlocker { views.timers.blockers.cancel(subscriber) }
         if round.removed(subscriber.member, of: members.count + 1) { round.later.append(last) }
         markDirty()
@@ -205,6 +223,7 @@ final class TopicView {
     /// Adopts a change of the log: the owner has appended, ended the topic, or evicted its head. Messages are delivered
     /// while credit and room allow.
     func advance(_ advance: LogAdvance, now: Instant) {
+        advancedAt = now.monotonic
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
             lost = advance.lost
@@ -222,6 +241,7 @@ final class TopicView {
             if isStored { log.evict(before: advance.resident) }
         }
         round.begin(upTo: advance.end, count: members.count)
+        if let followed, followed < advance.end { views.patterns.joinAll(self, from: followed, now: now) }
         goOn(most: views.slice, now: now)
     }
 
@@ -304,8 +324,9 @@ final class TopicView {
     func progress() -> ViewProgress? {
         isDirty = false
         // A topic must not become idle while subscribers wait for a position that it has not reached here.
-        let count = members.count + (awaited == nil ? 0 : waiting.count)
-        let now = needs.progress(seen: round.completed, subscriptions: count, dropped: dropped, delivered: delivered)
+        let count = members.count - matches + (awaited == nil ? 0 : waiting.count)
+        var now = needs.progress(seen: round.completed, subscriptions: count, dropped: dropped, delivered: delivered)
+        if let joining { now.needed = Swift.min(now.needed, joining) }
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()

@@ -20,6 +20,9 @@ final class ViewTable: ShardPart {
         super.init(context)
     }
 
+    // Above
+    unowned(unsafe) var patterns: PatternSubscribing!
+
     private var byName = PartitionedDictionary<String, TopicView>()
     private var byEpoch = PartitionedDictionary<UInt64, TopicView>()
     private var dirty: [TopicView] = []
@@ -67,6 +70,15 @@ final class ViewTable: ShardPart {
         return true
     }
 
+    /// Views with cursors of subscriptions to patterns, and since when they are known to have had no message.
+    var active = TurnQueue<(view: TopicView, since: UInt64)>()
+
+    func noteActive(_ view: TopicView, since: UInt64) {
+        guard !view.isActive else { return }
+        view.isActive = true
+        active.append((view, since))
+    }
+
     /// Makes a view wait until fewer history reads are in flight.
     func addWaitingForReads(_ view: TopicView) {
         guard !view.reads.isQueued else { return }
@@ -86,6 +98,7 @@ final class ViewTable: ShardPart {
         byName = PartitionedDictionary()
         byEpoch = PartitionedDictionary()
         dirty = []
+        active = TurnQueue()
     }
 
     // Views touched by the current input

@@ -23,6 +23,8 @@ final class TopicOwnership: ShardPart {
     // Above
     unowned(unsafe) var calls: ControlRequests!
     unowned(unsafe) var subscribing: Subscribing!
+    unowned(unsafe) var attachment: ViewAttachment!
+    unowned(unsafe) var followers: PatternFollowers!
     private var lastTicket: UInt64 = 0
 
     init(
@@ -47,6 +49,7 @@ final class TopicOwnership: ShardPart {
         if let topic = topics[name] { return topic }
         let topic = try topics.make(name, for: account, by: self)
         timers.schedule(topic, now: now.monotonic)
+        followers.noteNew(topic)
         join(topic)
         events.event("topic-created", topic: name, epoch: topic.epoch)
         return topic
@@ -75,11 +78,18 @@ final class TopicOwnership: ShardPart {
     func attach(_ name: String, from shard: Int, _ account: Account?, now: Instant) {
         do throws(Refusal) {
             let topic = try topic(named: name, for: account, now: now)
+            // The shard follows the topic for a pattern, and its view is on the way.
+            if topic.views.isLinked(shard) { return }
             if let shared = topic.shared, !shared.isCurrent { return shared.attach(shard) }
             attach(topic, to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
         }
+    }
+
+    /// Gives a shard a view of a topic that it follows.
+    func link(_ topic: Topic, to shard: Int, now: Instant) {
+        if shard == index { attachment.attachView(to: topic, now: now) } else { attach(topic, to: shard) }
     }
 
     /// - Parameter wasEmpty: whether subscriptions that wait missed nothing of the topic.
@@ -93,7 +103,7 @@ final class TopicOwnership: ShardPart {
                     charged: topic.log.charged(before: topic.committed),
                     pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
                     holes: topic.log.holes.within(SequenceRange(lower: topic.log.head, upper: topic.committed)),
-                    lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty,
+                    lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty, followed: topic.views.followed(by: shard),
                     retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
                     typical: topic.publishers.room.typical)), to: shard)
     }

@@ -251,6 +251,9 @@ final class Topic: Timed {
         noteUse(now)
     }
 
+    /// A shard has subscriptions to a pattern that matches, which follow the topic from `first` on.
+    func follow(_ shard: Int, from first: SequenceNumber) { views.follow(shard, from: first) }
+
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
         guard views.note(progress, of: shard) else { return }
@@ -270,6 +273,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
+        for shard in views.followersBehind(committed) { ownership.link(self, to: shard, now: now) }
         evict(now: now)
     }
 

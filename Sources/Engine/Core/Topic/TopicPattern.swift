@@ -60,6 +60,21 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         return at == name.count
     }
 
+    /// Whether `text` contains a wildcard, so that it is meant as a pattern rather than as a topic's name.
+    public static func isMeant(by text: String) -> Bool { text.utf8.contains { $0 == one || $0 == rest } }
+
+    /// Whether every name that `other` matches is matched by this pattern.
+    public func covers(_ other: TopicPattern) -> Bool {
+        if isOfBroker != other.isOfBroker { return false }
+        let (mine, others) = (bytes.split(separator: TopicPattern.dot), other.bytes.split(separator: TopicPattern.dot))
+        for (one, another) in zip(mine, others) {
+            if one.first == TopicPattern.rest { return true }
+            if another.first == TopicPattern.rest { return false }
+            guard one == another || one.first == TopicPattern.one else { return false }
+        }
+        return mine.count == others.count
+    }
+
     /// Whether a name can match both patterns.
     public func overlaps(_ other: TopicPattern) -> Bool {
         if isOfBroker != other.isOfBroker { return false }

@@ -16,8 +16,16 @@ struct ViewLink {
     fileprivate(set) var isEnded: Bool
 }
 
+/// A shard with subscriptions to patterns that match a topic.
+struct Follower {
+    let shard: Int
+    /// The end up to which the shard has followed the topic. Counts only while the shard has no view of it.
+    fileprivate(set) var followed: SequenceNumber
+}
+
 struct TopicViews {
     private(set) var links: [ViewLink] = []
+    private(set) var followers: [Follower] = []
     /// Messages lost, and delivered, by shards that are no longer linked.
     private var past = Rare<ViewTotals>()
 
@@ -45,12 +53,38 @@ struct TopicViews {
         links.append(ViewLink(shard: shard, progress: progress, sentEnd: seen, isEnded: isEnded))
     }
 
+    // Followers
+
+    /// A shard follows the topic from `first` on, unless it already does.
+    mutating func follow(_ shard: Int, from first: SequenceNumber) {
+        guard followed(by: shard) == nil else { return }
+        followers.append(Follower(shard: shard, followed: first))
+    }
+
+    /// The end up to which a shard has followed the topic; nil if it does not follow it.
+    func followed(by shard: Int) -> SequenceNumber? { followers.first { $0.shard == shard }?.followed }
+
+    /// The followers without a view that have not followed the topic up to `end`.
+    func followersBehind(_ end: SequenceNumber) -> [Int] {
+        if followers.isEmpty { return [] }
+        return followers.filter { $0.followed < end && !isLinked($0.shard) }.map(\.shard)
+    }
+
+    func isLinked(_ shard: Int) -> Bool { index(of: shard) != nil }
+
+    /// A follower whose view was removed has followed the topic up to `end`; nil if it does not follow it any longer.
+    private mutating func setFollowed(_ end: SequenceNumber?, by shard: Int) {
+        guard let place = followers.firstIndex(where: { $0.shard == shard }) else { return }
+        if let end { followers[place].followed = end } else { followers.remove(at: place) }
+    }
+
     /// Returns false if that shard is not linked.
     mutating func unlink(_ shard: Int, _ totals: ViewTotals) -> Bool {
         guard let index = index(of: shard) else { return false }
         past.value.dropped.add(totals.dropped)
         past.value.delivered &+= totals.delivered
         links.remove(at: index)
+        setFollowed(totals.followed, by: shard)
         return true
     }
 

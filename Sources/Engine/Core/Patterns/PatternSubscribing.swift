@@ -1,0 +1,344 @@
+// PatternSubscribing: turns a request for all topics that match a pattern into cursors, and later removes them.
+//
+//     subscribe ─▶ every shard is asked for its matching topics ─▶ begun, when all have answered
+//     a message for a topic without a view here ─▶ its owner sends a view ─▶ a cursor for each matching subscription
+//     no message for a while ─▶ cursors that are up to date are removed, then the view
+
+import Bytes
+import ForebayWire
+import Replay
+
+/// Subscriptions to patterns that are being given cursors in a view.
+final class PatternJoins {
+    let view: TopicView
+    /// The position from which they follow the topic.
+    let followed: SequenceNumber
+    private var groups: [[PatternSubscription]]
+    private var next = 0
+
+    init(_ view: TopicView, _ followed: SequenceNumber, _ groups: [[PatternSubscription]]) {
+        self.view = view
+        self.followed = followed
+        self.groups = groups
+    }
+
+    func nextSubscription() -> PatternSubscription? {
+        while let group = groups.last {
+            if next < group.count {
+                next += 1
+                return group[next - 1]
+            }
+            groups.removeLast()
+            next = 0
+        }
+        return nil
+    }
+}
+
+final class PatternSubscribing: ShardPart {
+    let table: PatternTable
+    let streams: StreamTable
+    let subscriptions: SubscriptionTable
+    let events: Events
+    let authorization: Authorization
+    let reading: Reading
+    let users: ConnectionUsers
+    let delivery: Delivery
+    let views: ViewTable
+    let ends: StreamEnds
+    let subscribing: Subscribing
+    let followers: PatternFollowers
+
+    init(
+        _ context: ShardContext, _ table: PatternTable, _ streams: StreamTable, _ subscriptions: SubscriptionTable,
+        _ events: Events, _ authorization: Authorization, _ reading: Reading, _ users: ConnectionUsers,
+        _ delivery: Delivery, _ views: ViewTable, _ ends: StreamEnds, _ subscribing: Subscribing,
+        _ followers: PatternFollowers
+    ) {
+        self.table = table
+        self.streams = streams
+        self.subscriptions = subscriptions
+        self.events = events
+        self.authorization = authorization
+        self.reading = reading
+        self.users = users
+        self.delivery = delivery
+        self.views = views
+        self.ends = ends
+        self.subscribing = subscribing
+        self.followers = followers
+        super.init(context)
+    }
+
+    /// Cursors that are made, or removed, before other work has its turn.
+    private static let slice = 128
+    /// Bytes that a cursor takes, about.
+    static let cursorMemory = 768
+
+    func subscribe(
+        _ connection: Connection, stream: UInt32, initialN: UInt32, to text: String, _ options: SubscribeOptions,
+        now: Instant
+    ) throws(Refusal) {
+        let pattern = try PatternSubscribing.pattern(text, options)
+        try authorization.expectSubscribe(to: pattern, of: users.principal(of: connection, stream), at: connection.peer)
+        var credit = Credit(mode: options.demand)
+        guard credit.add(initialN) else {
+            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
+        }
+        var options = options
+        options.meta = true
+        options.since = options.since.map { .at($0.resolved(now: now.wall)) }
+        let rateLimit = users.rateLimit(connection, stream)
+        try table.take(pattern)
+        do throws(Refusal) {
+            try subscriptions.take(for: rateLimit?.account)
+        } catch {
+            table.giveBack(pattern)
+            throw error
+        }
+        let id = subscriptions.nextNumber()
+        let bound = streams.insert { handle in
+            PatternSubscription(
+                id: id, pattern: pattern, options: options, credit: credit, connection: connection, stream: stream,
+                handle: handle, owners: 0..<context.shards)
+        }
+        let subscription = bound.asPattern
+        connection.attach(subscription)
+        counters.subscriptionsOpened &+= 1
+        table.add(subscription)
+        events.event("subscribed", pattern: subscription)
+        let request = PatternRequest(
+            pattern: pattern, subscription: streams.key(subscription), connection: connection.id,
+            wantsHistory: subscription.wantsHistory)
+        for shard in 0..<context.shards where shard != index {
+            // Subscribing and canceling repeatedly must not cause more work than the owners can handle.
+            reading.forward(MessageBatch.envelope, of: connection)
+            send(.match(request), to: shard)
+        }
+        work.spent += Work.subscribing
+        followers.match(request, now: now)
+    }
+
+    /// What a subscription to a pattern may ask for.
+    private static func pattern(_ text: String, _ options: SubscribeOptions) throws(Refusal) -> TopicPattern {
+        guard options.overflow != .block else {
+            throw .invalid(
+                "overflow=block is not allowed for a pattern: a client that stalls would stop the publishers of every "
+                    + "topic that matches; use another policy, or subscribe to a single topic.")
+        }
+        if case .from = options.start {
+            throw .invalid(
+                "from is not allowed for a pattern, because each topic has its own sequence numbers; use replay or "
+                    + "since.")
+        }
+        guard !options.opening else {
+            throw .invalid("opening=on is not allowed for a pattern, which has no position of its own.")
+        }
+        do throws(TopicPatternError) {
+            return try TopicPattern(parsing: text)
+        } catch {
+            throw .invalid("\(error).")
+        }
+    }
+
+    func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
+        guard subscription.request(n) else {
+            return ends.fail(subscription, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
+        }
+        delivery.patterns.serve(subscription, now: now)
+    }
+
+    // Topics that match
+
+    /// A shard has answered with topics of which this shard has a view.
+    func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
+        guard let stream = streams[handle], stream.kind == .pattern else { return }
+        let subscription = stream.asPattern
+        for epoch in matches.linked {
+            guard !subscription.isOver else { return }
+            guard subscription.cursors[epoch] == nil else { continue }
+            guard let view = views[epoch: epoch] else {
+                rejoin(epoch, subscription, of: matches.owner, now: now)
+                continue
+            }
+            // Without history, its position is that of all others without a cursor.
+            if view.followed == nil || subscription.wantsHistory {
+                join(subscription, to: view, from: view.followed, isNew: true, now: now)
+            }
+        }
+        guard !subscription.isOver else { return }
+        subscription.note(matches.count, of: matches.owner, isLast: matches.isLast)
+        if subscription.matches > limits.matches {
+            reached(.matches)
+            ends.fail(
+                subscription,
+                .limit(
+                    "\(counted(subscription.matches, "topic matches", "topics match")) '\(subscription.pattern)', and "
+                        + "a subscription may have \(limits.matches); use a narrower pattern."))
+        }
+    }
+
+    private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
+        guard subscription.wantsHistory else { return }
+        let key = streams.key(subscription)
+        if owner == index {
+            followers.rejoin(epoch, key, now: now)
+        } else {
+            send(.rejoin(epoch: epoch, key), to: owner)
+        }
+    }
+
+    /// The topic of a view has messages for subscriptions to patterns that have no cursor in it.
+    func joinAll(_ view: TopicView, from followed: SequenceNumber, now: Instant) {
+        view.followed = nil
+        let groups = table.matches(view.name)
+        guard !groups.isEmpty else { return }
+        view.joining = followed
+        goOn(PatternJoins(view, followed, groups), now: now)
+    }
+
+    /// Gives some more subscriptions a cursor.
+    func goOn(_ joins: PatternJoins, now: Instant) {
+        let view = joins.view
+        var left = PatternSubscribing.slice
+        while left > 0, let subscription = joins.nextSubscription() {
+            left -= 1
+            join(subscription, to: view, from: joins.followed, isNew: false, now: now)
+        }
+        work.spent += (PatternSubscribing.slice - left) / Work.cursorsPerUnit
+        guard left > 0 else { return work.doLater(.join(joins)) }
+        view.joining = nil
+        views.noteActive(view, since: now.monotonic)
+        view.markDirty()
+    }
+
+    /// Gives a subscription a cursor, unless it has one.
+    /// - Parameters:
+    ///   - followed: from where all messages are for subscriptions without a cursor.
+    ///   - isNew: whether the subscription is to begin where its options say.
+    private func join(
+        _ subscription: PatternSubscription, to view: TopicView, from followed: SequenceNumber?, isNew: Bool,
+        now: Instant
+    ) {
+        guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
+        guard subscription.cursors.count < limits.matches else {
+            reached(.matches)
+            return
+        }
+        let cursor = Subscriber(
+            id: subscription.id, options: subscription.options, view: view, credit: subscription.credit,
+            connection: subscription.connection, stream: subscription.stream, handle: subscription.handle,
+            now: now.monotonic)
+        cursor.match = Match(subscription)
+        cursor.principal = subscription.principal
+        cursor.rateLimit = subscription.rateLimit
+        memory.add(PatternSubscribing.cursorMemory)
+        subscription.add(cursor)
+        views.noteActive(view, since: now.monotonic)
+        subscribing.join(cursor, from: followed, begins: isNew || !subscription.hasBegun, now: now)
+    }
+
+    // The end
+
+    /// Removes a cursor. The subscription continues.
+    func remove(_ cursor: Subscriber) {
+        guard let subscription = cursor.match?.subscription else { return }
+        delivery.countLosses(of: cursor)
+        memory.add(-PatternSubscribing.cursorMemory)
+        subscription.remove(cursor)
+        if cursor.isWaitingForOutput {
+            cursor.connection.remove(outputWaiter: cursor)
+            subscription.waiter = nil
+            if !subscription.isOver, let next = subscription.turns.first {
+                subscription.waiter = next
+                next.connection.add(outputWaiter: next)
+            }
+        }
+        let view = cursor.view
+        view.remove(cursor)
+        if view.isEmpty { view.markDirty() }
+    }
+
+    /// The subscription's stream has ended. Its cursors are removed, some in each turn.
+    func discard(_ subscription: PatternSubscription) {
+        subscription.isOver = true
+        subscriptions.giveBack(for: subscription.rateLimit?.account)
+        events.event("unsubscribed", pattern: subscription, reason: subscription.end)
+        if table.remove(subscription) {
+            followers.unmatch(subscription.pattern, shard: index)
+            for shard in 0..<context.shards where shard != index {
+                send(.unmatch(subscription.pattern, shard: index), to: shard)
+            }
+        }
+        work.spent += Work.ending
+        remove(Array(subscription.cursors.values))
+    }
+
+    /// Removes some of an ended subscription's cursors now, and the others later.
+    private func remove(_ cursors: [Subscriber]) {
+        for cursor in cursors.suffix(PatternSubscribing.slice) { remove(cursor) }
+        work.spent += Swift.min(cursors.count, PatternSubscribing.slice) / Work.cursorsPerUnit
+        if cursors.count > PatternSubscribing.slice {
+            work.doLater(.remove(cursors.dropLast(PatternSubscribing.slice)))
+        }
+    }
+
+    // Rest
+
+    /// Time without a message after which cursors that are up to date are removed.
+    static let restTime = 5 * Limits.second
+
+    /// Removes the cursors of views that have had no messages for a while; called in each tick.
+    func rest(now: Instant) {
+        while let (view, since) = views.active.first, since.addingClamped(PatternSubscribing.restTime) <= now.monotonic
+        {
+            views.active.popFirst()
+            view.isActive = false
+            guard views[epoch: view.epoch] === view else { continue }
+            if view.advancedAt > since || !view.isAtRest {
+                views.noteActive(view, since: Swift.max(view.advancedAt, since + 1))
+            } else {
+                view.followed = view.followed ?? view.end
+                rest(view, below: view.members.count, now: now)
+            }
+        }
+    }
+
+    /// Visits some of a view's members, from `place` down.
+    func rest(_ view: TopicView, below place: Int, now: Instant) {
+        var place = Swift.min(place, view.members.count)
+        let end = Swift.max(0, place - PatternSubscribing.slice)
+        while place > end {
+            guard view.followed != nil else { return }
+            place -= 1
+            let cursor = view.members[place]
+            if let subscription = cursor.match?.subscription, subscription.hasBegun, cursor.isAtRest { remove(cursor) }
+            place = Swift.min(place, view.members.count)
+        }
+        work.spent += PatternSubscribing.slice / Work.membersPerUnit
+        if place > 0 {
+            work.doLater(.rest(view, below: place))
+        } else if view.hasMatches {
+            views.noteActive(view, since: now.monotonic)
+        }
+    }
+
+    /// Continues what was deferred.
+    func goOn(_ deferred: PatternWork, now: Instant) {
+        switch deferred {
+        case .search(let search): followers.goOn(search, now: now)
+        case .join(let joins): goOn(joins, now: now)
+        case .remove(let cursors): remove(Array(cursors))
+        case .rest(let view, let place): if view.isAtRest { rest(view, below: place, now: now) }
+        }
+    }
+}
+
+/// Work on subscriptions to patterns that is deferred to a later turn.
+enum PatternWork {
+    case search(PatternSearch)
+    case join(PatternJoins)
+    /// Cursors of ended subscriptions.
+    case remove(ArraySlice<Subscriber>)
+    case rest(TopicView, below: Int)
+}

@@ -1,0 +1,142 @@
+// PatternSubscription: a client's subscription to all topics whose names match a pattern. One credit serves many
+// cursors: each topic that has something for the client has a `Subscriber` in the shard's view of it, whose `match`
+// leads here. Those with messages take turns, one message each.
+//
+//     view of orders.eu ── Subscriber ── Match ─┐
+//     view of orders.us ── Subscriber ── Match ─┴─ PatternSubscription: credit, turns ── the client's stream
+//
+// A topic without news needs no cursor: its owner knows up to where this shard has followed it.
+
+import ForebayWire
+import Replay
+
+final class PatternSubscription: BoundStream {
+    /// Unique in this broker, like that of a subscription to one topic.
+    let id: UInt64
+    let pattern: TopicPattern
+    let options: SubscribeOptions
+    private(set) var credit: Credit
+    /// Cursors with messages to hand over, in the order of their turns.
+    private(set) var turns = TurnQueue<Subscriber>()
+    /// All cursors, by their topics' epochs.
+    private(set) var cursors: [UInt64: Subscriber] = [:]
+    /// Messages that the cursor whose turn it is may still hand over.
+    fileprivate(set) var allowance = 0
+    /// The shards that have not reported all of their matching topics yet.
+    private(set) var unanswered: Set<Int>
+    /// Topics that matched when the subscription began.
+    private(set) var matches = 0
+    /// Its index among the subscriptions with the same pattern.
+    var member = 0
+    /// Whether it is handing over messages.
+    var isServing = false
+    /// The cursor that waits for output space on behalf of all.
+    var waiter: Subscriber?
+    var isWaitingForOutput: Bool { waiter?.isWaitingForOutput ?? false }
+    /// Messages delivered, and lost, in all topics.
+    private(set) var delivered: UInt64 = 0
+    var dropped: UInt64 = 0
+    /// Whether the stream has ended. Cursors are then removed, some at a time.
+    var isOver = false
+    /// Why the subscription ended, for the event.
+    var end = "cancelled by the client"
+
+    init(
+        id: UInt64, pattern: TopicPattern, options: SubscribeOptions, credit: Credit, connection: Connection,
+        stream: UInt32, handle: Handle, owners: Range<Int>
+    ) {
+        self.id = id
+        self.pattern = pattern
+        self.options = options
+        self.credit = credit
+        unanswered = Set(owners)
+        super.init(kind: .pattern, connection: connection, stream: stream, handle: handle)
+    }
+
+    /// A shard has reported topics that match.
+    /// - Parameter isLast: whether it has reported all of them.
+    func note(_ count: Int, of owner: Int, isLast: Bool) {
+        matches += count
+        if isLast { unanswered.remove(owner) }
+    }
+
+    /// Messages that wait, in all topics.
+    var waiting: Int { cursors.values.reduce(0) { $0 + ($1.known { $0.waiting } ?? 0) } }
+
+    /// Whether all shards have reported the topics that matched when the subscription began.
+    var hasBegun: Bool { unanswered.isEmpty }
+    /// Whether it begins with messages that topics retain.
+    var wantsHistory: Bool {
+        if options.since != nil { return true }
+        return switch options.start {
+        case .next, .last(0): false
+        case .all, .last, .from: true
+        }
+    }
+
+    /// Adds the `n` messages that the client requests.
+    /// - Returns: false if n is 0, which is INVALID and changes nothing.
+    func request(_ n: UInt32) -> Bool { credit.add(n) }
+
+    fileprivate func spend(_ count: Int) {
+        allowance -= count
+        credit.spend(count)
+        delivered &+= UInt64(count)
+    }
+
+    // Cursors
+
+    func add(_ cursor: Subscriber) {
+        assert(cursors[cursor.view.epoch] == nil)
+        cursors[cursor.view.epoch] = cursor
+    }
+
+    /// The shard is being deallocated.
+    func removeAllCursors() { cursors = [:] }
+
+    func remove(_ cursor: Subscriber) {
+        cursors[cursor.view.epoch] = nil
+        endTurn(of: cursor)
+    }
+
+    // Turns
+
+    /// Gives a cursor with messages a turn after those that already have one.
+    func addTurn(for cursor: Subscriber) {
+        guard let match = cursor.match, match.turn == nil else { return }
+        match.turn = turns.append(cursor)
+    }
+
+    /// Withdraws a cursor's turn.
+    private func endTurn(of cursor: Subscriber) {
+        guard let turn = cursor.match?.turn.take() else { return }
+        turns.withdraw(turn)
+    }
+
+    /// The cursor whose turn it is, which may hand over one message; all it has if no other has any.
+    func nextTurn() -> Subscriber? {
+        guard credit.available > 0, let cursor = turns.popFirst() else { return nil }
+        cursor.match?.turn = nil
+        allowance = turns.isEmpty ? credit.available : 1
+        return cursor
+    }
+
+    /// The turn is over.
+    func endTurn() { allowance = 0 }
+}
+
+/// What connects a cursor with its subscription to a pattern.
+final class Match {
+    let subscription: PatternSubscription
+    /// The cursor's place in the turns; nil if it has none.
+    fileprivate var turn: TurnQueue<Subscriber>.Ticket?
+
+    init(_ subscription: PatternSubscription) { self.subscription = subscription }
+
+    var hasTurn: Bool { turn != nil }
+
+    /// The messages that the cursor may hand over now.
+    var available: Int { Swift.min(subscription.allowance, subscription.credit.available) }
+
+    func spend(_ count: Int) { subscription.spend(count) }
+}

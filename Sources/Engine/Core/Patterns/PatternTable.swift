@@ -1,0 +1,85 @@
+// PatternTable: the subscriptions to patterns on a shard, by pattern.
+
+import Bytes
+import ForebayWire
+
+/// The subscriptions to one pattern.
+final class PatternGroup {
+    let pattern: TopicPattern
+    private(set) var subscriptions: [PatternSubscription] = []
+
+    init(_ pattern: TopicPattern) { self.pattern = pattern }
+
+    func add(_ subscription: PatternSubscription) {
+        subscription.member = subscriptions.count
+        subscriptions.append(subscription)
+    }
+
+    func remove(_ subscription: PatternSubscription) {
+        assert(subscriptions[subscription.member] === subscription)
+        let last = subscriptions.removeLast()
+        guard last !== subscription else { return }
+        subscriptions[subscription.member] = last
+        last.member = subscription.member
+    }
+}
+
+final class PatternTable: ShardPart {
+    private var groups = PatternTrie<PatternGroup>()
+
+    var isEmpty: Bool { groups.isEmpty }
+    /// The number of different patterns.
+    var count: Int { groups.count }
+
+    /// Counts a subscription's pattern, if it is the first with that pattern here.
+    /// - Throws: the refusal at the limit of different patterns.
+    func take(_ pattern: TopicPattern) throws(Refusal) {
+        guard groups[pattern] == nil, !quotas.patterns.take(limit: limits.patterns) else { return }
+        throw context.refusal(
+            at: .patterns,
+            "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum; "
+                + "use one of those, or try again later.")
+    }
+
+    /// Takes back `take`: there will be no subscription.
+    func giveBack(_ pattern: TopicPattern) {
+        if groups[pattern] == nil { quotas.patterns.give() }
+    }
+
+    /// Adds a subscription, after `take`.
+    func add(_ subscription: PatternSubscription) {
+        let group = groups[subscription.pattern] ?? PatternGroup(subscription.pattern)
+        group.add(subscription)
+        groups[subscription.pattern] = group
+    }
+
+    /// Returns whether no subscription with that pattern is left.
+    func remove(_ subscription: PatternSubscription) -> Bool {
+        guard let group = groups[subscription.pattern] else { return false }
+        group.remove(subscription)
+        guard group.subscriptions.isEmpty else { return false }
+        groups[subscription.pattern] = nil
+        quotas.patterns.give()
+        return true
+    }
+
+    /// Whether a subscription's pattern matches this topic.
+    func hasMatch(_ name: String) -> Bool {
+        var isFound = false
+        groups.forEachMatch(name) { _ in isFound = true }
+        return isFound
+    }
+
+    /// The subscriptions whose patterns match a topic, in groups with the same pattern.
+    func matches(_ name: String) -> [[PatternSubscription]] {
+        var found: [[PatternSubscription]] = []
+        groups.forEachMatch(name) { found.append($0.subscriptions) }
+        return found
+    }
+
+    /// The shard is being deallocated. Cursors and subscriptions reference each other.
+    func removeAll() {
+        for group in groups.values { for subscription in group.subscriptions { subscription.removeAllCursors() } }
+        groups = PatternTrie()
+    }
+}

@@ -1,0 +1,99 @@
+// PatternTrie: values by topic pattern. Finding the patterns that match a name visits only tokens that some pattern has
+// at that place, however many patterns there are.
+//
+//     orders.*.eu   orders.>          root ── orders ─┬─ * ── eu: value
+//                                                     └─ >: value
+
+/// A map from patterns to values, which finds the values of all patterns that match a topic's name.
+struct PatternTrie<Value> {
+    private final class Node {
+        var children: [Substring: Node] = [:]
+        var value: Value?
+        var isEmpty: Bool { children.isEmpty && value == nil }
+    }
+
+    private let root = Node()
+    /// The number of patterns.
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    /// The value of exactly this pattern.
+    subscript(pattern: TopicPattern) -> Value? {
+        get {
+            var node = root
+            for token in PatternTrie.tokens(pattern) {
+                guard let next = node.children[token] else { return nil }
+                node = next
+            }
+            return node.value
+        }
+        set {
+            if let newValue { insert(newValue, for: pattern) } else { remove(pattern) }
+        }
+    }
+
+    private static func tokens(_ pattern: TopicPattern) -> [Substring] { pattern.description.split(separator: ".") }
+
+    private mutating func insert(_ value: Value, for pattern: TopicPattern) {
+        var node = root
+        for token in PatternTrie.tokens(pattern) {
+            let next = node.children[token] ?? Node()
+            node.children[token] = next
+            node = next
+        }
+        if node.value == nil { count += 1 }
+        node.value = value
+    }
+
+    private mutating func remove(_ pattern: TopicPattern) {
+        let tokens = PatternTrie.tokens(pattern)
+        var path = [root]
+        for token in tokens {
+            guard let next = path[path.count - 1].children[token] else { return }
+            path.append(next)
+        }
+        guard path[tokens.count].value != nil else { return }
+        path[tokens.count].value = nil
+        count -= 1
+        for (index, token) in tokens.enumerated().reversed() where path[index + 1].isEmpty {
+            path[index].children[token] = nil
+        }
+    }
+
+    /// Calls `body` with the value of each pattern that matches `name`, a valid topic name, in no particular order.
+    /// The trie must not be changed meanwhile.
+    func forEachMatch(_ name: String, _ body: (Value) -> Void) {
+        guard count > 0 else { return }
+        let tokens = name.split(separator: ".")
+        // Names of the broker match only patterns that begin in the same way.
+        let isSystem = name.utf8.first == UInt8(ascii: "$")
+        PatternTrie.visit(root, tokens[...], literal: isSystem, body)
+    }
+
+    /// - Parameter literal: whether `*` and `>` do not match the first token.
+    private static func visit(
+        _ node: Node, _ tokens: ArraySlice<Substring>, literal: Bool = false, _ body: (Value) -> Void
+    ) {
+        guard let token = tokens.first else {
+            if let value = node.value { body(value) }
+            return
+        }
+        if !literal {
+            if let value = node.children[">"]?.value { body(value) }
+            if let next = node.children["*"] { visit(next, tokens.dropFirst(), body) }
+        }
+        if let next = node.children[token] { visit(next, tokens.dropFirst(), body) }
+    }
+
+    /// All values, in no particular order.
+    var values: [Value] {
+        var found: [Value] = []
+        var nodes = [root]
+        while let node = nodes.popLast() {
+            if let value = node.value { found.append(value) }
+            nodes += node.children.values
+        }
+        return found
+    }
+}
