@@ -30,7 +30,7 @@ struct Work {
     static let subscribing = 8
     static let ending = 4
     /// Cursors of subscriptions to patterns that are made or removed per unit.
-    static let cursorsPerUnit = 2
+    static let cursorsPerUnit = 1
     /// A connection whose socket is closed.
     static let closing = 16
     /// Bytes of messages in other forms that are encoded per unit.

@@ -29,6 +29,8 @@ struct PatternSearch {
     let request: PatternRequest
     /// The next slot in the list of topics.
     var place = 0
+    /// What has been found and not been sent yet.
+    var found: PatternMatches
 }
 
 final class PatternFollowers: ShardPart {
@@ -63,7 +65,8 @@ final class PatternFollowers: ShardPart {
             shards.append(request.subscription.shard)
             shardsByPattern[request.pattern] = shards
         }
-        goOn(PatternSearch(request: request), now: now)
+        let found = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
+        goOn(PatternSearch(request: request, found: found), now: now)
     }
 
     /// No subscription of a shard has this pattern any longer. The topics that it follows learn that when they have
@@ -78,20 +81,23 @@ final class PatternFollowers: ShardPart {
     func goOn(_ search: PatternSearch, now: Instant) {
         var search = search
         let request = search.request
-        var matches = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
+        let before = search.found.count
         let end = Swift.min(search.place + PatternFollowers.slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
             guard let topic = topics.topic(at: place), topic.shared == nil, request.pattern.matches(topic.name) else {
                 continue
             }
-            matches.count += 1
-            if link(topic, for: request, now: now) { matches.linked.append(topic.epoch) }
+            search.found.count += 1
+            if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }
         }
-        work.spent += (end - search.place) / Work.placesPerUnit + matches.count
+        work.spent += (end - search.place) / Work.placesPerUnit + search.found.count - before
         search.place = end
-        matches.isLast = end >= topics.placeBound
-        answer(matches, to: request.subscription, now: now)
-        if !matches.isLast { return work.doLater(.search(search)) }
+        search.found.isLast = end >= topics.placeBound
+        if search.found.isLast || search.found.linked.count >= PatternFollowers.slice {
+            answer(search.found, to: request.subscription, now: now)
+            (search.found.linked, search.found.count) = ([], 0)
+        }
+        if !search.found.isLast { return work.doLater(.search(search)) }
         guard request.subscription.shard != index else { return }
         send(.processed(request.connection, bytes: MessageBatch.envelope), to: request.subscription.shard)
     }

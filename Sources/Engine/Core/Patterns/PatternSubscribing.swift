@@ -48,6 +48,8 @@ final class PatternSubscribing: ShardPart {
     let ends: StreamEnds
     let subscribing: Subscribing
     let followers: PatternFollowers
+    /// Whether views that have had no messages for a while wait for a later turn.
+    private var isResting = false
 
     init(
         _ context: ShardContext, _ table: PatternTable, _ streams: StreamTable, _ subscriptions: SubscriptionTable,
@@ -288,10 +290,25 @@ final class PatternSubscribing: ShardPart {
     /// Time without a message after which cursors that are up to date are removed.
     static let restTime = 5 * Limits.second
 
+    /// Views whose cursors are removed before other work has its turn.
+    private static let viewSlice = 32
+
     /// Removes the cursors of views that have had no messages for a while; called in each tick.
     func rest(now: Instant) {
+        if !isResting { restSome(now: now) }
+    }
+
+    private func restSome(now: Instant) {
+        isResting = false
+        var left = PatternSubscribing.viewSlice
         while let (view, since) = views.active.first, since.addingClamped(PatternSubscribing.restTime) <= now.monotonic
         {
+            guard left > 0 else {
+                isResting = true
+                return work.doLater(.restOthers)
+            }
+            left -= 1
+            work.spent += 1
             views.active.popFirst()
             view.isActive = false
             guard views[epoch: view.epoch] === view else { continue }
@@ -315,7 +332,7 @@ final class PatternSubscribing: ShardPart {
             if let subscription = cursor.match?.subscription, subscription.hasBegun, cursor.isAtRest { remove(cursor) }
             place = Swift.min(place, view.members.count)
         }
-        work.spent += PatternSubscribing.slice / Work.membersPerUnit
+        work.spent += (Swift.min(view.members.count, PatternSubscribing.slice)) / Work.membersPerUnit
         if place > 0 {
             work.doLater(.rest(view, below: place))
         } else if view.hasMatches {
@@ -329,6 +346,7 @@ final class PatternSubscribing: ShardPart {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
         case .remove(let cursors): remove(Array(cursors))
+        case .restOthers: restSome(now: now)
         case .rest(let view, let place): if view.isAtRest { rest(view, below: place, now: now) }
         }
     }
@@ -341,4 +359,6 @@ enum PatternWork {
     /// Cursors of ended subscriptions.
     case remove(ArraySlice<Subscriber>)
     case rest(TopicView, below: Int)
+    /// Views that have had no messages for a while.
+    case restOthers
 }

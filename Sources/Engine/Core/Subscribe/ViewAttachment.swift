@@ -57,6 +57,7 @@ final class ViewAttachment: ShardPart {
     /// Attaches a view to a topic that this shard owns, and follows for subscriptions to patterns.
     func attachView(to topic: Topic, now: Instant) {
         assert(views[epoch: topic.epoch] == nil)
+        work.spent += Work.subscribing
         if let view = views[topic.name] {
             guard view.isAttached else { return attach(view, to: topic, now: now) }
             views.removeName(of: view)
@@ -89,6 +90,7 @@ final class ViewAttachment: ShardPart {
         var view = views[name]
         if snapshot.followed != nil, view?.isAttached != false {
             // Sent for subscriptions to patterns, not because this shard asked for it.
+            work.spent += Work.subscribing
             if let view { views.removeName(of: view) }
             view = TopicView(name: name, owner: owner(of: name), views: views)
             view.map(views.insert)
