@@ -86,8 +86,16 @@ final class Descriptions: ShardPart {
     }
 
     func describe(_ subscriber: Subscriber, now: Instant) -> Description {
-        let figures = SubscriptionStatistics(subscriber, connection: text(subscriber.connection.id), now: now)
-        return .subscription(
+        row(SubscriptionStatistics(subscriber, connection: text(subscriber.connection.id), now: now))
+    }
+
+    /// The pattern takes the place of the topic.
+    func describe(_ subscription: PatternSubscription, now: Instant) -> Description {
+        row(SubscriptionStatistics(subscription, connection: text(subscription.connection.id), now: now))
+    }
+
+    private func row(_ figures: SubscriptionStatistics) -> Description {
+        .subscription(
             SubscriptionRow(
                 json: figures.json, id: figures.id, topic: figures.topic, connection: figures.connection))
     }

@@ -111,6 +111,11 @@ final class Authorization: ShardPart {
             || principal.permissions.control.contains(subscriber.view.name)
     }
 
+    /// Whether the principal may list a subscription to a pattern: its own, and those within what it may control.
+    func mayList(_ subscription: PatternSubscription, _ principal: Principal) -> Bool {
+        isOwn(subscription.principal, principal) || principal.permissions.control.covers(subscription.pattern)
+    }
+
     /// Whether the principal may list a connection: its own, or all of them with the permission to control the list.
     func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
         if principal.permissions.control.contains(BrokerList.connections.rawValue) { return true }

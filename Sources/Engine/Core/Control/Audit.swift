@@ -43,13 +43,21 @@ final class AuditLog: ShardPart {
         audit("subscription cut off", caller, fields(of: subscriber))
     }
 
+    func audit(ending subscription: PatternSubscription, by caller: Caller?) {
+        let pattern = subscription.pattern.description
+        audit("subscription cut off", caller, fields(of: subscription, id: subscription.id, ("pattern", pattern)))
+    }
+
     private func fields(of subscriber: Subscriber) -> [LogField] {
-        let connection = subscriber.connection
+        fields(of: subscriber, id: subscriber.id, ("topic", subscriber.view.name))
+    }
+
+    private func fields(of stream: BoundStream, id: UInt64, _ subject: LogField) -> [LogField] {
+        let connection = stream.connection
         var fields: [LogField] = [
-            ("subscription", subscriber.id), ("topic", subscriber.view.name), ("connection", text(connection.id)),
-            ("peer", connection.peer),
+            ("subscription", id), subject, ("connection", text(connection.id)), ("peer", connection.peer),
         ]
-        if let user = subscriber.principal.user { fields.append(("user", user)) }
+        if let user = stream.principal.user { fields.append(("user", user)) }
         return fields
     }
 

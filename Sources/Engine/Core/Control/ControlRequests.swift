@@ -340,12 +340,19 @@ final class ControlRequests: ShardPart {
 
     /// Returns the subscription's state before it was ended.
     private func cutOff(subscription id: UInt64, by caller: Caller?, now: Instant) throws(Refusal) -> Description {
+        let refusal = Refusal(.closedByOperator, "An operator ended this subscription.")
+        if let subscription = subscriptions[pattern: id] {
+            let description = descriptions.describe(subscription, now: now)
+            auditLog.audit(ending: subscription, by: caller)
+            ends.fail(subscription, refusal)
+            return description
+        }
         guard let subscriber = subscriptions[id] else {
             throw Refusal(.notFound, "There is no subscription \(id).")
         }
         let description = descriptions.describe(subscriber, now: now)
         auditLog.audit(ending: subscriber, by: caller)
-        ends.fail(subscriber, Refusal(.closedByOperator, "An operator ended this subscription."))
+        ends.fail(subscriber, refusal)
         return description
     }
 }

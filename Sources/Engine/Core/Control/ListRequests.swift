@@ -225,7 +225,11 @@ final class ListRequests: ShardPart {
             }
         case .subscriptions:
             next = gather(streams.bound) { place in
-                guard let stream = streams.at(place), stream.kind == .subscriber else { return nil }
+                guard let stream = streams.at(place), stream.isSubscription else { return nil }
+                if stream.kind == .pattern {
+                    let pattern = stream.asPattern
+                    return authorization.mayList(pattern, principal) ? descriptions.describe(pattern, now: now) : nil
+                }
                 let subscriber = stream.asSubscriber
                 return authorization.mayList(subscriber, principal) ? descriptions.describe(subscriber, now: now) : nil
             }

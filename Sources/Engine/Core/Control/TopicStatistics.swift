@@ -47,6 +47,9 @@ public struct SubscriptionStatistics: Sendable {
     /// Time since the client last requested messages.
     public var asked: UInt64
     public var meta: Bool
+    /// For a subscription to a pattern, which is given as its topic: in how many topics it has a position of its own.
+    /// In the others it has received everything.
+    public var cursors: Int?
 
     public var json: String {
         var object = JSONObject()
@@ -76,6 +79,7 @@ public struct SubscriptionStatistics: Sendable {
         object.add("waits_for", waitsFor.rawValue)
         object.add("asked_ms", asked / 1_000_000)
         object.add("meta", meta)
+        if let cursors { object.add("cursors", cursors) }
         return object.finished()
     }
 }
@@ -327,6 +331,28 @@ extension SubscriptionStatistics {
             next: subscriber.known { $0.cursor.value } ?? 0, lag: lag, age: age, behind: subscriber.behind(now: now),
             waitsFor: subscriber.waitsFor,
             asked: now.monotonic - Swift.min(subscriber.askedAt, now.monotonic), meta: subscriber.options.meta)
+    }
+}
+
+extension SubscriptionStatistics {
+    /// - Parameter connection: the id of the connection.
+    init(_ subscription: PatternSubscription, connection: String, now: Instant) {
+        let credit = subscription.credit
+        let waiting = subscription.waiting
+        let waitsFor: WaitsFor =
+            if !subscription.hasBegun {
+                .topic
+            } else if waiting == 0 { .nothing } else { credit.available == 0 ? .credit : .socket }
+        self.init(
+            id: subscription.id, topic: subscription.pattern.description, connection: connection,
+            peer: subscription.connection.peer, user: subscription.principal.user, stream: subscription.stream,
+            policy: subscription.options.overflow, buffer: subscription.options.buffer,
+            requested: credit.isUnbounded ? nil : credit.requested,
+            outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: subscription.delivered,
+            waiting: waiting, dropped: subscription.dropped, missed: 0, next: 0, lag: waiting, age: 0,
+            behind: 0, waitsFor: waitsFor,
+            asked: now.monotonic - Swift.min(subscription.askedAt, now.monotonic), meta: true,
+            cursors: subscription.cursors.count)
     }
 }
 

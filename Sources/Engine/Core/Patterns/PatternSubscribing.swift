@@ -102,11 +102,11 @@ final class PatternSubscribing: ShardPart {
         let bound = streams.insert { handle in
             PatternSubscription(
                 id: id, pattern: pattern, options: options, credit: credit, connection: connection, stream: stream,
-                handle: handle, owners: 0..<context.shards)
+                handle: handle, owners: 0..<context.shards, now: now.monotonic)
         }
         let subscription = bound.asPattern
         connection.attach(subscription)
-        counters.subscriptionsOpened &+= 1
+        subscriptions.insert(subscription)
         table.add(subscription)
         events.event("subscribed", pattern: subscription)
         let request = PatternRequest(
@@ -144,6 +144,7 @@ final class PatternSubscribing: ShardPart {
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
+        subscription.askedAt = now.monotonic
         guard subscription.request(n) else {
             return ends.fail(subscription, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
         }
@@ -264,7 +265,7 @@ final class PatternSubscribing: ShardPart {
     /// The subscription's stream has ended. Its cursors are removed, some in each turn.
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
-        subscriptions.giveBack(for: subscription.rateLimit?.account)
+        subscriptions.remove(subscription)
         events.event("unsubscribed", pattern: subscription, reason: subscription.end)
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)

@@ -38,13 +38,16 @@ final class PatternSubscription: BoundStream {
     var dropped: UInt64 = 0
     /// Whether the stream has ended. Cursors are then removed, some at a time.
     var isOver = false
+    /// When the client last requested messages, on the monotonic clock.
+    var askedAt: UInt64
     /// Why the subscription ended, for the event.
     var end = "cancelled by the client"
 
     init(
         id: UInt64, pattern: TopicPattern, options: SubscribeOptions, credit: Credit, connection: Connection,
-        stream: UInt32, handle: Handle, owners: Range<Int>
+        stream: UInt32, handle: Handle, owners: Range<Int>, now: UInt64
     ) {
+        askedAt = now
         self.id = id
         self.pattern = pattern
         self.options = options

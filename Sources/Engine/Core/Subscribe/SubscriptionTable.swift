@@ -7,17 +7,19 @@ import ForebayWire
 final class SubscriptionTable {
     private let context: ShardContext
     private var byNumber = PartitionedDictionary<UInt64, Subscriber>()
+    private var patterns = PartitionedDictionary<UInt64, PatternSubscription>()
     /// Plain HTTP streams that accept credit.
     private var byStream = PartitionedDictionary<SubscriptionID, Subscriber>()
     private var last: UInt64 = 0
 
     init(context: ShardContext) { self.context = context }
 
-    var count: Int { byNumber.count }
+    var count: Int { byNumber.count + patterns.count }
     /// The number of plain HTTP streams that accept credit.
     var streamCount: Int { byStream.count }
 
     subscript(number: UInt64) -> Subscriber? { byNumber[number] }
+    subscript(pattern number: UInt64) -> PatternSubscription? { patterns[number] }
     subscript(stream: SubscriptionID) -> Subscriber? { byStream[stream] }
 
     /// The broker-wide number of the next subscription.
@@ -30,6 +32,18 @@ final class SubscriptionTable {
         assert(byNumber[subscriber.id] == nil)
         byNumber[subscriber.id] = subscriber
         context.counters.subscriptionsOpened &+= 1
+    }
+
+    func insert(_ subscription: PatternSubscription) {
+        assert(patterns[subscription.id] == nil)
+        patterns[subscription.id] = subscription
+        context.counters.subscriptionsOpened &+= 1
+    }
+
+    func remove(_ subscription: PatternSubscription) {
+        assert(patterns[subscription.id] === subscription)
+        patterns[subscription.id] = nil
+        giveBack(for: subscription.rateLimit?.account)
     }
 
     /// Registers the id under which the subscription accepts credit.
