@@ -223,7 +223,7 @@ final class TopicView {
     /// Adopts a change of the log: the owner has appended, ended the topic, or evicted its head. Messages are delivered
     /// while credit and room allow.
     func advance(_ advance: LogAdvance, now: Instant) {
-        advancedAt = now.monotonic
+        if matches > 0 { advancedAt = now.monotonic }
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
             lost = advance.lost

@@ -238,7 +238,6 @@ final class Topic: Timed {
     }
 
     // Views
-
     func link(_ shard: Int) {
         views.link(shard, seen: committed, needed: window.oldest, isEnded: isOver)
         usage.noteSubscription()
@@ -251,8 +250,11 @@ final class Topic: Timed {
         noteUse(now)
     }
 
-    /// A shard has subscriptions to a pattern that matches, which follow the topic from `first` on.
+    /// A shard has subscriptions to patterns, which follow the topic from `first` on.
     func follow(_ shard: Int, from first: SequenceNumber) { views.follow(shard, from: first) }
+    private func linkFollowers(now: Instant) {
+        for shard in views.followersBehind(committed) { ownership.link(self, to: shard, now: now) }
+    }
 
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
@@ -273,7 +275,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        for shard in views.followersBehind(committed) { ownership.link(self, to: shard, now: now) }
+        if !views.followers.isEmpty { linkFollowers(now: now) }
         evict(now: now)
     }
 

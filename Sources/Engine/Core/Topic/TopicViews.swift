@@ -66,8 +66,7 @@ struct TopicViews {
 
     /// The followers without a view that have not followed the topic up to `end`.
     func followersBehind(_ end: SequenceNumber) -> [Int] {
-        if followers.isEmpty { return [] }
-        return followers.filter { $0.followed < end && !isLinked($0.shard) }.map(\.shard)
+        followers.filter { $0.followed < end && !isLinked($0.shard) }.map(\.shard)
     }
 
     func isLinked(_ shard: Int) -> Bool { index(of: shard) != nil }
