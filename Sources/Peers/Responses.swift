@@ -160,11 +160,16 @@ final class Responses: ShardPart {
             return
         }
         if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscriber) }
-        let credit = subscriber.credit
         let tail = SubscribeTail(
-            outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
-            epoch: subscriber.view.epoch, dropped: 0,
+            outstandingCredit: subscriber.credit.reported, epoch: subscriber.view.epoch, dropped: 0,
             nextSequence: subscriber.options.opening ? subscriber.opening.next : 0)
+        httpResponses.sendMessage(exchange) { tail.append(to: &$0) }
+    }
+
+    /// Confirms that a subscription to a pattern is in effect. Each message names its topic's epoch.
+    func sendBegun(_ subscription: PatternSubscription) {
+        guard let exchange = subscription.exchange else { return }
+        let tail = SubscribeTail(outstandingCredit: subscription.credit.reported, epoch: 0, dropped: 0)
         httpResponses.sendMessage(exchange) { tail.append(to: &$0) }
     }
 

@@ -49,7 +49,8 @@ def test_the_contract_on_names_numbers_and_types(tmp_path):
             "since_ns=11:int64 since_ago_ns=12:uint64",
         "SubscribeResponse": "messages=1:message outstanding_credit=2:uint64 epoch=3:uint64 dropped=4:uint64 "
             "next_sequence=5:uint64",
-        "Message": "sequence=1:uint64 payload=2:bytes timestamp_ns=3:int64 content_type=4:string headers=5:message",
+        "Message": "sequence=1:uint64 payload=2:bytes timestamp_ns=3:int64 content_type=4:string headers=5:message "
+            "topic=6:string",
         "PublishRequest": "open=1:message message=2:message fail_topic=3:string",
         "PublishOpen": "topic=1:string complete_topic=2:bool publisher_id=3:string number=4:uint64",
         "PublishResponse": "granted_credit=1:uint64 acknowledged_sequence=2:uint64 accepted_count=3:uint64 "

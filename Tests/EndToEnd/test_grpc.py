@@ -1,6 +1,7 @@
 """What only gRPC has: responses with several messages, half-close, deadlines, statuses, trailers; health,
 reflection."""
 
+import queue
 import signal
 
 import grpc
@@ -51,6 +52,28 @@ def test_the_first_response_tells_the_epoch_without_a_message(a, topic):
     first = next(call)
     assert (len(first.messages), first.outstanding_credit, first.dropped) == (0, 3, 0)
     assert str(first.epoch) == a.info(topic)["epoch"]
+
+
+def test_a_pattern_names_the_topic_of_each_message(a, b, topic):
+    requests = queue.SimpleQueue()
+    requests.put(pb.SubscribeRequest(open=pb.Open(topic=f"{topic}.*", request_n=3)))
+    call = a.pubsub.Subscribe(iter(requests.get, None), timeout=DEADLINE)
+    first = next(call)
+    assert (len(first.messages), first.outstanding_credit, first.epoch) == (0, 3, 0)
+    for part in "ab":
+        b.publish(f"{topic}.{part}", b"1", b"2")
+    got = [next(call)]
+    while sum(len(response.messages) for response in got) < 3:
+        got.append(next(call))
+    assert got[-1].outstanding_credit == 0
+    requests.put(pb.SubscribeRequest(request_n=1))
+    got.append(next(call))
+    read = [(one.topic, one.payload, response.epoch) for response in got for one in response.messages]
+    epochs = {f"{topic}.{part}": int(a.info(f"{topic}.{part}")["epoch"]) for part in "ab"}
+    assert sorted(read) == sorted((name, text, epoch) for name, epoch in epochs.items() for text in (b"1", b"2"))
+    # Its credit is spent.
+    requests.put(None)
+    assert list(call) == [] and dict(call.trailing_metadata())["forebay-end"] == "credit-spent"
 
 
 def test_credit_counts_messages_not_responses(a, b, topic):

@@ -48,6 +48,15 @@ class BoundStream {
         self.handle = handle
     }
 
+    /// Whether a message for the stream will be encoded when a turn has time for that.
+    var isAwaitingForm: Bool {
+        switch kind {
+        case .subscriber: asSubscriber.awaitsForm
+        case .pattern: asPattern.awaitsForm
+        case .publisher, .call, .listStream: false
+        }
+    }
+
     /// The user of the stream's requests now: permissions may have changed since the stream was opened.
     var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
     /// Whether the stream has its own body. Over RSocket, all responses are in the connection's output.

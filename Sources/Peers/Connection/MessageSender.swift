@@ -30,12 +30,26 @@ final class MessageSender: ShardPart {
 
     /// Ends a subscription whose client has half-closed and whose credit is spent: it can get no more.
     func endIfSpent(_ subscriber: Subscriber) {
+        if let match = subscriber.match { return endIfSpent(match.subscription) }
         guard let exchange = subscriber.exchange, exchange.method != nil, exchange.request.isHalfClosed,
             !exchange.isFinished,
             subscriber.hasJoined, subscriber.credit.available == 0
         else { return }
         httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
-        subscriber.end = "its credit was spent, and it could not request more"
+        subscriber.end = MessageSender.spent
         ends.drop(subscriber)
     }
+
+    /// The same for a subscription to a pattern.
+    func endIfSpent(_ subscription: PatternSubscription) {
+        guard let exchange = subscription.exchange, exchange.method != nil, exchange.request.isHalfClosed,
+            !exchange.isFinished,
+            subscription.hasBegun, subscription.credit.available == 0
+        else { return }
+        httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscription.droppedSinceDelivery)
+        subscription.end = MessageSender.spent
+        ends.drop(subscription)
+    }
+
+    private static let spent = "its credit was spent, and it could not request more"
 }

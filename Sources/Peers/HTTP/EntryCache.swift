@@ -8,40 +8,6 @@ import Bytes
 import HTTP2
 import Replay
 
-/// The forms of messages.
-enum EntryForm {
-    /// Entries of gRPC's responses.
-    case call
-    /// Records of a plain HTTP stream, without the parts that are specific to one subscription.
-    case record(StreamFormat, epoch: UInt64)
-
-    /// The most bytes that one byte of payload can take; the rest of a message takes little.
-    static let most = 8
-    /// Large messages in other forms may take 1/`share` of `memory`.
-    static let share = 2
-
-    /// Calls `body` with a record whose size is known.
-    fileprivate static func withRecord<Result>(
-        _ format: StreamFormat, _ epoch: UInt64, _ sequence: SequenceNumber, _ entry: Chunk.Entry, of chunk: Chunk,
-        _ body: (borrowing StreamRecord) -> Result
-    ) -> Result {
-        func record(_ payload: UnsafeRawBufferPointer) -> Result {
-            let message = StreamedMessage(
-                epoch: epoch, sequence: sequence.value, timestamp: entry.timestamp, metadata: chunk.metadata(entry),
-                payload: payload)
-            return body(StreamRecord(message, as: format))
-        }
-        let count = Int(entry.payload)
-        guard Int(entry.framed) > PayloadFraming.header + count else {
-            return record(chunk.bytes(Int(entry.offset) + PayloadFraming.header, count))
-        }
-        // A long payload is in several frames and must be assembled.
-        var whole = ByteBuffer(minimumCapacity: count)
-        chunk.forEachPayloadPart(entry) { whole.append($0) }
-        return record(whole.readable)
-    }
-}
-
 /// Entries of consecutive messages, in one region of memory that never moves.
 final class EntryRun: Region, @unchecked Sendable {
     /// Bytes of a topic's first run, and of the largest run that holds more than one message.
@@ -52,6 +18,8 @@ final class EntryRun: Region, @unchecked Sendable {
 
     let first: SequenceNumber
     private let form: EntryForm
+    /// The topic's name in the forms that contain it; empty in others.
+    private let topic: [UInt8]
     /// The budget that counts the run, if it is large.
     private let forms: MemoryBudget?
     /// The end offset of each entry.
@@ -59,9 +27,11 @@ final class EntryRun: Region, @unchecked Sendable {
     /// When the run was last used, by the cache's counter.
     var lastUse: UInt64 = 0
 
-    init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
+    /// - Parameter topic: the topic's name.
+    init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, topic: String = "", budget: MemoryBudget) {
         self.first = first
         self.form = form
+        self.topic = form.isNamed ? Array(topic.utf8) : []
         forms = capacity >= EntryRun.large ? budget : nil
         super.init(capacity: capacity, budget: budget)
         forms?.addForms(capacity)
@@ -72,15 +42,20 @@ final class EntryRun: Region, @unchecked Sendable {
     var end: SequenceNumber { first.advanced(by: ends.count) }
 
     /// Bytes of the entry for a message of `log`.
-    static func size(of sequence: SequenceNumber, in log: Log, as form: EntryForm = .call) -> Int {
+    static func size(
+        of sequence: SequenceNumber, in log: Log, of topic: String = "", as form: EntryForm = .call
+    ) -> Int {
         let piece = log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
         switch form {
-        case .call:
-            return MessageEntry(
-                sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
-                metadata: piece.chunk.metadata(entry)
-            ).size
+        case .call, .namedCall:
+            var topic = form.isNamed ? topic : ""
+            return topic.withUTF8 { topic in
+                MessageEntry(
+                    sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
+                    metadata: piece.chunk.metadata(entry), topic: UnsafeRawBufferPointer(topic)
+                ).size
+            }
         case .record(let format, let epoch):
             return EntryForm.withRecord(format, epoch, sequence, entry, of: piece.chunk) { $0.size }
         }
@@ -103,18 +78,20 @@ final class EntryRun: Region, @unchecked Sendable {
                 return true
             }
         }
-        let message = MessageEntry(
-            sequence: end.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
-            metadata: chunk.metadata(entry))
-        guard capacity - start >= message.size else { return false }
-        var cursor = message.writeHead(to: base + start)
-        chunk.forEachPayloadPart(entry) { part in
-            cursor.copyMemory(from: part.baseAddress!, byteCount: part.count)
-            cursor += part.count
+        return topic.withUnsafeBytes { topic in
+            let message = MessageEntry(
+                sequence: end.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
+                metadata: chunk.metadata(entry), topic: topic)
+            guard capacity - start >= message.size else { return false }
+            var cursor = message.writeHead(to: base + start)
+            chunk.forEachPayloadPart(entry) { part in
+                cursor.copyMemory(from: part.baseAddress!, byteCount: part.count)
+                cursor += part.count
+            }
+            message.writeTail(to: cursor)
+            ends.append(start + message.size)
+            return true
         }
-        message.writeTail(to: cursor)
-        ends.append(start + message.size)
-        return true
     }
 
     /// The entries from `sequence` on, at most `most` entries and at most `room` bytes, but at least one entry.
@@ -130,84 +107,6 @@ final class EntryRun: Region, @unchecked Sendable {
         }
         let size = ends[position + low - 1] - start
         return (low, UnsafeRawBufferPointer(start: base + start, count: size))
-    }
-}
-
-/// The runs of one view, in each form that is in use.
-struct EntryCaches {
-    var calls = EntryCache()
-    var events = EntryCache()
-    var lines = EntryCache()
-
-    var memory: Int { calls.memory + events.memory + lines.memory }
-
-    /// The run that holds `sequence`, which must be in `log`.
-    mutating func run(
-        for sequence: SequenceNumber, in log: Log, as form: EntryForm, _ pool: BlockPool
-    ) -> EntryRun {
-        switch form {
-        case .call: calls.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
-        case .record(.eventStream, _):
-            events.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
-        case .record(.jsonLines, _):
-            lines.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
-        }
-    }
-
-    /// The known sizes of messages in a form.
-    subscript(sizesAs form: EntryForm) -> EntrySizes {
-        get {
-            switch form {
-            case .call: calls.sizes
-            case .record(.eventStream, _): events.sizes
-            case .record(.jsonLines, _): lines.sizes
-            }
-        }
-        _modify {
-            switch form {
-            case .call: yield &calls.sizes
-            case .record(.eventStream, _): yield &events.sizes
-            case .record(.jsonLines, _): yield &lines.sizes
-            }
-        }
-    }
-
-    /// Bytes of all entries ever made.
-    var made: Int { calls.made + events.made + lines.made }
-
-    /// The run that already holds the message in that form.
-    mutating func find(_ sequence: SequenceNumber, as form: EntryForm) -> EntryRun? {
-        switch form {
-        case .call: calls.find(sequence)
-        case .record(.eventStream, _): events.find(sequence)
-        case .record(.jsonLines, _): lines.find(sequence)
-        }
-    }
-
-    /// Removes runs of messages before `sequence`, which are no longer in the log.
-    mutating func evict(before sequence: SequenceNumber) {
-        calls.evict(before: sequence)
-        events.evict(before: sequence)
-        lines.evict(before: sequence)
-    }
-
-    mutating func removeAll() {
-        calls.removeAll()
-        events.removeAll()
-        lines.removeAll()
-    }
-
-    /// Removes the runs that no connection refers to.
-    mutating func removeUnused() {
-        calls.removeUnused()
-        events.removeUnused()
-        lines.removeUnused()
-    }
-
-    func forEachRun(_ body: (EntryRun) -> Void) {
-        calls.forEachRun(body)
-        events.forEachRun(body)
-        lines.forEachRun(body)
     }
 }
 
@@ -245,7 +144,7 @@ struct EntryCache {
 
     /// The run that holds `sequence`, which must be in `log`.
     mutating func run(
-        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call,
+        for sequence: SequenceNumber, in log: Log, of topic: String = "", as form: EntryForm = .call,
         limit: @autoclosure () -> Int = EntryCache.limit, budget: MemoryBudget
     ) -> EntryRun {
         uses += 1
@@ -259,7 +158,7 @@ struct EntryCache {
                 if sequence < run.end { return run }
             }
         }
-        return make(at: sequence, place, log, form, limit, budget)
+        return make(at: sequence, place, log, topic, form, limit, budget)
     }
 
     /// Removes runs of messages before `sequence`, which are no longer in the log.
@@ -324,13 +223,13 @@ struct EntryCache {
     }
 
     private mutating func make(
-        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ form: EntryForm, _ limit: () -> Int,
-        _ budget: MemoryBudget
+        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ topic: String, _ form: EntryForm,
+        _ limit: () -> Int, _ budget: MemoryBudget
     ) -> EntryRun {
-        let needed = EntryRun.size(of: sequence, in: log, as: form)
+        let needed = EntryRun.size(of: sequence, in: log, of: topic, as: form)
         // A large message has its own run: the space that it leaves would be too small for the next message.
         let capacity = needed > EntryRun.largest / 4 ? needed : Swift.max(nextCapacity, needed)
-        let run = EntryRun(first: sequence, capacity: capacity, form: form, budget: budget)
+        let run = EntryRun(first: sequence, capacity: capacity, form: form, topic: topic, budget: budget)
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
         run.lastUse = uses
         runs.insert(run, at: place)

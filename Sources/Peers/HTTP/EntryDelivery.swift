@@ -5,6 +5,11 @@ import Bytes
 import HTTP2
 import Replay
 
+extension Credit {
+    /// As reported to gRPC clients.
+    var reported: UInt64 { isUnbounded ? SubscribeTail.unbounded : outstanding }
+}
+
 final class EntryDelivery: ShardPart {
     let connections: ConnectionTable
 
@@ -28,7 +33,7 @@ final class EntryDelivery: ShardPart {
         view.entries.evict(before: view.log.oldestHeld)
         view.noteRuns()
         let made = view.entries.made
-        let run = view.entries.run(for: sequence, in: view.log, as: form, pool)
+        let run = view.entries.run(for: sequence, in: view.log, of: view.name, as: form, pool)
         work.note(made: view.entries.made - made)
         return run
     }
@@ -51,7 +56,7 @@ final class EntryDelivery: ShardPart {
     private func measure(_ sequence: SequenceNumber, as form: EntryForm, in view: TopicView) -> Int {
         let piece = view.log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
-        let size = EntryRun.size(of: sequence, in: view.log, as: form)
+        let size = EntryRun.size(of: sequence, in: view.log, of: view.name, as: form)
         work.note(made: Int(entry.payload) + Int(entry.metadata))
         let isLarge = Int(entry.payload) >= Work.worthATurn
         view.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: view.log.oldestHeld)
@@ -85,6 +90,7 @@ final class EntryDelivery: ShardPart {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
         let view = subscriber.view
+        let form = subscriber.match == nil ? EntryForm.call : .namedCall
         var given = 0
         while let range = subscriber.deliverable() {
             let window = http.transport.room(exchange)
@@ -102,20 +108,18 @@ final class EntryDelivery: ShardPart {
             guard room > 0 || exchange.body.isEmpty else { return true }
             // The size is checked before the entry is made, because making the entry takes that much memory.
             if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
-                guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
+                guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
                 if size > allowed {
                     http.crowd(exchange)
                     return false
                 }
             }
-            guard let run = entryRun(for: range.lower, as: .call, of: subscriber) else { return false }
+            guard let run = entryRun(for: range.lower, as: form, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             let dropped = subscriber.cursor.dropped(before: range.lower)
             subscriber.handOver(count, of: range)
-            let credit = subscriber.credit
-            let tail = SubscribeTail(
-                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
-                epoch: view.epoch, dropped: dropped)
+            let credit = subscriber.match?.subscription.credit ?? subscriber.credit
+            let tail = SubscribeTail(outstandingCredit: credit.reported, epoch: view.epoch, dropped: dropped)
             append(bytes, of: run, tail, to: exchange)
             http.weigh(exchange, window: window)
             given += bytes.count

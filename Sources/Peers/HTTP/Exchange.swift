@@ -117,9 +117,12 @@ final class Exchange {
 
     /// How many messages the exchange's subscription has lost since the last one delivered; 0 if there is no
     /// subscription.
-    var dropped: UInt64 { subscriber?.known { $0.droppedSinceDelivery } ?? 0 }
+    var dropped: UInt64 {
+        if let bound, bound.kind == .pattern { return bound.asPattern.droppedSinceDelivery }
+        return subscriber?.known { $0.droppedSinceDelivery } ?? 0
+    }
 
-    /// Nil if the exchange is not bound to a subscription.
+    /// Nil if the exchange is not bound to a subscription to one topic.
     var subscriber: Subscriber? {
         guard let bound, bound.kind == .subscriber else { return nil }
         return bound.asSubscriber

@@ -106,9 +106,10 @@ final class HTTPCalls: ShardPart {
         }
         switch bound.kind {
         case .subscriber: sender.endIfSpent(bound.asSubscriber)
+        case .pattern: sender.endIfSpent(bound.asPattern)
         case .publisher where exchange.method == .publish:
             publishing.ended(bound.asPublisher, .completed, now: now)
-        case .pattern, .publisher, .call, .listStream: break
+        case .publisher, .call, .listStream: break
         }
     }
 
@@ -152,9 +153,6 @@ final class HTTPCalls: ShardPart {
                 guard BrokerList(rawValue: open.topic) == nil else {
                     throw .invalid("'\(open.topic)' is a list; use forebay.v1.Admin to read it.")
                 }
-                if TopicPattern.isMeant(by: open.topic) {
-                    throw Refusal(.unsupported, "Subscriptions to patterns are offered over RSocket only.")
-                }
                 try subscribing.subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
                     SubscribeOptions(open), now: now)
@@ -165,7 +163,11 @@ final class HTTPCalls: ShardPart {
             guard let bound = exchange.bound else {
                 throw GRPCError(.invalidArgument, "The first message of Subscribe must be open; send it first.")
             }
-            subscribing.request(n, of: bound.asSubscriber, now: now)
+            if bound.kind == .pattern {
+                subscribing.patterns.request(n, of: bound.asPattern, now: now)
+            } else {
+                subscribing.request(n, of: bound.asSubscriber, now: now)
+            }
         }
     }
 
@@ -250,7 +252,7 @@ final class HTTPCalls: ShardPart {
     /// - Parameter reason: why, if the client did not ask for the end.
     func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
-        if let reason, bound.kind == .subscriber { bound.asSubscriber.end = reason }
+        if let reason, bound.isSubscription { subscribing.noteEnd(of: bound, reason) }
         if bound.kind == .publisher { publishing.ended(bound.asPublisher, end, now: now) }
         if streams[bound.handle] === bound { ends.drop(bound) }
     }

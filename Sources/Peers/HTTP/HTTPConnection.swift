@@ -167,7 +167,7 @@ final class HTTPConnection {
     var isWaiting: Bool {
         exchanges.all.contains {
             guard $0.bound?.kind != .listStream else { return false }
-            if ($0.bound as? Subscriber)?.awaitsForm == true { return true }
+            if $0.bound?.isAwaitingForm == true { return true }
             return !$0.body.isEmpty || ($0.isStalled && $0.bound != nil)
         }
     }

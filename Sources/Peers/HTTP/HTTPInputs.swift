@@ -70,9 +70,13 @@ final class HTTPInputs: ShardPart {
         case .writable(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isStalled = false
-            if let bound = exchange.bound, bound.kind == .subscriber {
+            switch exchange.bound {
+            case .some(let bound) where bound.kind == .subscriber:
                 let subscriber = bound.asSubscriber
                 if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
+            case .some(let bound) where bound.kind == .pattern:
+                delivery.patterns.serve(bound.asPattern, now: now)
+            case .some, nil: break
             }
             connections.flush(connection)
         // The latter three occur only on clients.

@@ -55,6 +55,8 @@ final class TestCall {
 struct TestMessage: Equatable {
     var sequence: UInt64 = 0
     var payload: [UInt8] = []
+    /// Empty in subscriptions to one topic.
+    var topic = ""
     var text: String { String(decoding: payload, as: UTF8.self) }
 }
 
@@ -73,6 +75,7 @@ struct TestResponse {
                 eachField(inner) { number, value, inner in
                     if number == 1 { message.sequence = value }
                     if number == 2 { message.payload = inner }
+                    if number == 6 { message.topic = String(decoding: inner, as: UTF8.self) }
                 }
                 messages.append(message)
             case 2: outstanding = value

@@ -24,7 +24,7 @@ final class PatternDelivery: ShardPart {
 
     /// Hands over messages while credit and the connection's output allow.
     func serve(_ subscription: PatternSubscription, quantum: Int = .max, now: Instant) {
-        guard !subscription.isServing, !subscription.isWaitingForOutput else { return }
+        guard !subscription.isServing, !subscription.isWaitingForOutput, subscription.isConfirmed else { return }
         subscription.isServing = true
         defer { subscription.isServing = false }
         while !subscription.isOver, let cursor = subscription.nextTurn() {

@@ -170,15 +170,18 @@ final class PatternSubscribing: ShardPart {
             }
         }
         guard !subscription.isOver else { return }
-        subscription.note(matches.count, of: matches.owner, isLast: matches.isLast)
+        let begins = subscription.note(matches.count, of: matches.owner, isLast: matches.isLast)
         if subscription.matches > limits.matches {
             reached(.matches)
-            ends.fail(
+            return ends.fail(
                 subscription,
                 .limit(
                     "\(counted(subscription.matches, "topic matches", "topics match")) '\(subscription.pattern)', and "
                         + "a subscription may have \(limits.matches); use a narrower pattern."))
         }
+        guard begins, subscription.hasBody else { return }
+        subscribing.responses.sendBegun(subscription)
+        delivery.patterns.serve(subscription, now: now)
     }
 
     private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {

@@ -36,6 +36,8 @@ final class PatternSubscription: BoundStream {
     /// Messages delivered, and lost, in all topics.
     private(set) var delivered: UInt64 = 0
     var dropped: UInt64 = 0
+    /// Losses in topics that have ended since, which no message could report.
+    private var unreported: UInt64 = 0
     /// Whether the stream has ended. Cursors are then removed, some at a time.
     var isOver = false
     /// When the client last requested messages, on the monotonic clock.
@@ -58,9 +60,10 @@ final class PatternSubscription: BoundStream {
 
     /// A shard has reported topics that match.
     /// - Parameter isLast: whether it has reported all of them.
-    func note(_ count: Int, of owner: Int, isLast: Bool) {
+    /// - Returns: whether it was the last shard to do so, which begins the subscription.
+    func note(_ count: Int, of owner: Int, isLast: Bool) -> Bool {
         matches += count
-        if isLast { unanswered.remove(owner) }
+        return isLast && unanswered.remove(owner) != nil && hasBegun
     }
 
     /// Messages that wait, in all topics.
@@ -68,6 +71,8 @@ final class PatternSubscription: BoundStream {
 
     /// Whether all shards have reported the topics that matched when the subscription began.
     var hasBegun: Bool { unanswered.isEmpty }
+    /// Whether messages may be handed over. Over HTTP the response begins first, when the subscription begins.
+    var isConfirmed: Bool { hasBegun || !hasBody }
     /// Whether it begins with messages that topics retain.
     var wantsHistory: Bool {
         if options.since != nil { return true }
@@ -87,10 +92,19 @@ final class PatternSubscription: BoundStream {
         delivered &+= UInt64(count)
     }
 
+    /// What no message has reported yet of the losses in all topics.
+    var droppedSinceDelivery: UInt64 {
+        cursors.values.reduce(unreported) { $0 &+ ($1.known { $0.droppedSinceDelivery } ?? 0) }
+    }
+
+    /// Whether the next message of a topic will be encoded when a turn has time for that.
+    var awaitsForm: Bool { cursors.values.contains { $0.awaitsForm } }
+
     // Cursors
 
     func add(_ cursor: Subscriber) {
         assert(cursors[cursor.view.epoch] == nil)
+        cursor.exchange = exchange
         cursors[cursor.view.epoch] = cursor
     }
 
@@ -98,6 +112,8 @@ final class PatternSubscription: BoundStream {
     func removeAllCursors() { cursors = [:] }
 
     func remove(_ cursor: Subscriber) {
+        unreported &+= cursor.known { $0.droppedSinceDelivery } ?? 0
+        cursor.exchange = nil
         cursors[cursor.view.epoch] = nil
         endTurn(of: cursor)
     }

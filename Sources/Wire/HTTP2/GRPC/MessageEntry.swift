@@ -2,7 +2,7 @@
 // length. A repeated field is just its elements one after another, so a response is a range of such entries and a tail,
 // and a message is encoded once for all gRPC subscribers of a topic.
 //
-//     0A len | 08 sequence | 12 len payload | 18 timestamp_ns | [22 len content_type] | [2A len header]…
+//   0A len | 08 sequence | 12 len payload | 18 timestamp_ns | [22 len content_type] | [2A len header]… | [32 len topic]
 
 import Bytes
 import RSocket
@@ -15,21 +15,30 @@ public struct MessageEntry {
     /// Bytes of the payload; at most 16 MiB, as for RSocket.
     public let payloadCount: Int
     private let metadata: UnsafeRawBufferPointer
+    /// The topic's name; empty if the message does not name it.
+    private let topic: UnsafeRawBufferPointer
     /// Bytes of content type and headers.
     private let carriedSize: Int
     /// Bytes of the message without tag and length.
     private let messageSize: Int
 
-    /// - Parameter metadata: the publisher's composite metadata as stored in the log; `writeTail` reads it again.
-    public init(sequence: UInt64, timestamp: Int64, payloadCount: Int, metadata: UnsafeRawBufferPointer) {
+    /// - Parameters:
+    ///   - metadata: the publisher's composite metadata as stored in the log; `writeTail` reads it again.
+    ///   - topic: the topic's name, for a subscription to a pattern; empty for others. `writeTail` reads it again.
+    public init(
+        sequence: UInt64, timestamp: Int64, payloadCount: Int, metadata: UnsafeRawBufferPointer,
+        topic: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
         self.sequence = sequence
         self.timestamp = timestamp
         self.payloadCount = payloadCount
         self.metadata = metadata
+        self.topic = topic
         carriedSize = metadata.isEmpty ? 0 : MessageEntry.carriedSize(metadata)
         messageSize =
             Protobuf.size(field: sequence) + (payloadCount == 0 ? 0 : Protobuf.size(bytes: payloadCount))
             + Protobuf.size(field: UInt64(bitPattern: timestamp)) + carriedSize
+            + (topic.isEmpty ? 0 : Protobuf.size(bytes: topic.count))
     }
 
     /// Bytes of the whole entry.
@@ -56,6 +65,7 @@ public struct MessageEntry {
         var writer = RawWriter(target)
         writer.field(3, UInt64(bitPattern: timestamp))
         if carriedSize > 0 { MessageEntry.writeCarried(metadata, to: &writer) }
+        if !topic.isEmpty { writer.field(6, topic) }
         return writer.end
     }
 
