@@ -169,6 +169,7 @@ final class Responses: ShardPart {
     /// Confirms that a subscription to a pattern is in effect. Each message names its topic's epoch.
     func sendBegun(_ subscription: PatternSubscription) {
         guard let exchange = subscription.exchange else { return }
+        if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscription) }
         let tail = SubscribeTail(outstandingCredit: subscription.credit.reported, epoch: 0, dropped: 0)
         httpResponses.sendMessage(exchange) { tail.append(to: &$0) }
     }

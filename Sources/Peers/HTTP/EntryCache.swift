@@ -47,17 +47,18 @@ final class EntryRun: Region, @unchecked Sendable {
     ) -> Int {
         let piece = log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
-        switch form {
-        case .call, .namedCall:
-            var topic = form.isNamed ? topic : ""
-            return topic.withUTF8 { topic in
-                MessageEntry(
+        var topic = form.isNamed ? topic : ""
+        return topic.withUTF8 { topic in
+            let topic = UnsafeRawBufferPointer(topic)
+            switch form {
+            case .call, .namedCall:
+                return MessageEntry(
                     sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
-                    metadata: piece.chunk.metadata(entry), topic: UnsafeRawBufferPointer(topic)
+                    metadata: piece.chunk.metadata(entry), topic: topic
                 ).size
+            case .record(let format, let epoch), .namedRecord(let format, let epoch):
+                return EntryForm.withRecord(format, epoch, sequence, entry, of: piece.chunk, topic: topic) { $0.size }
             }
-        case .record(let format, let epoch):
-            return EntryForm.withRecord(format, epoch, sequence, entry, of: piece.chunk) { $0.size }
         }
     }
 
@@ -70,15 +71,17 @@ final class EntryRun: Region, @unchecked Sendable {
     /// Appends a message. Returns false if there is no space for the message.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = size
-        if case .record(let format, let epoch) = form {
-            return EntryForm.withRecord(format, epoch, end, entry, of: chunk) { record in
-                guard capacity - start >= record.size else { return false }
-                record.write(to: base + start)
-                ends.append(start + record.size)
-                return true
-            }
-        }
         return topic.withUnsafeBytes { topic in
+            switch form {
+            case .record(let format, let epoch), .namedRecord(let format, let epoch):
+                return EntryForm.withRecord(format, epoch, end, entry, of: chunk, topic: topic) { record in
+                    guard capacity - start >= record.size else { return false }
+                    record.write(to: base + start)
+                    ends.append(start + record.size)
+                    return true
+                }
+            case .call, .namedCall: break
+            }
             let message = MessageEntry(
                 sequence: end.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
                 metadata: chunk.metadata(entry), topic: topic)

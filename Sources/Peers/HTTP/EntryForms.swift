@@ -12,12 +12,23 @@ enum EntryForm {
     case namedCall
     /// Records of a plain HTTP stream, without the parts that are specific to one subscription.
     case record(StreamFormat, epoch: UInt64)
+    /// The same for subscriptions to patterns.
+    case namedRecord(StreamFormat, epoch: UInt64)
 
     /// Whether messages name their topic.
     var isNamed: Bool {
         switch self {
         case .call, .record: false
-        case .namedCall: true
+        case .namedCall, .namedRecord: true
+        }
+    }
+
+    /// The place among the forms that name the topic.
+    fileprivate var place: Int {
+        switch self {
+        case .call, .namedCall: 0
+        case .record(.eventStream, _), .namedRecord(.eventStream, _): 1
+        case .record(.jsonLines, _), .namedRecord(.jsonLines, _): 2
         }
     }
 
@@ -29,12 +40,13 @@ enum EntryForm {
     /// Calls `body` with a record whose size is known.
     static func withRecord<Result>(
         _ format: StreamFormat, _ epoch: UInt64, _ sequence: SequenceNumber, _ entry: Chunk.Entry, of chunk: Chunk,
-        _ body: (borrowing StreamRecord) -> Result
+        topic: UnsafeRawBufferPointer, _ body: (borrowing StreamRecord) -> Result
     ) -> Result {
         func record(_ payload: UnsafeRawBufferPointer) -> Result {
-            let message = StreamedMessage(
+            var message = StreamedMessage(
                 epoch: epoch, sequence: sequence.value, timestamp: entry.timestamp, metadata: chunk.metadata(entry),
                 payload: payload)
+            message.topic = topic
             return body(StreamRecord(message, as: format))
         }
         let count = Int(entry.payload)
@@ -63,7 +75,7 @@ struct EntryCaches {
             case .call: yield calls
             case .record(.eventStream, _): yield events
             case .record(.jsonLines, _): yield lines
-            case .namedCall: yield named.first ?? EntryCache()
+            case .namedCall, .namedRecord: yield named.isEmpty ? EntryCache() : named[form.place]
             }
         }
         @inline(__always)
@@ -72,9 +84,9 @@ struct EntryCaches {
             case .call: yield &calls
             case .record(.eventStream, _): yield &events
             case .record(.jsonLines, _): yield &lines
-            case .namedCall:
-                if named.isEmpty { named = [EntryCache()] }
-                yield &named[0]
+            case .namedCall, .namedRecord:
+                if named.isEmpty { named = [EntryCache(), EntryCache(), EntryCache()] }
+                yield &named[form.place]
             }
         }
     }

@@ -143,13 +143,16 @@ final class PlainRequests: ShardPart {
         if BrokerList(rawValue: call.topic) != nil {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not offer; use RSocket or gRPC.")
         }
-        if TopicPattern.isMeant(by: call.topic) {
-            throw Refusal(.unsupported, "Subscriptions to patterns are offered over RSocket only.")
-        }
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
         // Credit over HTTP always accumulates, so there is no option for how it counts.
         try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")
         let options = try SubscribeOptions(route)
+        if call.isHead, TopicPattern.isMeant(by: call.topic) {
+            try subscribing.patterns.check(
+                call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
+            httpResponses.answer(exchange, peers.plainProtocol.streamHead(call.format, id: nil, to: plain.request))
+            return
+        }
         if call.isHead {
             try SystemTopic.check(call.topic, options)
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }

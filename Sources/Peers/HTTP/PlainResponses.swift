@@ -86,21 +86,35 @@ extension HTTPResponses {
 
     /// Sends the head of a subscription's stream.
     func begin(_ exchange: Exchange, _ plain: PlainExchange, of subscriber: Subscriber) {
-        guard exchange.response == .pending, let http = exchange.connection.http else { return }
-        exchange.begin()
+        guard exchange.response == .pending else { return }
         let id = newStreamID()
         subscriptions.name(subscriber, id)
         plain.last.epoch = subscriber.view.epoch
+        let position = subscriber.options.opening ? subscriber.opening : nil
+        begin(exchange, plain, id, at: position, resumesThere: position != nil && subscriber.beginsWithoutLoss)
+    }
+
+    /// The same for a subscription to a pattern.
+    func begin(_ exchange: Exchange, _ plain: PlainExchange, of subscription: PatternSubscription) {
+        guard exchange.response == .pending else { return }
+        let id = newStreamID()
+        subscriptions.name(subscription, id)
+        begin(exchange, plain, id, at: nil, resumesThere: false)
+    }
+
+    private func begin(
+        _ exchange: Exchange, _ plain: PlainExchange, _ id: SubscriptionID, at position: OpeningPosition?,
+        resumesThere: Bool
+    ) {
+        guard let http = exchange.connection.http else { return }
+        exchange.begin()
         plain.lastSign = moment.monotonic
         let head = peers.plainProtocol.streamHead(plain.format, id: id, to: plain.request)
         http.transport.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.heartbeats.note(moment.monotonic + limits.heartbeat)
         }
-        let position = subscriber.options.opening ? subscriber.opening : nil
-        send(exchange) {
-            plain.format.appendOpening(id, at: position, resumesThere: subscriber.beginsWithoutLoss, into: &$0)
-        }
+        send(exchange) { plain.format.appendOpening(id, at: position, resumesThere: resumesThere, into: &$0) }
     }
 
     /// Ends a stream whose topic has completed, after all messages are written.

@@ -18,7 +18,10 @@ extension EntryDelivery {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
         let view = subscriber.view
-        let form = EntryForm.record(plain.format, epoch: view.epoch)
+        let isNamed = subscriber.match != nil
+        let form =
+            isNamed
+            ? EntryForm.namedRecord(plain.format, epoch: view.epoch) : .record(plain.format, epoch: view.epoch)
         var given = 0
         while let range = subscriber.deliverable() {
             let window = http.transport.room(exchange)
@@ -47,7 +50,7 @@ extension EntryDelivery {
             // A record larger than the entire space is sent alone.
             guard bytes.count <= room || exchange.body.isEmpty else { return true }
             append(bytes, of: run, from: range.lower, of: subscriber, exchange, plain)
-            plain.last.sequence = range.lower.value + UInt64(count) - 1
+            if !isNamed { plain.last.sequence = range.lower.value + UInt64(count) - 1 }
             plain.lastSign = now.monotonic
             given += bytes.count
             subscriber.handOver(count, of: range)
@@ -65,14 +68,16 @@ extension EntryDelivery {
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, from sequence: SequenceNumber, of subscriber: Subscriber,
         _ exchange: Exchange, _ plain: PlainExchange
     ) {
+        let isNamed = subscriber.match != nil
         let loss = StreamLoss(
             dropped: subscriber.cursor.dropped(before: sequence),
-            restarts: plain.last.sequence == 0 && subscriber.hasUnreportedGap)
+            restarts: !isNamed && plain.last.sequence == 0 && subscriber.hasUnreportedGap)
         guard loss.dropped > 0 || loss.restarts else { return exchange.body.append(bytes, of: run) }
         let piece = subscriber.view.log.piece(of: sequence)
         let place = plain.format.placeOfLoss(
             epoch: subscriber.view.epoch, sequence: sequence.value,
-            timestamp: piece.chunk.entry(sequence - piece.first).timestamp)
+            timestamp: piece.chunk.entry(sequence - piece.first).timestamp,
+            topic: isNamed ? subscriber.view.name.utf8.count : 0)
         exchange.body.append(bytes.slice(0..<place), of: run)
         exchange.body.append { plain.format.append(loss, into: &$0) }
         exchange.body.append(bytes.slice(place..<bytes.count), of: run)

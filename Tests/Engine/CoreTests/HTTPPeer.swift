@@ -330,6 +330,18 @@ final class TestGRPC {
         return stream
     }
 
+    /// A plain HTTP request without a body.
+    func plain(_ method: String, _ path: String) -> UInt32 {
+        let stream = nextStream
+        nextStream += 2
+        calls[stream] = TestCall()
+        send(
+            headers(
+                stream, [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path)], end: true))
+        read()
+        return stream
+    }
+
     func request(_ n: UInt32, _ stream: UInt32) { sendMessage(stream, Proto.field(2, UInt64(n))) }
 
     static func channel(_ topic: String, completes: Bool = false) -> [UInt8] {

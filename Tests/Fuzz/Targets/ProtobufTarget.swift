@@ -108,7 +108,10 @@ private func check(_ published: PublishedMessage) throws(GRPCError) -> MessagePr
 private func readEntry(
     _ metadata: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties?
 ) {
-    let entry = MessageEntry(sequence: 77, timestamp: -5, payloadCount: payload.count, metadata: metadata)
+    // The payload's first bytes stand for a topic's name, which clients without patterns ignore.
+    let topic = UnsafeRawBufferPointer(rebasing: payload.prefix(payload.count % 3))
+    let entry = MessageEntry(
+        sequence: 77, timestamp: -5, payloadCount: payload.count, metadata: metadata, topic: topic)
     let memory = UnsafeMutableRawPointer.allocate(byteCount: entry.size, alignment: 1)
     defer { memory.deallocate() }
     entry.write(payload, to: memory)

@@ -121,6 +121,14 @@ final class PatternSubscribing: ShardPart {
         followers.match(request, now: now)
     }
 
+    /// Checks a subscription without opening it.
+    func check(
+        _ text: String, _ options: SubscribeOptions, of principal: Principal, at peer: String
+    ) throws(Refusal) {
+        let pattern = try PatternSubscribing.pattern(text, options)
+        try authorization.expectSubscribe(to: pattern, of: principal, at: peer)
+    }
+
     /// What a subscription to a pattern may ask for.
     private static func pattern(_ text: String, _ options: SubscribeOptions) throws(Refusal) -> TopicPattern {
         guard options.overflow != .block else {

@@ -28,6 +28,8 @@ final class PatternSubscription: BoundStream {
     private(set) var matches = 0
     /// Its index among the subscriptions with the same pattern.
     var member = 0
+    /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it begins.
+    var streamID: SubscriptionID?
     /// Whether it is handing over messages.
     var isServing = false
     /// The cursor that waits for output space on behalf of all.

@@ -9,7 +9,7 @@ final class SubscriptionTable {
     private var byNumber = PartitionedDictionary<UInt64, Subscriber>()
     private var patterns = PartitionedDictionary<UInt64, PatternSubscription>()
     /// Plain HTTP streams that accept credit.
-    private var byStream = PartitionedDictionary<SubscriptionID, Subscriber>()
+    private var byStream = PartitionedDictionary<SubscriptionID, BoundStream>()
     private var last: UInt64 = 0
 
     init(context: ShardContext) { self.context = context }
@@ -20,7 +20,8 @@ final class SubscriptionTable {
 
     subscript(number: UInt64) -> Subscriber? { byNumber[number] }
     subscript(pattern number: UInt64) -> PatternSubscription? { patterns[number] }
-    subscript(stream: SubscriptionID) -> Subscriber? { byStream[stream] }
+    /// A subscription to a topic or to a pattern.
+    subscript(stream: SubscriptionID) -> BoundStream? { byStream[stream] }
 
     /// The broker-wide number of the next subscription.
     func nextNumber() -> UInt64 {
@@ -43,6 +44,7 @@ final class SubscriptionTable {
     func remove(_ subscription: PatternSubscription) {
         assert(patterns[subscription.id] === subscription)
         patterns[subscription.id] = nil
+        if let id = subscription.streamID { byStream[id] = nil }
         giveBack(for: subscription.rateLimit?.account)
     }
 
@@ -50,6 +52,12 @@ final class SubscriptionTable {
     func name(_ subscriber: Subscriber, _ id: SubscriptionID) {
         subscriber.streamID = id
         byStream[id] = subscriber
+    }
+
+    /// The same for a subscription to a pattern.
+    func name(_ subscription: PatternSubscription, _ id: SubscriptionID) {
+        subscription.streamID = id
+        byStream[id] = subscription
     }
 
     func remove(_ subscriber: Subscriber) {

@@ -2,10 +2,11 @@
 //
 //     6616333571386961933-42        after message 42 of that epoch
 //     6616333571386961933-42-end    after the end, which followed message 42: nothing is left to stream
+//     0-0-end                       after the end of a subscription to a pattern
 
 /// The `id:` of an event, and the value of `Last-Event-ID`.
 public struct EventID: Equatable, Sendable {
-    /// The topic's epoch; never 0.
+    /// The topic's epoch; 0 only after the end of a subscription to a pattern.
     public var epoch: UInt64
     /// The message's sequence; 0 before the first message.
     public var sequence: UInt64
@@ -22,9 +23,10 @@ public struct EventID: Equatable, Sendable {
     public init(_ text: String) throws(Problem) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2 || (parts.count == 3 && parts[2] == "end"),
-            let epoch = Decimal.parse(parts[0]), epoch > 0,
+            let epoch = Decimal.parse(parts[0]),
             // The next message needs a sequence too.
-            let sequence = Decimal.parse(parts[1]), sequence < UInt64.max
+            let sequence = Decimal.parse(parts[1]), sequence < UInt64.max,
+            epoch > 0 || sequence == 0 && parts.count == 3
         else {
             throw Problem(
                 .invalid,

@@ -56,10 +56,13 @@ extension StreamFormat {
 
     /// Where in a message's record to insert a loss; the record must have been written without one.
     ///
+    /// - Parameter topic: the length of the topic's name, if the record contains it; otherwise 0.
     /// - Returns: the number of bytes from the record's beginning.
-    public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
+    public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64, topic: Int = 0) -> Int {
         switch self {
-        case .eventStream: 0
+        case .eventStream:
+            topic == 0
+                ? 0 : StreamRecord.topicSize(topic, epoch: epoch, sequence: sequence, timestamp: timestamp)
         case .jsonLines:
             StreamRecord.jsonHead + RawWriter.digits(sequence) + RawWriter.digits(epoch) + RawWriter.digits(timestamp)
         }

@@ -6,6 +6,16 @@
 //                                                 "headers":{"unit":"celsius"}}
 //     id: 6616333571386961933-42
 //     data: 4.1 C
+//
+// In a stream of a pattern, each message names its topic, and has no id:
+//
+//     event: topic                               {"sequence":42,"epoch":"66…33","timestamp":"17…00",
+//     data: {"topic":"weather.oslo","epoch":…}    "dropped":3,"topic":"weather.oslo","payload":"4.1 C"}
+//
+//     event: gap
+//     data: {"dropped":3}
+//
+//     data: 4.1 C
 
 import Bytes
 import RSocket
@@ -24,6 +34,8 @@ public struct StreamedMessage {
     /// The publisher's composite metadata.
     public var metadata: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
+    /// The topic's name, in the stream of a pattern; empty in that of one topic.
+    public var topic = UnsafeRawBufferPointer(start: nil, count: 0)
 
     public init(
         epoch: UInt64, sequence: UInt64, timestamp: Int64, dropped: UInt64 = 0,
@@ -85,8 +97,19 @@ public struct StreamRecord {
 
     // MARK: Server-sent events
 
+    /// Bytes of the event that names a message's topic. Names need no escapes.
+    static func topicSize(_ topic: Int, epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
+        let text = "event: topic\ndata: {\"topic\":\"\",\"epoch\":\"\",\"sequence\":,\"timestamp\":\"\"}\n\n"
+        return text.utf8.count + topic + RawWriter.digits(epoch) + RawWriter.digits(sequence)
+            + RawWriter.digits(timestamp)
+    }
+
     private static func eventSize(_ message: StreamedMessage, lines: Int) -> Int {
-        var size = "id: -\n".utf8.count + RawWriter.digits(message.epoch) + RawWriter.digits(message.sequence)
+        let (epoch, sequence) = (message.epoch, message.sequence)
+        var size =
+            message.topic.isEmpty
+            ? "id: -\n".utf8.count + RawWriter.digits(epoch) + RawWriter.digits(sequence)
+            : topicSize(message.topic.count, epoch: epoch, sequence: sequence, timestamp: message.timestamp)
         if message.dropped > 0 || message.restarts {
             size += "event: gap\ndata: {\"dropped\":}\n\n".utf8.count + RawWriter.digits(message.dropped)
             if message.restarts { size += ",\"restarted\":true".utf8.count }
@@ -99,23 +122,39 @@ public struct StreamRecord {
         return size + 2
     }
 
+    private func writeTopic(to out: inout RawWriter) {
+        out.put("event: topic\ndata: {\"topic\":\"")
+        out.put(message.topic)
+        out.put("\",\"epoch\":\"")
+        out.put(decimal: message.epoch)
+        out.put("\",\"sequence\":")
+        out.put(decimal: message.sequence)
+        out.put(",\"timestamp\":\"")
+        out.put(decimal: message.timestamp)
+        out.put("\"}\n\n")
+    }
+
     private func writeEvent(lines: Int, to out: inout RawWriter) {
+        if !message.topic.isEmpty { writeTopic(to: &out) }
         if message.dropped > 0 || message.restarts {
             out.put("event: gap\ndata: {\"dropped\":")
             out.put(decimal: message.dropped)
             if message.restarts { out.put(",\"restarted\":true") }
             out.put("}\n\n")
         }
-        out.put("id: ")
-        out.put(decimal: message.epoch)
-        out.put(UInt8(ascii: "-"))
-        out.put(decimal: message.sequence)
+        if message.topic.isEmpty {
+            out.put("id: ")
+            out.put(decimal: message.epoch)
+            out.put(UInt8(ascii: "-"))
+            out.put(decimal: message.sequence)
+            out.put(UInt8(ascii: "\n"))
+        }
         switch lines {
         case 0:
-            out.put("\nevent: base64\ndata: ")
+            out.put("event: base64\ndata: ")
             out.put(base64: message.payload)
         case 1:
-            out.put("\ndata: ")
+            out.put("data: ")
             out.put(message.payload)
         default:
             writeLines(to: &out)
@@ -126,12 +165,13 @@ public struct StreamRecord {
     private func writeLines(to out: inout RawWriter) {
         var rest = message.payload
         while true {
-            out.put("\ndata: ")
+            out.put("data: ")
             guard let end = rest.firstIndex(of: 0x0A) else {
                 out.put(rest)
                 return
             }
             out.put(rest.slice(0..<end))
+            out.put(UInt8(ascii: "\n"))
             rest = rest.slice(end + 1..<rest.count)
         }
     }
@@ -149,6 +189,7 @@ public struct StreamRecord {
         size += RawWriter.digits(message.timestamp)
         if message.dropped > 0 { size += ",\"dropped\":".utf8.count + RawWriter.digits(message.dropped) }
         if message.restarts { size += ",\"restarted\":true".utf8.count }
+        if !message.topic.isEmpty { size += ",\"topic\":\"\"".utf8.count + message.topic.count }
         if let escapes {
             size += ",\"payload\":\"\"".utf8.count + message.payload.count + escapes
         } else {
@@ -181,6 +222,11 @@ public struct StreamRecord {
             out.put(decimal: message.dropped)
         }
         if message.restarts { out.put(",\"restarted\":true") }
+        if !message.topic.isEmpty {
+            out.put(",\"topic\":\"")
+            out.put(message.topic)
+            out.put(UInt8(ascii: "\""))
+        }
         switch escapes {
         case .none:
             out.put(",\"payload_base64\":\"")
