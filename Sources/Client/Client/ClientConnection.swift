@@ -17,8 +17,8 @@ import RSocket
 public protocol ClientConnection: AnyObject {
     // MARK: Requests
 
-    /// Subscribes to a topic with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. Events are `.message`s, then
-    /// `.completed` or `.failed`.
+    /// Subscribes to a topic, or to a pattern, with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. Events are
+    /// `.message`s, then `.completed` or `.failed`.
     func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID
 
     /// Publishes one message. Events are `.acknowledged` and `.completed`, or `.failed`.

@@ -34,20 +34,28 @@ public enum ClientEvent {
     case closing(String)
 
     public struct Message {
-        /// The publisher's metadata as entries of RSocket's composite metadata, possibly with the broker's own entry,
-        /// MessageInfo. Nil if there is no metadata, which differs from empty.
+        /// The publisher's metadata as entries of RSocket's composite metadata, possibly after the broker's own
+        /// entries, MessageInfo. Nil if there is no metadata, which differs from empty.
         public let metadata: UnsafeRawBufferPointer?
         public let data: UnsafeRawBufferPointer
         private let givenInfo: MessageInfo?
+        private let isOfPattern: Bool
 
-        init(metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, info: MessageInfo? = nil) {
+        /// - Parameter ofPattern: whether the subscription is to a pattern.
+        init(
+            metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, info: MessageInfo? = nil,
+            ofPattern: Bool = false
+        ) {
             self.metadata = metadata
             self.data = data
             givenInfo = info
+            isOfPattern = ofPattern
         }
 
         /// The message's position in its topic; nil if the position was not requested from the broker.
-        public var info: MessageInfo? { givenInfo ?? metadata.flatMap { MessageInfo(metadata: $0) } }
+        public var info: MessageInfo? {
+            givenInfo ?? metadata.flatMap { MessageInfo(metadata: $0, ofPattern: isOfPattern) }
+        }
     }
 }
 

@@ -127,7 +127,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         guard case .deliver(let gap) = verdict else { return }
         let received = Message(
             payload: Array(message.data), sequence: info.sequence, epoch: info.epoch, timestamp: info.timestamp,
-            gap: gap, metadata: message.metadata.map(MessageInfo.remove(from:)) ?? [])
+            gap: gap, metadata: message.metadata.map(info.removeOwn(from:)) ?? [])
         state.request(downstream.receive(received))
     }
 

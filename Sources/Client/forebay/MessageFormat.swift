@@ -42,7 +42,7 @@ struct MessageFormat {
             out.append("\"sequence\":\(info.sequence),\"epoch\":\"\(info.epoch)\",")
             out.append("\"timestamp_ns\":\(info.timestamp),\"dropped\":\(info.dropped),")
             if let metadata {
-                let given = MessageInfo.remove(from: metadata)
+                let given = info.removeOwn(from: metadata)
                 append(given.withUnsafeBytes { MessageProperties(metadata: $0) }, to: &out)
             }
         }

@@ -10,6 +10,12 @@ public enum TopicName {
     /// Whether this names one of the broker's own topics. Such a name follows no other rule.
     public static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
 
+    /// Whether a name is meant as a pattern, which selects topics: it contains `*` or `>`. Only the broker decides
+    /// whether it is valid.
+    public static func isPattern(_ name: String) -> Bool {
+        name.utf8.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: ">") }
+    }
+
     /// Whether a token may contain `byte`.
     public static func allows(_ byte: UInt8) -> Bool {
         switch byte {

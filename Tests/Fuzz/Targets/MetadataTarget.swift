@@ -14,8 +14,23 @@ func fuzzMetadata(_ bytes: UnsafeRawBufferPointer) {
         readEntries(metadata, form)
         readCredentials(metadata)
         readCarried(metadata)
-        if let info = MessageInfo(metadata: metadata) { _ = info.sequence }
+        readInfo(metadata)
     }
+}
+
+/// What a client reads of the broker's own entries. Naming the topic changes nothing else.
+private func readInfo(_ metadata: UnsafeRawBufferPointer) {
+    let info = MessageInfo(metadata: metadata)
+    var named = MessageInfo(metadata: metadata, ofPattern: true)
+    let topic = named?.topic
+    if let info, let named {
+        let others = info.removeOwn(from: metadata)
+        let rest = named.removeOwn(from: metadata)
+        mustHold(others.count <= metadata.count, "metadata has grown")
+        mustHold(topic == nil ? rest == others : rest.count < others.count, "a topic's entry is not removed")
+    }
+    named?.topic = nil
+    mustHold(info == named, "\(String(describing: info)) is read as \(String(describing: named))")
 }
 
 private func readRoute(_ metadata: UnsafeRawBufferPointer, _ form: MetadataForm) {

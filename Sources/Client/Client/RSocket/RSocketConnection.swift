@@ -16,7 +16,8 @@ public final class RSocketConnection: ClientConnection {
     // MARK: Requests
 
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
-        try requester.requestStream(options.route(to: topic), n: n, opens: options.opening)
+        try requester.requestStream(
+            options.route(to: topic), n: n, opens: options.opening, ofPattern: TopicName.isPattern(topic))
     }
 
     public func publish(

@@ -163,7 +163,7 @@ extension RSocketRequester {
         }
         if isMessage {
             guard stream.answers == .messages else { return acknowledge(stream, metadata, data) }
-            return .message(stream.id, .init(metadata: metadata, data: data))
+            return .message(stream.id, .init(metadata: metadata, data: data, ofPattern: stream.isOfPattern))
         }
         end(stream)
         let info = metadata.flatMap { MessageInfo(metadata: $0) }

@@ -38,6 +38,8 @@ final class RSocketStream: NumberedStream {
 
     /// Whether the first message is the opening.
     var awaitsOpening = false
+    /// Whether the stream is a subscription to a pattern, whose messages name their topics.
+    var isOfPattern = false
     /// Whether fragments of a message have arrived, but not the last one.
     var isAssembling = false
     var hasMetadata = false
