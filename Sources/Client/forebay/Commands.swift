@@ -190,7 +190,14 @@ private let subSpec = CommandSpec(
             + "messages wait in the subscription's buffer; when it is full, the overflow policy applies. More credit "
             + "is requested only after messages have been printed.",
         "^C cancels the subscription. The exit code is 0 then and when the topic completes, and 1 when it fails.",
-        "When the connection is lost, the command reconnects, resumes with the next message and reports any gap.",
+        "TOPIC may be a pattern: * stands for one token of a name, and > at the end for one or more, as in 'orders.>'. "
+            + "The subscription receives every topic that matches, now or later, and each message is printed after its "
+            + "topic and a space, or with the field topic. The options apply to each topic; a topic created later is "
+            + "received from its first message. --from, --opening, --overflow block and --interactive need a single "
+            + "topic.",
+        "When the connection is lost, the command reconnects, resumes with the next message and reports any gap. A "
+            + "subscription to a pattern continues at the time of its newest message: older messages of other topics "
+            + "that were still waiting are lost, and the next message of such a topic reports it.",
         "With --interactive, the subscription begins with one credit, or with --request; after that, keys grant "
             + "credit. A reconnect without remaining credit requests 1 again. --interactive implies --meta.",
     ],
@@ -243,6 +250,7 @@ private let subSpec = CommandSpec(
         ("forebay sub host.vmstat --request 5", "never more than five outstanding"),
         ("forebay sub host.vmstat --interactive", "grant credit by hand"),
         ("forebay sub prices --overflow latest --request 1 | slow-program", "always the newest"),
+        ("forebay sub 'orders.>' | cut -d ' ' -f 1", "the topics of all orders, one line per message"),
         ("forebay sub prices --from 4711 --epoch 90125 --meta", "resume at a known position"),
     ])
 

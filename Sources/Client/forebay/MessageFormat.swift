@@ -14,13 +14,19 @@ struct MessageFormat {
     /// Whether the output goes to a terminal, which interprets control characters.
     let isTerminal: Bool
 
-    /// Appends one message. `info` is nil unless it was requested and the broker sent it.
+    /// Appends one message.
+    /// - Parameters:
+    ///   - info: nil unless it was requested and the broker sent it.
+    ///   - topic: the name of the message's topic if the subscription is to a pattern. It contains no space, so a
+    ///     space separates it from what follows.
     func append(
-        _ data: UnsafeRawBufferPointer, info: MessageInfo?, metadata: UnsafeRawBufferPointer?, to out: inout ByteBuffer
+        _ data: UnsafeRawBufferPointer, info: MessageInfo?, topic: String? = nil, metadata: UnsafeRawBufferPointer?,
+        to out: inout ByteBuffer
     ) {
         switch kind {
         case .raw: out.append(data)
         case .text:
+            if let topic { out.append(SafeText.line(topic) + " ") }
             if let info { out.append("#\(info.sequence) \(Self.clock(info.timestamp)) ") }
             if isTerminal {
                 SafeText.appendForTerminal(data, newlines: true, to: &out)
@@ -28,15 +34,20 @@ struct MessageFormat {
                 out.append(data)
             }
             out.append("\n")
-        case .json: appendJSON(data, info, metadata, to: &out)
+        case .json: appendJSON(data, info, topic, metadata, to: &out)
         }
     }
 
     private func appendJSON(
-        _ data: UnsafeRawBufferPointer, _ info: MessageInfo?, _ metadata: UnsafeRawBufferPointer?,
+        _ data: UnsafeRawBufferPointer, _ info: MessageInfo?, _ topic: String?, _ metadata: UnsafeRawBufferPointer?,
         to out: inout ByteBuffer
     ) {
         out.append("{")
+        if let topic {
+            out.append("\"topic\":")
+            JSONText.append(topic, to: &out)
+            out.append(",")
+        }
         if let info {
             // The epoch is a string: it uses all 64 bits, and many parsers store numbers as doubles.
             out.append("\"sequence\":\(info.sequence),\"epoch\":\"\(info.epoch)\",")

@@ -32,6 +32,8 @@ struct Reconnection {
     private var lostAt: UInt64?
     /// The last reason that was reported for having no connection.
     private var reported: String?
+    /// Sentences to add to the report of the next connection after a lost one, each after a space.
+    var remark = ""
     /// For a full-screen view: what it shows next instead of a line on stderr.
     private var note: String?
 
@@ -88,7 +90,7 @@ struct Reconnection {
     mutating func report(now: UInt64) {
         guard let address = unreported, now >= reportDue else { return }
         unreported = nil
-        show("\(isServed ? "Reconnected" : "Connected") to \(address).")
+        show(isServed ? "Reconnected to \(address).\(remark)" : "Connected to \(address).")
     }
 
     /// Notes that the connection was lost. One that had only just begun does not count as a success: the pauses keep
@@ -192,15 +194,16 @@ struct Reconnection {
 }
 
 extension TopicPosition.Arrival {
-    /// What the first message on a new connection reveals; nil if nothing is missing.
+    /// What a message reveals; nil if nothing is missing. With a pattern, the sentence names the topic.
     func sentence(_ info: MessageInfo) -> String? {
+        let place = info.topic.map { " of \($0)" } ?? ""
         return switch self {
         case .next, .again: nil
-        case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)."
-        case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)."
+        case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)\(place)."
+        case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)\(place)."
         case .restarted:
-            "epoch \(info.epoch): the topic restarted; this is its #\(info.sequence), and the rest of the previous "
-                + "epoch is lost."
+            "epoch \(info.epoch)\(place): the topic restarted; this is its #\(info.sequence), and the rest of the "
+                + "previous epoch is lost."
         }
     }
 }

@@ -5,7 +5,9 @@ import ForebayWire
 import RSocket
 
 struct SubscribeSettings {
+    /// A topic's name or a pattern.
     let topic: String
+    let isPattern: Bool
     let request: UInt32?
     let once: Bool
     let count: UInt64?
@@ -16,6 +18,7 @@ struct SubscribeSettings {
 
     init(_ arguments: Arguments) throws(UsageError) {
         topic = arguments.operands[0]
+        isPattern = TopicName.isPattern(topic)
         request = arguments.number("request").map { UInt32($0) }
         once = arguments.has("once")
         count = arguments.number("count")
@@ -65,7 +68,30 @@ struct SubscribeSettings {
         options.meta = meta
         options.opening = arguments.has("opening")
         self.options = options
-        try Self.check(topic: topic)
+        if isPattern { try Self.checkPattern(topic, arguments) } else { try Self.check(topic: topic) }
+    }
+
+    /// Checks what may not be used with a pattern. Only the broker knows whether the pattern is valid.
+    private static func checkPattern(_ pattern: String, _ arguments: Arguments) throws(UsageError) {
+        guard Route(pattern).tags != nil else {
+            throw UsageError("The pattern is too long; at most \(TopicName.longest) bytes are allowed.")
+        }
+        if arguments.has("from") {
+            throw UsageError(
+                "--from cannot be used with a pattern, because each topic has its own sequences; use --replay or "
+                    + "--since.")
+        }
+        if arguments.has("opening") {
+            throw UsageError("--opening cannot be used with a pattern, which has no position of its own.")
+        }
+        if arguments.text("overflow") == Overflow.block.name {
+            throw UsageError(
+                "--overflow block cannot be used with a pattern: one slow subscriber would hold back the publishers of "
+                    + "every topic that matches. Use another policy, or subscribe to a single topic.")
+        }
+        if arguments.has("interactive") {
+            throw UsageError("--interactive cannot be used with a pattern; name a single topic.")
+        }
     }
 
     /// Checks a topic's name. System topics are not checked here: only the broker knows which ones it has.

@@ -12,7 +12,7 @@ struct Subscriber: ~Copyable {
     private var session: Session
     private var reconnection: Reconnection
     private var options: SubscribeOptions
-    private var position: TopicPosition
+    private var position: SubscriptionPosition
     /// Whether no message has arrived since the connection was lost.
     private var isBack = false
     private var output: Output
@@ -42,13 +42,13 @@ struct Subscriber: ~Copyable {
         let session = try reconnection.begin(signals: [SIGINT, SIGTERM, SIGHUP])
         var creditWindow = CreditWindow(batch: settings.request, once: settings.once, limit: settings.count)
         var options = settings.options
-        // Resuming requires the position, which is part of the metadata.
-        if reconnection.isOn, !options.meta {
+        // Resuming requires the position, which is part of the metadata. For a pattern, metadata is always on.
+        if reconnection.isOn, !options.meta, !settings.isPattern {
             options.meta = true
             // Metadata that is not printed would hide a gap at the start.
             options.gap = options.gap ?? .fail
         }
-        let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
+        let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic) && !settings.isPattern
         let topicQuery = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let n = creditWindow.first()
         let stream = try session.connection.subscribe(settings.topic, options, n: n)
@@ -58,7 +58,7 @@ struct Subscriber: ~Copyable {
         self.stream = stream
         left = n
         self.options = options
-        position = TopicPosition(options.start)
+        position = SubscriptionPosition(options.start, ofPattern: settings.isPattern)
         self.session = session
         self.reconnection = reconnection
         self.creditWindow = creditWindow
@@ -93,7 +93,7 @@ struct Subscriber: ~Copyable {
             isBack = true
             options.start = position.start
             // The next message will report what is missing.
-            options.gap = .tell
+            if settings.isPattern { reconnection.remark = remark } else { options.gap = .tell }
             creditWindow = CreditWindow(
                 batch: settings.once ? left : settings.request, once: settings.once,
                 limit: settings.count.map { $0 - delivered })
@@ -156,13 +156,20 @@ struct Subscriber: ~Copyable {
             position.opened(opening)
             if settings.options.opening, !isBack { show(opening) }
         case .message(stream, let message):
-            unprinted += 1
-            if left > 0, left < CreditWindow.unbounded { left -= 1 }
             reconnection.works()
             let info = message.info
-            guard isNew(info) else { return }
+            guard isNew(info) else {
+                // Its credit was meant for another message.
+                if session.connection.outstanding(on: stream) < CreditWindow.unbounded {
+                    session.connection.requestN(stream, 1)
+                }
+                return
+            }
+            unprinted += 1
+            if left > 0, left < CreditWindow.unbounded { left -= 1 }
             format.append(
-                message.data, info: settings.meta ? info : nil, metadata: message.metadata, to: &output.buffer)
+                message.data, info: settings.meta ? info : nil, topic: info?.topic, metadata: message.metadata,
+                to: &output.buffer)
             delivered += 1
             if delivered == settings.count {
                 session.connection.cancel(stream)
@@ -193,8 +200,12 @@ struct Subscriber: ~Copyable {
     private mutating func isNew(_ info: MessageInfo?) -> Bool {
         guard let info else { return true }
         defer { epoch = info.epoch }
-        let arrival = position.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
+        let arrival = position.receive(info)
         if arrival == .again { return false }
+        if settings.isPattern {
+            if position.isBack || settings.meta, let sentence = arrival.sentence(info) { note(sentence) }
+            return true
+        }
         if isBack {
             if let sentence = arrival.sentence(info) { note(sentence) }
         } else if settings.meta {
@@ -202,6 +213,19 @@ struct Subscriber: ~Copyable {
         }
         isBack = false
         return true
+    }
+
+    /// What a subscription to a pattern does after a lost connection.
+    private var remark: String {
+        if let newest = position.newest {
+            return
+                " The subscription continues with the messages since \(MessageFormat.clock(newest)); older ones that "
+                + "were still waiting are lost."
+        }
+        return switch settings.options.start {
+        case .all, .from, .since(.at): ""
+        case .next, .last, .since(.ago): " Messages published in between may be lost."
+        }
     }
 
     private mutating func report(_ info: MessageInfo) {

@@ -199,6 +199,21 @@ import Testing
         #expect(try SubscribeSettings(parse("sub", "a", "-i")).options.route(to: "a").tags == ["a?meta=on"])
     }
 
+    @Test func routeOfAPattern() throws {
+        let settings = try SubscribeSettings(parse("sub", "orders.*.>", "--replay", "3", "--buffer", "7"))
+        #expect(settings.isPattern)
+        #expect(settings.options.route(to: settings.topic).tags == ["orders.%2A.%3E?replay=3&buffer=7"])
+        #expect(try SubscribeSettings(parse("sub", "$SYS.>")).isPattern)
+        #expect(try !SubscribeSettings(parse("sub", "$SYS.stats")).isPattern)
+        #expect(refusal("sub", "a.>", "--from", "3").hasPrefix("--from cannot be used with a pattern"))
+        #expect(refusal("sub", "a.>", "--opening").hasPrefix("--opening cannot be used with a pattern"))
+        #expect(
+            refusal("sub", "a.>", "--overflow", "block").hasPrefix("--overflow block cannot be used with a pattern"))
+        #expect(refusal("sub", "a.>", "-i").hasPrefix("--interactive cannot be used with a pattern"))
+        #expect(refusal("sub", "*" + String(repeating: "a", count: 255)).hasPrefix("The pattern is too long"))
+        #expect(refusal("pub", "a.>", "x").contains("reserved for patterns"))
+    }
+
     @Test func whatGoesWithoutAChannel() throws {
         #expect(try PublishSettings(parse("pub", "t", "m")).isSingle)
         #expect(try PublishSettings(parse("pub", "t", "m", "--ack")).isSingle)

@@ -56,6 +56,38 @@ private func formatted(
         #expect(text.hasPrefix("#42 ") && text.hasSuffix(":01.500 x\n"))
     }
 
+    @Test func theTopicStandsBeforeTheText() {
+        func printed(_ kind: MessageFormat.Kind, _ topic: String, info: MessageInfo? = nil) -> String {
+            var out = ByteBuffer()
+            Array("x y".utf8).withUnsafeBytes {
+                MessageFormat(kind: kind, isTerminal: false)
+                    .append($0, info: info, topic: topic, metadata: nil, to: &out)
+            }
+            return String(decoding: out.readable, as: UTF8.self)
+        }
+        #expect(printed(.text, "orders.eu") == "orders.eu x y\n")
+        #expect(printed(.text, "a\u{1b}\n") == "a\\x1b\\n x y\n")
+        #expect(printed(.json, "orders.eu") == #"{"topic":"orders.eu","payload":"x y"}"# + "\n")
+        #expect(printed(.raw, "orders.eu") == "x y")
+        let info = MessageInfo(epoch: 5, sequence: 42, timestamp: 0, dropped: 1, topic: "orders.eu")
+        #expect(printed(.text, "orders.eu", info: info).hasPrefix("orders.eu #42 "))
+        #expect(
+            printed(.json, "orders.eu", info: info)
+                == #"{"topic":"orders.eu","sequence":42,"epoch":"5","timestamp_ns":0,"dropped":1,"payload":"x y"}"#
+                + "\n")
+    }
+
+    @Test func whatIsMissingOfAPattern() {
+        func sentence(_ arrival: TopicPosition.Arrival, _ topic: String?) -> String? {
+            arrival.sentence(MessageInfo(epoch: 5, sequence: 42, timestamp: 0, dropped: 1, topic: topic))
+        }
+        #expect(sentence(.behind(3), "a.b") == "3 messages lost before #42 of a.b.")
+        #expect(sentence(.behind(3), nil) == "3 messages lost before #42.")
+        #expect(sentence(.uncertain, "a.b") == "Messages may have been lost before #42 of a.b.")
+        #expect(sentence(.restarted(previous: 1), "a.b")?.hasPrefix("epoch 5 of a.b: the topic restarted") == true)
+        #expect(sentence(.next, "a.b") == nil)
+    }
+
     @Test func json() {
         #expect(
             formatted(.json, Array("say \"ä\"\\\n\u{1}\u{7f}\u{9b}\u{202e}".utf8))

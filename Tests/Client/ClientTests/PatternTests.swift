@@ -1,4 +1,4 @@
-// Subscriptions to patterns: the topic that a message names.
+// Subscriptions to patterns: the topic that a message names, and the positions in the topics.
 
 import Bytes
 import ForebayWire
@@ -80,5 +80,105 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
             return
         }
         #expect(message.info?.topic == topic)
+    }
+}
+
+@Suite struct PatternPositionTests {
+    private enum Step {
+        /// A message: its topic, epoch, sequence, dropped; and what it implies.
+        case message(String, UInt64, UInt64, dropped: UInt64 = 0, TopicPosition.Arrival)
+        case lost
+    }
+
+    private static let cases: [(SubscribeOptions.Start, [Step])] = [
+        // Each topic has its own sequences.
+        (.next, [.message("a", 1, 7, .next), .message("b", 2, 3, .next), .message("a", 1, 8, .next)]),
+        (
+            .next,
+            [
+                .message("a", 1, 7, dropped: 2, .behind(2)), .message("a", 1, 9, .behind(1)),
+                .message("a", 1, 12, dropped: 1, .behind(2)),
+            ]
+        ),
+        // A topic that was deleted and created again while the subscription was there.
+        (.next, [.message("a", 1, 7, .next), .message("a", 2, 1, .next), .message("a", 3, 4, dropped: 3, .behind(3))]),
+        // What has been received is not received again, and what is missing is counted.
+        (
+            .all,
+            [
+                .message("a", 1, 7, .next), .message("b", 1, 1, .next), .lost, .message("a", 1, 7, .again),
+                .message("b", 1, 4, .behind(2)), .message("a", 1, 8, .next),
+            ]
+        ),
+        (
+            .next,
+            [
+                .message("a", 1, 7, .next), .lost, .message("a", 2, 1, .restarted(previous: 1)),
+                .message("a", 2, 2, .next),
+            ]
+        ),
+        // Of a topic without a position, the first message may not be the next one, unless it is the topic's first.
+        (.all, [.message("a", 1, 7, .next), .lost, .message("b", 1, 1, .next), .message("c", 1, 2, .uncertain)]),
+        (
+            .all,
+            [
+                .message("a", 1, 7, .next), .lost, .message("b", 1, 9, dropped: 4, .behind(nil)),
+                .message("b", 1, 10, .next),
+            ]
+        ),
+        // If nothing was received, the same is requested again.
+        (.all, [.lost, .message("a", 1, 7, .next)]),
+        (.since(.at(5)), [.lost, .message("a", 1, 7, .next)]),
+        (.next, [.lost, .message("a", 1, 7, .uncertain)]),
+        (.last(2), [.lost, .message("a", 1, 7, .uncertain), .message("a", 1, 8, .next)]),
+        (.since(.ago(5)), [.lost, .message("a", 1, 7, .uncertain)]),
+    ]
+
+    @Test(arguments: cases)
+    private func arrivals(start: SubscribeOptions.Start, steps: [Step]) {
+        var position = SubscriptionPosition(start, ofPattern: true)
+        for (number, step) in steps.enumerated() {
+            switch step {
+            case .lost: position.lost()
+            case .message(let topic, let epoch, let sequence, let dropped, let arrival):
+                let info = MessageInfo(
+                    epoch: epoch, sequence: sequence, timestamp: 1, dropped: dropped, topic: topic)
+                #expect(position.receive(info) == arrival, "step \(number)")
+            }
+        }
+    }
+
+    @Test func itBeginsAtTheNewestMessage() {
+        var position = SubscriptionPosition(.last(3), ofPattern: true)
+        #expect(position.start == .last(3) && position.newest == nil)
+        for timestamp in [Int64(5), 9, 7] {
+            let topic = "t\(timestamp)"
+            _ = position.receive(MessageInfo(epoch: 1, sequence: 1, timestamp: timestamp, dropped: 0, topic: topic))
+        }
+        #expect(position.start == .since(.at(9)) && position.newest == 9)
+    }
+
+    @Test func theFirstMessageOfEachTopicAfterALoss() {
+        var position = SubscriptionPosition(.next, ofPattern: true)
+        func isBack(_ topic: String, _ sequence: UInt64) -> Bool {
+            _ = position.receive(MessageInfo(epoch: 1, sequence: sequence, timestamp: 1, dropped: 0, topic: topic))
+            return position.isBack
+        }
+        #expect(!isBack("a", 1))
+        position.lost()
+        #expect(isBack("a", 2) && !isBack("a", 3) && isBack("b", 7) && !isBack("b", 8))
+    }
+
+    /// The positions of other topics are forgotten; the memory is bounded.
+    @Test func positionsOfManyTopics() {
+        var position = PatternPosition(.next)
+        let most = UInt64(PatternPosition.mostTopics)
+        for number in 1...most + 10 {
+            let info = MessageInfo(epoch: 1, sequence: 2, timestamp: 1, dropped: 0, topic: "t\(number)")
+            _ = position.receive(info)
+        }
+        let last = MessageInfo(epoch: 1, sequence: 2, timestamp: 1, dropped: 0, topic: "t\(most + 10)")
+        #expect(position.receive(last) == .again)
+        #expect(position.topicCount == Int(most))
     }
 }
