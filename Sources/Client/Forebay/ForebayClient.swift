@@ -132,6 +132,12 @@ public final class ForebayClient: Sendable {
     /// with an invalid name, operations on the topic fail with `.invalid`.
     public func topic(_ name: String) -> Topic { Topic(client: self, name: name) }
 
+    /// The topics that match a pattern, whose messages are received with one subscription. A pattern is a topic's name
+    /// in which `*` stands for one token and `>`, at the end, for one or more: `orders.*.eu`, `orders.>`. Nothing is
+    /// sent; with an invalid pattern, a subscription fails with `.invalid`. A name without `*` and `>` is a pattern of
+    /// one topic.
+    public func topics(_ pattern: String) -> Topics { Topics(client: self, pattern: pattern) }
+
     /// The state of the connection: the current one first, then each change while there is demand, otherwise the
     /// latest.
     public var states: AnyPublisher<ConnectionState, Never> { core.state.eraseToAnyPublisher() }

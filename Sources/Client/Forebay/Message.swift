@@ -40,6 +40,8 @@ public struct OutgoingMessage: Sendable, Equatable {
 public struct Message: Equatable, Sendable {
     /// The published bytes.
     public var payload: [UInt8]
+    /// The name of the message's topic. Of a subscription to a pattern, each message has the name of its own.
+    public var topic: String
     /// The message's number in the topic. The messages of an epoch are numbered consecutively, starting with 1.
     public var sequence: UInt64
     /// The lifetime of the topic; sequences of different epochs are unrelated.
@@ -56,9 +58,11 @@ public struct Message: Equatable, Sendable {
 
     /// A message as a broker would deliver it, for tests of code that consumes messages.
     public init(
-        payload: [UInt8], sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil, metadata: [UInt8] = []
+        payload: [UInt8], topic: String = "", sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil,
+        metadata: [UInt8] = []
     ) {
         self.payload = payload
+        self.topic = topic
         self.sequence = sequence
         self.epoch = epoch
         self.timestamp = timestamp
@@ -93,7 +97,8 @@ public struct Gap: Equatable, Sendable {
         /// The topic was restarted, for example because the broker was. Unread messages of the previous epoch are gone,
         /// unless the topic is relaxed or from a copied store and the position was on disk: then none are missing.
         case newEpoch(previous: UInt64)
-        /// The connection was lost before the broker had reported where the subscription begins.
+        /// The connection was lost before the broker had reported where the subscription begins; or, with a
+        /// subscription to a pattern, before it had received a message of this topic.
         case reconnected
     }
 

@@ -1,4 +1,4 @@
-// RemoteSubscription: a subscriber's subscription to a topic of the broker.
+// RemoteSubscription: a subscriber's subscription to a topic of the broker, or to a pattern.
 //
 // The subscriber is called only on the client's thread, with no lock held. Its demand goes to the broker through a
 // mailbox, which keeps all requests of the program in order.
@@ -9,12 +9,23 @@ import RSocket
 import StreamsCore
 import Synchronization
 
+/// What a subscriber wants from the broker.
+struct SubscriptionRequest: Sendable {
+    let client: ForebayClient
+    /// A topic's name or a pattern.
+    let name: String
+    /// Whether `name` selects topics, so that each message names its own.
+    var isPattern = false
+    let options: SubscribeOptions
+    var lossAtEnd: (@Sendable (Gap) -> Void)?
+    /// Called once, with nil if the broker has accepted the subscription, otherwise with the reason why not.
+    var whenAccepted: (@Sendable (ForebayError?) -> Void)?
+}
+
 final class RemoteSubscription<Downstream: Subscriber>: Activity, Subscription, CustomStringConvertible,
     @unchecked Sendable
 where Downstream.Input == Message, Downstream.Failure == ForebayError {
-    fileprivate let topic: Topic
-    private let lossAtEnd: (@Sendable (Gap) -> Void)?
-    private let whenAccepted: (@Sendable (ForebayError?) -> Void)?
+    private let wanted: SubscriptionRequest
 
     /// The subscriber, if it wants to be notified at the end of a turn.
     private weak let turns: (any TurnSubscriber)?
@@ -32,16 +43,14 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     /// client's thread.
     private var isConfirmed = false
 
-    var description: String { "TopicMessages" }
+    var description: String { wanted.isPattern ? "PatternMessages" : "TopicMessages" }
 
-    init(_ messages: TopicMessages, _ downstream: Downstream) {
-        topic = messages.topic
-        lossAtEnd = messages.lossAtEnd
-        whenAccepted = messages.whenAccepted
+    init(_ wanted: SubscriptionRequest, _ downstream: Downstream) {
+        self.wanted = wanted
         self.downstream = downstream
         turns = downstream.turns
-        state = SubscriptionState(messages.options)
-        super.init(messages.topic.client.core)
+        state = SubscriptionState(wanted.options, ofPattern: wanted.isPattern)
+        super.init(wanted.client.core)
         turns?.expectTurns()
     }
 
@@ -95,7 +104,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         } else if loop.takesStreams, let (options, n) = state.opening() {
             guard loop.hasRoom else { return fail(loop.noRoom, loop) }
             do throws(ClientError) {
-                loop.bind(try connection.subscribe(topic.name, options, n: n), self)
+                loop.bind(try connection.subscribe(wanted.name, options, n: n), self)
             } catch {
                 state.lost()
                 // A lost connection is reported separately.
@@ -108,7 +117,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private func confirm(_ error: ForebayError?) {
         guard !isConfirmed, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         isConfirmed = true
-        whenAccepted?(error)
+        wanted.whenAccepted?(error)
     }
 
     override func opened(_ position: OpeningPosition, _ loop: ClientLoop) {
@@ -121,13 +130,16 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         guard let info = message.info else {
             return fail(ForebayError(.protocolViolation, "The broker sent a message without its sequence."), loop)
         }
+        guard let topic = wanted.isPattern ? info.topic : wanted.name else {
+            return fail(ForebayError(.protocolViolation, "The broker sent a message without its topic."), loop)
+        }
         confirm(nil)
         loop.mark(self)
-        let verdict = state.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
+        let verdict = state.receive(info)
         guard case .deliver(let gap) = verdict else { return }
         let received = Message(
-            payload: Array(message.data), sequence: info.sequence, epoch: info.epoch, timestamp: info.timestamp,
-            gap: gap, metadata: message.metadata.map(info.removeOwn(from:)) ?? [])
+            payload: Array(message.data), topic: topic, sequence: info.sequence, epoch: info.epoch,
+            timestamp: info.timestamp, gap: gap, metadata: message.metadata.map(info.removeOwn(from:)) ?? [])
         state.request(downstream.receive(received))
     }
 
@@ -136,7 +148,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         loop.finish(self)
         guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
         confirm(nil)
-        if dropped > 0 { lossAtEnd?(Gap(.dropped, lost: dropped)) }
+        if dropped > 0 { wanted.lossAtEnd?(Gap(.dropped, lost: dropped)) }
         deliver(.finished)
     }
 

@@ -45,6 +45,12 @@ private struct Constant: RandomNumberGenerator {
     }
 }
 
+extension SubscriptionState {
+    fileprivate mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
+        receive(MessageInfo(epoch: epoch, sequence: sequence, timestamp: 0, dropped: dropped))
+    }
+}
+
 @Suite struct SubscriptionStateTests {
     private func state(_ start: SubscribeOptions.Start, demand: Subscribers.Demand = .none) -> SubscriptionState {
         var options = SubscribeOptions()

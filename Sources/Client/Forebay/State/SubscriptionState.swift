@@ -1,5 +1,5 @@
-// SubscriptionState: a subscription's position in the topic and its demand, over any number of connections. No I/O:
-// computes what to request from the broker, given what has arrived.
+// SubscriptionState: a subscription's position in its topic, or in the topics of its pattern, and its demand, over any
+// number of connections. No I/O: computes what to request from the broker, given what has arrived.
 //
 //     request ──► wanted ──► opening() or credit() ──► on the wire ──► receive() ──► delivered
 //                   ▲                                      │
@@ -22,16 +22,16 @@ struct SubscriptionState {
     static let largestCredit = CreditWindow.unbounded - 2
 
     private let options: SubscribeOptions
-    private var position: TopicPosition
+    private var position: SubscriptionPosition
     /// Requested by the subscriber and not yet delivered.
     private(set) var wanted = Subscribers.Demand.none
     /// Requested from the broker on the current connection and not yet received.
     private(set) var onWire: UInt32 = 0
     private var isOpen = false
 
-    init(_ options: SubscribeOptions) {
+    init(_ options: SubscribeOptions, ofPattern: Bool = false) {
         self.options = options
-        position = TopicPosition(options.start)
+        position = SubscriptionPosition(options.start, ofPattern: ofPattern)
     }
 
     /// Adds what the subscriber requests.
@@ -67,9 +67,9 @@ struct SubscriptionState {
     mutating func opened(_ opening: OpeningPosition) { position.opened(opening) }
 
     /// Decides what to do with a message that has arrived.
-    mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
+    mutating func receive(_ info: MessageInfo) -> Verdict {
         if onWire != CreditWindow.unbounded, onWire > 0 { onWire -= 1 }
-        let arrival = position.receive(epoch: epoch, sequence: sequence, dropped: dropped)
+        let arrival = position.receive(info)
         if arrival == .again { return .skip }
         wanted -= 1
         return .deliver(Gap(arrival))
