@@ -238,6 +238,7 @@ final class Topic: Timed {
     }
 
     // Views
+
     func link(_ shard: Int) {
         views.link(shard, seen: committed, needed: window.oldest, isEnded: isOver)
         usage.noteSubscription()
@@ -252,9 +253,6 @@ final class Topic: Timed {
 
     /// A shard has subscriptions to patterns, which follow the topic from `first` on.
     func follow(_ shard: Int, from first: SequenceNumber) { views.follow(shard, from: first) }
-    private func linkFollowers(now: Instant) {
-        for shard in views.followersBehind(committed) { ownership.link(self, to: shard, now: now) }
-    }
 
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
@@ -275,7 +273,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        if !views.followers.isEmpty { linkFollowers(now: now) }
+        if !views.followers.isEmpty { views.followersBehind(committed).forEach { ownership.link(self, to: $0, now: now) } }
         evict(now: now)
     }
 
