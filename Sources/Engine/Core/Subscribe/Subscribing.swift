@@ -322,21 +322,21 @@ final class Subscribing: ShardPart {
     func give(
         _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
     ) -> Result<Description?, Refusal> {
-        guard let stream = subscriptions[id] else {
+        guard let subscriber = subscriptions[id] else {
             return .failure(
                 Refusal(
                     .notFound,
                     "There is no subscription \(id.text); its id is valid as long as its stream is open."))
         }
-        guard stream.principal.user == user else {
+        guard subscriber.principal.user == user else {
             counters.denied += 1
             return .failure(
                 Refusal(.forbidden, "The subscription belongs to another user; use the credentials that opened it."))
         }
-        if stream.kind == .pattern {
-            patterns.request(n, of: stream.asPattern, now: now)
+        if subscriber.kind == .pattern {
+            patterns.request(n, of: subscriber.asPattern, now: now)
         } else {
-            request(n, of: stream.asSubscriber, now: now)
+            request(n, of: subscriber.asSubscriber, now: now)
         }
         return .success(nil)
     }
