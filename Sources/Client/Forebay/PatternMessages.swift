@@ -26,9 +26,6 @@ public struct Topics: Sendable {
     /// the number, or as ``Gap/Cause/newEpoch(previous:)``, if the topic has delivered a message before; otherwise as
     /// ``Gap/Cause/reconnected``, unless the message is the topic's first.
     ///
-    /// The broker serves patterns over RSocket only; over HTTP the subscription fails with the
-    /// ``ForebayError/reason`` `unsupported`.
-    ///
     /// - Parameters:
     ///   - replay: where to begin in each topic. `.from` fails the subscription with `.invalid`, because each topic has
     ///     its own sequences.

@@ -147,7 +147,7 @@ final class PlainRequests: ShardPart {
         // Credit over HTTP always accumulates, so there is no option for how it counts.
         try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")
         let options = try SubscribeOptions(route)
-        if call.isHead, TopicPattern.isMeant(by: call.topic) {
+        if call.isHead, TopicName.isPattern(call.topic) {
             try subscribing.patterns.check(
                 call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             httpResponses.answer(exchange, peers.plainProtocol.streamHead(call.format, id: nil, to: plain.request))

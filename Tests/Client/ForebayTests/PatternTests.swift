@@ -7,10 +7,10 @@ import Testing
 @testable import Forebay
 
 @Suite struct PatternTests {
-    @Test func laterTopicsMatch() async throws {
+    @Test(arguments: Wire.allCases) func laterTopicsMatch(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             try await client.topic("orders.eu").publish("0")
             try await client.topic("other").publish("0")
             var iterator = client.topics("orders.>").messages(replay: .all, window: 2).makeAsyncIterator()
@@ -28,10 +28,10 @@ import Testing
     }
 
     /// One demand counts for all topics.
-    @Test func demandIsNotExceeded() async throws {
+    @Test(arguments: Wire.allCases) func demandIsNotExceeded(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             for topic in ["a.1", "a.2", "a.3"] {
                 for number in 0..<3 { try await client.topic(topic).publish(bytes(number)) }
             }
@@ -52,10 +52,10 @@ import Testing
         }
     }
 
-    @Test func aNameIsAPatternOfOneTopic() async throws {
+    @Test(arguments: Wire.allCases) func aNameIsAPatternOfOneTopic(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             try await client.topic("t").publish("x")
             for try await message in client.topics("t").messages(replay: .all) {
                 #expect(message.topic == "t" && message.text == "x")
@@ -69,19 +69,20 @@ import Testing
         }
     }
 
-    @Test(arguments: ["orders.>.eu", "a.b*", "", "a..>"]) func aPatternMayBeInvalid(pattern: String) async throws {
+    @Test(arguments: Wire.allCases, ["orders.>.eu", "a.b*", "", "a..>"])
+    func aPatternMayBeInvalid(_ wire: Wire, _ pattern: String) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             #expect(await failure(client.topics(pattern).messages())?.code == .invalid)
             await client.close()
         }
     }
 
-    @Test func whatGoesWithASingleTopicOnly() async throws {
+    @Test(arguments: Wire.allCases) func whatGoesWithASingleTopicOnly(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             let topics = client.topics("a.>")
             #expect(await failure(topics.messages(overflow: .block))?.code == .invalid)
             #expect(await failure(topics.messages(replay: .from(sequence: 1, epoch: nil)))?.code == .invalid)
@@ -100,10 +101,10 @@ import Testing
         }
     }
 
-    @Test func anOverflowNamesTheTopic() async throws {
+    @Test(arguments: Wire.allCases) func anOverflowNamesTheTopic(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let client = try await ForebayClient.connect(broker.url(wire))
             try await client.topic("a.1").publish("0")
             var iterator = client.topics("a.*").messages(replay: .all, buffer: 1, overflow: .fail, window: 1)
                 .makeAsyncIterator()
@@ -119,14 +120,14 @@ import Testing
     }
 
     /// Whatever is lost is counted, and nothing arrives twice.
-    @Test func overACutNetworkEveryLossIsReported() async throws {
+    @Test(arguments: Wire.allCases) func overACutNetworkEveryLossIsReported(_ wire: Wire) async throws {
         var limits = Limits()
         limits.retain = 100_000
         let broker = try TestBroker(limits: limits)
-        let proxy = try Proxy(to: broker.port(.rsocket))
+        let proxy = try Proxy(to: broker.port(wire))
         try await within {
-            let producer = try await ForebayClient.connect(broker.url(.rsocket))
-            let consumer = try await ForebayClient.connect(proxy.url(.rsocket), quick)
+            let producer = try await ForebayClient.connect(broker.url(wire))
+            let consumer = try await ForebayClient.connect(proxy.url(wire), quick)
             let names = ["t.1", "t.2", "t.3"]
             for name in names { try await producer.topic(name).publish(bytes(0)) }
             var next = Dictionary(uniqueKeysWithValues: names.map { ($0, UInt64(1)) })
@@ -158,11 +159,11 @@ import Testing
     }
 
     /// Messages published meanwhile are received, because they are newer than the last one.
-    @Test func afterARestartTheGapIsReported() async throws {
+    @Test(arguments: Wire.allCases) func afterARestartTheGapIsReported(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            let client = try await ForebayClient.connect(broker.url(.rsocket), quick)
-            let producer = try await ForebayClient.connect(broker.url(.rsocket), quick)
+            let client = try await ForebayClient.connect(broker.url(wire), quick)
+            let producer = try await ForebayClient.connect(broker.url(wire), quick)
             var iterator = client.topics("t.*").messages(replay: .all).makeAsyncIterator()
             try await producer.topic("t.1").publish(bytes(0))
             let first = try #require(try await iterator.next())

@@ -11,12 +11,6 @@ from test_cli_reconnect import Restarted, line_of
 
 
 @pytest.fixture
-def scheme():
-    """The broker serves patterns over RSocket."""
-    return "rsocket"
-
-
-@pytest.fixture
 def forebay(start, reach):
     broker = start()
     yield reach(broker)

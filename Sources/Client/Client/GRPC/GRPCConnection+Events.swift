@@ -103,7 +103,8 @@ extension GRPCConnection {
         guard message.payload.count <= limits.message else { return tooLarge(call) }
         let info = MessageInfo(
             epoch: call.epoch, sequence: message.sequence, timestamp: message.timestamp,
-            dropped: call.dropped)
+            dropped: call.dropped,
+            topic: message.topic.isEmpty ? nil : String(decoding: message.topic, as: UTF8.self))
         call.dropped = 0
         guard case .subscription(meta: true) = call.kind else {
             return .message(call.id, .init(metadata: nil, data: message.payload))

@@ -98,7 +98,7 @@ public final class GRPCConnection: ClientConnection {
         if case .from(0, _) = options.start {
             throw ClientError(.invalid, "from=0 is not a sequence; the first message of a topic has sequence 1.")
         }
-        let call = try begin(.subscribe, .subscription(meta: options.meta), demand: n)
+        let call = try begin(.subscribe, .subscription(meta: options.meta || TopicName.isPattern(topic)), demand: n)
         let open = options.open(topic, n)
         write(call) { open.append(to: &$0) }
         return call.id

@@ -108,7 +108,6 @@ final class PatternSubscribing: ShardPart {
         connection.attach(subscription)
         subscriptions.insert(subscription)
         table.add(subscription)
-        events.event("subscribed", pattern: subscription)
         let request = PatternRequest(
             pattern: pattern, subscription: streams.key(subscription), connection: connection.id,
             wantsHistory: subscription.wantsHistory)
@@ -187,7 +186,9 @@ final class PatternSubscribing: ShardPart {
                     "\(counted(subscription.matches, "topic matches", "topics match")) '\(subscription.pattern)', and "
                         + "a subscription may have \(limits.matches); use a narrower pattern."))
         }
-        guard begins, subscription.hasBody else { return }
+        guard begins else { return }
+        events.event("subscribed", pattern: subscription)
+        guard subscription.hasBody else { return }
         subscribing.responses.sendBegun(subscription)
         delivery.patterns.serve(subscription, now: now)
     }
@@ -277,7 +278,7 @@ final class PatternSubscribing: ShardPart {
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
         subscriptions.remove(subscription)
-        events.event("unsubscribed", pattern: subscription, reason: subscription.end)
+        if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)
             for shard in 0..<context.shards where shard != index {

@@ -48,7 +48,7 @@ final class Subscribing: ShardPart {
         _ connection: Connection, stream: UInt32, initialN: UInt32, to name: String, _ options: SubscribeOptions,
         now: Instant
     ) throws(Refusal) {
-        if TopicPattern.isMeant(by: name) {
+        if TopicName.isPattern(name) {
             return try patterns.subscribe(
                 connection, stream: stream, initialN: initialN, to: name, options, now: now)
         }

@@ -60,9 +60,6 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         return at == name.count
     }
 
-    /// Whether `text` contains a wildcard, so that it is meant as a pattern rather than as a topic's name.
-    public static func isMeant(by text: String) -> Bool { text.utf8.contains { $0 == one || $0 == rest } }
-
     /// Whether every name that `other` matches is matched by this pattern.
     public func covers(_ other: TopicPattern) -> Bool {
         if isOfBroker != other.isOfBroker { return false }

@@ -11,6 +11,8 @@ public struct ReceivedMessage {
     public internal(set) var payload = UnsafeRawBufferPointer.nothing
     /// ns since 1970 UTC.
     public internal(set) var timestamp: Int64 = 0
+    /// The topic's name, in a subscription to a pattern; empty otherwise.
+    public internal(set) var topic = UnsafeRawBufferPointer.nothing
     /// Whether the message has a content type or headers.
     public internal(set) var isCarrying = false
     /// The whole encoded message.
@@ -25,6 +27,7 @@ public struct ReceivedMessage {
             case (2, .bytes(let bytes)): payload = bytes
             case (3, .varint(let n)): timestamp = Int64(bitPattern: n)
             case (4, .bytes), (5, .bytes): isCarrying = true
+            case (6, .bytes(let name)): topic = try checkedText(name, "topic")
             default: break
             }
         }
