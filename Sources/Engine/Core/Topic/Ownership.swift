@@ -92,6 +92,11 @@ final class TopicOwnership: ShardPart {
         if shard == index { attachment.attachView(to: topic, now: now) } else { attach(topic, to: shard) }
     }
 
+    /// Gives the shards that follow a topic a view of it, if it has messages for them.
+    func linkFollowers(of topic: Topic, now: Instant) {
+        for shard in topic.views.followersBehind(topic.committed) { link(topic, to: shard, now: now) }
+    }
+
     /// - Parameter wasEmpty: whether subscriptions that wait missed nothing of the topic.
     func attach(_ topic: Topic, to shard: Int, wasEmpty: Bool = false) {
         topic.link(shard)

@@ -273,9 +273,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        if !views.followers.isEmpty {
-            views.followersBehind(committed).forEach { ownership.link(self, to: $0, now: now) }
-        }
+        if !views.followers.isEmpty { ownership.linkFollowers(of: self, now: now) }
         evict(now: now)
     }
 
