@@ -241,6 +241,28 @@ import Testing
         #expect(received[0].contains("4 topics match 't.*', and a subscription may have 3; use a narrower pattern."))
     }
 
+    /// The first topics are visited at once, the others in later turns.
+    @Test func noTopicsAreSearchedForASubscriptionThatHasEnded() {
+        let broker = broker(1)
+        let publisher = broker.connect()
+        for topic in 1...600 { publisher.fireAndForget("t.\(topic)", "x") }
+        broker.chaos = LedgerRandom(state: 0)
+        let shard = broker.shards[0]
+        publisher.subscribe("t.*", stream: 11)
+        broker.runAll()
+        let handle = shard.parts.tables.streams.at(0)!.handle
+        let request = PatternRequest(
+            pattern: try! TopicPattern(parsing: "t.*"), subscription: StreamKey(shard: 0, handle: handle),
+            connection: ConnectionID(index: 0, generation: 0), wantsHistory: false)
+        shard.parts.requests.followers.match(request, now: broker.now)
+        #expect(shard.hasWork)
+        broker.runAll()
+        publisher.cancel(stream: 11)
+        broker.runAll()
+        shard.parts.requests.followers.match(request, now: broker.now)
+        #expect(!shard.hasWork)
+    }
+
     @Test func differentPatternsAreLimited() {
         let broker = broker(1) { $0.patterns = 2 }
         let subscriber = broker.connect()

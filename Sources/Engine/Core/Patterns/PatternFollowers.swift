@@ -81,6 +81,9 @@ final class PatternFollowers: ShardPart {
     func goOn(_ search: PatternSearch, now: Instant) {
         var search = search
         let request = search.request
+        // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
+        // shards' searches are limited by what their connections may forward.
+        if request.subscription.shard == index, !patterns.isOpen(request.subscription.handle) { return }
         let before = search.found.count
         let end = Swift.min(search.place + PatternFollowers.slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {

@@ -160,6 +160,9 @@ final class PatternSubscribing: ShardPart {
 
     // Topics that match
 
+    /// Whether a subscription to a pattern has not ended.
+    func isOpen(_ handle: Handle) -> Bool { streams[handle]?.kind == .pattern }
+
     /// A shard has answered with topics of which this shard has a view.
     func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
         guard let stream = streams[handle], stream.kind == .pattern else { return }
@@ -237,7 +240,9 @@ final class PatternSubscribing: ShardPart {
     ) {
         guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
         guard subscription.cursors.count < limits.matches else {
-            reached(.matches)
+            // Logged and counted. The subscription continues without this topic's messages.
+            _ = context.refusal(
+                at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
         let cursor = Subscriber(
