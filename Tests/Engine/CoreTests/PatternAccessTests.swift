@@ -80,4 +80,24 @@ import Testing
         #expect(reader.received().contains { $0.contains("There is no subscription \(id)") })
         #expect(broker.shards.allSatisfy { $0.subscriptions.count == 0 })
     }
+
+    /// Formerly a cursor that had nothing to deliver was removed twice, and another client's in its place.
+    @Test func cursorsAreRemovedOnce() {
+        let broker = TestBroker()
+        let (client, other, publisher) = (broker.connect(), broker.connect(), broker.connect())
+        client.subscribe("t.*", stream: 11)
+        other.subscribe("t.*", stream: 11)
+        for topic in 1...400 { publisher.fireAndForget("t.\(topic)", "1") }
+        #expect(other.received().count == 400)
+        let parts = broker.shards[0].parts
+        let stream = (0..<parts.tables.streams.bound).compactMap { parts.tables.streams.at($0) }.first {
+            $0.connection.id == client.id
+        }
+        stream.map(parts.output.ends.drop)
+        broker.now.monotonic += 6 * Limits.second
+        for _ in 0..<20 { parts.requests.patterns.rest(now: broker.now) }
+        broker.runAll()
+        for topic in 1...400 { publisher.fireAndForget("t.\(topic)", "2") }
+        #expect(other.received().filter { $0.hasSuffix(":2") }.count == 400)
+    }
 }

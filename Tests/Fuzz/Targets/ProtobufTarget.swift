@@ -108,8 +108,14 @@ private func check(_ published: PublishedMessage) throws(GRPCError) -> MessagePr
 private func readEntry(
     _ metadata: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties?
 ) {
-    // The payload's first bytes stand for a topic's name, which clients without patterns ignore.
-    let topic = UnsafeRawBufferPointer(rebasing: payload.prefix(payload.count % 3))
+    let name = Array("a.b".utf8.prefix(payload.count % 4))
+    name.withUnsafeBytes { readEntry(metadata, payload, properties, topic: $0) }
+}
+
+private func readEntry(
+    _ metadata: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties?,
+    topic: UnsafeRawBufferPointer
+) {
     let entry = MessageEntry(
         sequence: 77, timestamp: -5, payloadCount: payload.count, metadata: metadata, topic: topic)
     let memory = UnsafeMutableRawPointer.allocate(byteCount: entry.size, alignment: 1)
@@ -120,6 +126,7 @@ private func readEntry(
     else { return report("a message is invalid") }
     mustHold(message.sequence == 77 && message.timestamp == -5, "the figures differ")
     mustHold(message.payload.elementsEqual(payload), "the payload differs")
+    mustHold(message.topic.elementsEqual(topic), "the topic differs")
     var scratch = PublishedMessage()
     var carried = ByteBuffer()
     try? message.appendMetadata(&scratch, limit: .max, into: &carried)

@@ -198,6 +198,7 @@ final class PatternSubscribing: ShardPart {
 
     private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
         guard subscription.wantsHistory else { return }
+        subscription.rejoining.insert(epoch)
         let key = streams.key(subscription)
         if owner == index {
             followers.rejoin(epoch, key, now: now)
@@ -254,15 +255,19 @@ final class PatternSubscribing: ShardPart {
         cursor.rateLimit = subscription.rateLimit
         memory.add(PatternSubscribing.cursorMemory)
         subscription.add(cursor)
+        let begins = isNew || !subscription.hasBegun || subscription.rejoining.remove(view.epoch) != nil
         views.noteActive(view, since: now.monotonic)
-        subscribing.join(cursor, from: followed, begins: isNew || !subscription.hasBegun, now: now)
+        subscribing.join(cursor, from: followed, begins: begins, now: now)
     }
 
     // The end
 
     /// Removes a cursor. The subscription continues.
     func remove(_ cursor: Subscriber) {
-        guard let subscription = cursor.match?.subscription else { return }
+        // It may have been removed while its removal was deferred.
+        guard let subscription = cursor.match?.subscription, subscription.cursors[cursor.view.epoch] === cursor else {
+            return
+        }
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
         subscription.remove(cursor)
@@ -331,7 +336,7 @@ final class PatternSubscribing: ShardPart {
             view.isActive = false
             guard views[epoch: view.epoch] === view else { continue }
             if view.advancedAt > since || !view.isAtRest {
-                views.noteActive(view, since: Swift.max(view.advancedAt, since + 1))
+                views.noteActive(view, since: view.isAtRest ? view.advancedAt : now.monotonic)
             } else {
                 view.followed = view.followed ?? view.end
                 rest(view, below: view.members.count, now: now)
@@ -347,7 +352,11 @@ final class PatternSubscribing: ShardPart {
             guard view.followed != nil else { return }
             place -= 1
             let cursor = view.members[place]
-            if let subscription = cursor.match?.subscription, subscription.hasBegun, cursor.isAtRest { remove(cursor) }
+            if let subscription = cursor.match?.subscription, subscription.hasBegun, !subscription.isOver,
+                cursor.isAtRest
+            {
+                remove(cursor)
+            }
             place = Swift.min(place, view.members.count)
         }
         work.spent += (Swift.min(view.members.count, PatternSubscribing.slice)) / Work.membersPerUnit
@@ -365,7 +374,12 @@ final class PatternSubscribing: ShardPart {
         case .join(let joins): goOn(joins, now: now)
         case .remove(let cursors): remove(Array(cursors))
         case .restOthers: restSome(now: now)
-        case .rest(let view, let place): if view.isAtRest { rest(view, below: place, now: now) }
+        case .rest(let view, let place):
+            if view.isAtRest {
+                rest(view, below: place, now: now)
+            } else {
+                views.noteActive(view, since: now.monotonic)
+            }
         }
     }
 }

@@ -26,6 +26,8 @@ final class PatternSubscription: BoundStream {
     private(set) var unanswered: Set<Int>
     /// Topics that matched when the subscription began.
     private(set) var matches = 0
+    /// Topics, by epoch, in which it begins where its options say although all shards have answered.
+    var rejoining: Set<UInt64> = []
     /// Its index among the subscriptions with the same pattern.
     var member = 0
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it begins.

@@ -113,7 +113,7 @@ extension Subscribing {
         }
         view.removeWaiting(subscriber)
         if subscriber.match == nil { return join(subscriber, atOrAfter: first, now: now) }
-        join(subscriber, from: first, begins: false, now: now)
+        join(subscriber, from: Swift.max(first, window(of: view).lower), begins: false, now: now)
     }
 
     /// The subscription with this handle, or its cursor in one topic.
