@@ -100,4 +100,18 @@ import Testing
         for topic in 1...400 { publisher.fireAndForget("t.\(topic)", "2") }
         #expect(other.received().filter { $0.hasSuffix(":2") }.count == 400)
     }
+
+    /// A topic with messages for a subscription to a pattern keeps its name, which others may subscribe to.
+    @Test func aTopicWithMessagesThatWaitKeepsItsName() {
+        var limits = Limits()
+        limits.topicIdle = 5 * Limits.second
+        let broker = TestBroker(limits: limits)
+        let (client, publisher) = (broker.connect(), broker.connect())
+        client.subscribe("t.*", n: 1, stream: 11)
+        for text in ["1", "2"] { publisher.fireAndForget("t.a", text) }
+        broker.advance(seconds: 20)
+        client.subscribe("t.a", stream: 13)
+        publisher.fireAndForget("t.a", "3")
+        #expect(client.received().filter { $0.hasPrefix("1") } == ["11:[1]t.a:1", "13:3"])
+    }
 }

@@ -165,7 +165,7 @@ final class Topic: Timed {
     }
 
     func noteIdleness(_ now: Instant) {
-        let isUsed = !publishers.isEmpty || views.subscriptions > 0 || !isStoreDone || shared?.isAwaited == true
+        let isUsed = !publishers.isEmpty || !views.isEmpty || !isStoreDone || shared?.isAwaited == true
         usage.noteIdle(!isUsed, now: now.monotonic)
     }
 
