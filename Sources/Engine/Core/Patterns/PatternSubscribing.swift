@@ -83,13 +83,9 @@ final class PatternSubscribing: ShardPart {
     ) throws(Refusal) {
         let pattern = try PatternSubscribing.pattern(text, options)
         try authorization.expectSubscribe(to: pattern, of: users.principal(of: connection, stream), at: connection.peer)
-        var credit = Credit(mode: options.demand)
-        guard credit.add(initialN) else {
-            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
-        }
-        var options = options
+        let credit = try options.credit(initialN)
+        var options = options.resolved(now: now)
         options.meta = true
-        options.since = options.since.map { .at($0.resolved(now: now.wall)) }
         let rateLimit = users.rateLimit(connection, stream)
         try table.take(pattern)
         do throws(Refusal) {
@@ -296,11 +292,11 @@ final class PatternSubscribing: ShardPart {
             }
         }
         work.spent += Work.ending
-        remove(Array(subscription.cursors.values))
+        remove(Array(subscription.cursors.values)[...])
     }
 
     /// Removes some of an ended subscription's cursors now, and the others later.
-    private func remove(_ cursors: [Subscriber]) {
+    private func remove(_ cursors: ArraySlice<Subscriber>) {
         for cursor in cursors.suffix(PatternSubscribing.slice) { remove(cursor) }
         work.spent += Swift.min(cursors.count, PatternSubscribing.slice) / Work.cursorsPerUnit
         if cursors.count > PatternSubscribing.slice {
@@ -372,7 +368,7 @@ final class PatternSubscribing: ShardPart {
         switch deferred {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
-        case .remove(let cursors): remove(Array(cursors))
+        case .remove(let cursors): remove(cursors)
         case .restOthers: restSome(now: now)
         case .rest(let view, let place):
             if view.isAtRest {

@@ -46,6 +46,22 @@ struct SubscribeOptions: Sendable {
         }
     }
 
+    /// The credit of a subscription that begins with a request for `n` messages.
+    func credit(_ n: UInt32) throws(Refusal) -> Credit {
+        var credit = Credit(mode: demand)
+        guard credit.add(n) else {
+            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
+        }
+        return credit
+    }
+
+    /// The same options with `since` as a time. To be taken when the request arrives, because views may attach later.
+    func resolved(now: Instant) -> SubscribeOptions {
+        var options = self
+        options.since = since.map { .at($0.resolved(now: now.wall)) }
+        return options
+    }
+
     private mutating func takeStart(_ route: Route) throws(Refusal) {
         for (one, other) in SubscribeOptions.exclusive where route[one] != nil && route[other] != nil {
             throw .invalid("\(one) and \(other) exclude each other; give only one of them.")

@@ -61,13 +61,8 @@ final class Subscribing: ShardPart {
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
         try authorization.expectSubscribe(
             to: name, options, of: users.principal(of: connection, stream), at: connection.peer)
-        var credit = Credit(mode: options.demand)
-        guard credit.add(initialN) else {
-            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; request 1 or more.")
-        }
-        var options = options
-        // Now, because the view may attach later.
-        options.since = options.since.map { .at($0.resolved(now: now.wall)) }
+        let credit = try options.credit(initialN)
+        let options = options.resolved(now: now)
         let rateLimit = users.rateLimit(connection, stream)
         try subscriptions.take(for: rateLimit?.account)
         let view: TopicView
