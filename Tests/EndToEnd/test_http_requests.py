@@ -81,10 +81,15 @@ def test_bad_options(curl, topic, query, named):
     assert named in curl(path(topic, query)).problem(400, "invalid")
 
 
-@pytest.mark.parametrize("name", ["a..b", "a%20b", "*", "a.%3E", "%24other", "x" * 256])
+@pytest.mark.parametrize("name", ["a..b", "a%20b", "a*", "a.%3E.b", "%24other", "x" * 256])
 def test_bad_names(curl, name):
     curl(path(name)).problem(400, "invalid")
     curl.publish(name, b"x").problem(400, "invalid")
+
+
+@pytest.mark.parametrize("pattern", ["*", "a.%3E"])
+def test_a_pattern_cannot_be_published_to(curl, pattern):
+    curl.publish(pattern, b"x").problem(400, "invalid")
 
 
 def test_publishing_to_the_brokers_own_topics_is_forbidden(curl):

@@ -4,8 +4,9 @@ import pytest
 
 from common import *
 
-BAD_NAMES = ["", ".", "..", "a..b", ".a", "a.", "a b", "a/b", "a:b", "ä", "a\tb", "a\x00b", "*", "a.*", "*.a", ">",
-             "a.>", "a.b*", "$SYS", "$other.x", "a.$SYS.b"]
+BAD_NAMES = ["", ".", "..", "a..b", ".a", "a.", "a b", "a/b", "a:b", "ä", "a\tb", "a\x00b", "a.b*", "a.>.b",
+             "$SYS", "$other.x", "a.$SYS.b"]
+PATTERNS = ["*", "a.*", "*.a", ">", "a.>"]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -16,6 +17,15 @@ def test_a_bad_name(a, topic, name):
         a.publish(name, b"x")
     assert refused.value.kind == Kind.INVALID
     assert a.channel(name, b"x").end().kind == Kind.INVALID
+    assert a.publish(topic, b"still served")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_cannot_be_published_to(a, topic, pattern):
+    with pytest.raises(StreamError) as refused:
+        a.publish(pattern, b"x")
+    assert refused.value.kind == Kind.INVALID
+    assert a.channel(pattern, b"x").end().kind == Kind.INVALID
     assert a.publish(topic, b"still served")
 
 
