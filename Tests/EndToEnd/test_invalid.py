@@ -119,7 +119,7 @@ def test_a_pattern_cannot_be_published_to(a, kind, pattern):
     invalid(a, open_stream(a, kind, pattern))
 
 
-@pytest.mark.parametrize("name", ["a*b", "news.>.x", "with space", "x" * 256, "y." * 130 + "z"])
+@pytest.mark.parametrize("name", ["a\u00e4b", "with space", "x" * 256, "y." * 130 + "z"])
 def test_a_bad_name_is_explained(connect, name):
     this = connect(mime=b"text/plain")
     text = invalid(this, open_stream(this, raw.REQUEST_STREAM, name))
@@ -127,6 +127,13 @@ def test_a_bad_name_is_explained(connect, name):
         assert "255" in text
     else:
         assert any(sign in text for sign in ("A-Z", "a-z", "letters", "reserved")), text
+
+
+@pytest.mark.parametrize("name", ["a*b", "news.>.x"])
+def test_a_bad_pattern_is_explained(connect, name):
+    this = connect(mime=b"text/plain")
+    text = invalid(this, open_stream(this, raw.REQUEST_STREAM, name))
+    assert "pattern" in text and "orders.>" in text, text
 
 
 def test_a_name_of_255_bytes_in_a_plain_string_route(connect):
