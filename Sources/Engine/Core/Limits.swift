@@ -189,6 +189,9 @@ public struct Limits: Equatable, Sendable {
         !shared.isEmpty && !TopicName.isSystem(name) && shared.contains { $0.matches(name) }
     }
 
+    /// Whether a topic that a pattern matches can be shared with other nodes.
+    func mayShare(_ pattern: TopicPattern) -> Bool { shared.contains { $0.overlaps(pattern) } }
+
     /// The retention limits of the topic called `name`.
     func retention(of name: String) -> Retention {
         let rule = topicRules.first { $0.match.matches(name) }

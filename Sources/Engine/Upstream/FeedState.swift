@@ -4,6 +4,10 @@ import JetStream
 import Replay
 
 extension TopicFeed {
+    var isLive: Bool { if case .live = state { true } else { false } }
+    /// Whether the stream is known, so that messages can be published to it.
+    var mayPublish: Bool { state.hasStream && end == nil }
+
     enum State {
         case waiting
         /// The server confirms the subscription with this flush.

@@ -22,7 +22,18 @@ enum SharedNames {
     static func publish(_ topic: String, token: String = unnumbered) -> String { "fb.p.\(token).\(topic)" }
     /// All subjects of a topic's stream.
     static func published(_ topic: String) -> String { "fb.p.*.\(topic)" }
-    static func live(_ topic: String) -> String { "fb.l.\(topic)" }
+    static func live(_ topic: String) -> String { livePrefix + topic }
+    private static let livePrefix = "fb.l."
+    /// What JetStream republishes of all topics.
+    static let allLive = livePrefix + ">"
+    /// The subjects of all topics' streams.
+    static let allPublished = "fb.p.>"
+
+    /// The topic that a live message's subject names.
+    static func topic(ofLive subject: UnsafeRawBufferPointer) -> String? {
+        let start = livePrefix.utf8.count
+        return subject.count > start ? subject.slice(start..<subject.count).text : nil
+    }
 
     private static let prefix = "FB_"
     static func stream(_ epoch: UInt64) -> String { prefix + String(epoch) }

@@ -79,10 +79,6 @@ final class TopicFeed {
         publishing.feed = self
     }
 
-    var isLive: Bool { if case .live = state { true } else { false } }
-    /// Whether the stream is known, so that messages can be published to it.
-    var mayPublish: Bool { state.hasStream && end == nil }
-
     // The link
 
     /// Begins, or begins again, at the subscription.
@@ -237,6 +233,7 @@ final class TopicFeed {
         let begin = Swift.max(first, end.advanced(by: -Swift.min(retention.messages, end - first)))
         next = begin
         upstream.report(.joined(use, epoch: epoch, next: begin), to: shard)
+        upstream.discovery.joined(self)
     }
 
     // Reading
@@ -395,6 +392,6 @@ final class TopicFeed {
         publishing.refuseAll(refusal)
         upstream.flush(self)
         upstream.report(.left(use, refusal), to: shard)
-        upstream.remove(self)
+        upstream.remove(self, at: next)
     }
 }

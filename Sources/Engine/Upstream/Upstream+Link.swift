@@ -16,11 +16,13 @@ extension Upstream: UpstreamLinkDelegate {
             feed.publishing.restart()
             feed.start(now: now)
         }
+        discovery.start()
     }
 
     func linkWasLost(_ error: NATSError, now: UInt64) {
         lost(error.sentence, since: now)
         check.stop()
+        discovery.stop()
         calls.removeAll()
         routes.removeAll()
         for feed in feeds.all { feed.stop() }
@@ -36,13 +38,14 @@ extension Upstream: UpstreamLinkDelegate {
 
     func received(_ message: NATSMessage, now: UInt64) {
         guard message.subscription == FeedRoutes.inbox else {
-            guard let feed = routes.feed(subscription: message.subscription),
-                let live = try? JetStreamMessage(message)
-            else { return }
+            guard let feed = routes.feed(subscription: message.subscription) else {
+                return discovery.heard(message)
+            }
+            guard let live = try? JetStreamMessage(message) else { return }
             check.noteWork()
             return feed.heard(live, now: now)
         }
-        // After the inbox: .a.CHECK, .c.CALL, or .p.TICKET.TOPIC.
+        // After the inbox: .a.CHECK, .l.LIST, .c.CALL, or .p.TICKET.TOPIC.
         let start = inbox.utf8.count + 3
         guard message.subject.count > start else { return }
         let tail = message.subject.slice(start..<message.subject.count)
@@ -50,6 +53,8 @@ extension Upstream: UpstreamLinkDelegate {
             if let number = tail.decimal, let call = calls[number] { answered(call, number, message) }
         } else if message.subject[start - 2] == UInt8(ascii: "a") {
             if let number = tail.decimal { answeredCheck(number, message) }
+        } else if message.subject[start - 2] == UInt8(ascii: "l") {
+            if let number = tail.decimal { discovery.answered(number, message) }
         } else if let dot = tail.firstIndex(of: UInt8(ascii: ".")), let value = tail.slice(0..<dot).decimal,
             let feed = feeds[tail.slice(dot + 1..<tail.count).text]
         {

@@ -23,7 +23,7 @@ struct UpstreamNotes {
         switch report {
         case .messages(_, let batch): counts.read += UInt64(batch.items.count)
         case .refused: counts.refused += 1
-        case .joined, .absent, .current, .duplicate, .found, .ended, .left: break
+        case .joined, .followed, .absent, .current, .duplicate, .found, .ended, .left, .heard, .matched: break
         }
     }
 }
@@ -59,6 +59,9 @@ extension Upstream {
 }
 
 extension TopicFeed {
+    /// The end of what is known of the stream.
+    var knownEnd: SequenceNumber { Swift.max(next ?? .first, held.end, held.missed) }
+
     /// Messages that the stream is known to have and that have not been read yet.
     var unread: Int {
         guard let next else { return 0 }

@@ -46,6 +46,7 @@ public final class Upstream {
     private var reports: [[UpstreamReport]]
     private var headers = NATSHeaderBlock()
     var check = JetStreamCheck()
+    private(set) var discovery: TopicDiscovery!
     /// Since when there is no connection, or JetStream does not answer; nil while it does.
     var lostSince: UInt64?
     private var nextCheck: UInt64 = 0
@@ -63,6 +64,7 @@ public final class Upstream {
         reports = Array(repeating: [], count: shards)
         lostSince = now
         link.delegate = self
+        discovery = TopicDiscovery(self)
     }
 
     // For the driver: the socket
@@ -105,13 +107,16 @@ public final class Upstream {
 
     /// When to call `tick`.
     public var deadline: UInt64 {
-        Swift.min(link.deadline ?? .max, check.deadline, feeds.isEmpty ? .max : Swift.max(nextCheck, now))
+        Swift.min(
+            link.deadline ?? .max, check.deadline, discovery.deadline,
+            feeds.isEmpty ? .max : Swift.max(nextCheck, now))
     }
 
     public func tick(now: UInt64) {
         self.now = now
         link.tick(now: now)
         checkJetStream(now: now)
+        discovery.tick()
         guard now >= nextCheck else { return }
         nextCheck = now + TopicFeed.second / 10
         while let call = calls.takeOverdue(now: now) {
@@ -136,7 +141,11 @@ public final class Upstream {
         for request in requests {
             switch request {
             case .join(let use, let retention): join(use, retention, from: shard)
-            case .leave(let use): if let feed = feeds[use.topic], feed.use == use { remove(feed) }
+            case .leave(let use, let next):
+                if let feed = feeds[use.topic], feed.use == use { remove(feed, at: next) }
+            case .search(let number, let pattern, let wantsNames):
+                discovery.search(number, pattern, wantsNames: wantsNames, from: shard)
+            case .discard(let pattern): discovery.discard(pattern, shard: shard)
             case .publish(let publish):
                 publishing(publish.use, publish.ticket, from: shard) { $0.add(publish, now: now) }
             case .end(let use, let ticket, let end):
@@ -171,9 +180,12 @@ public final class Upstream {
         feed.start(now: now)
     }
 
-    func remove(_ feed: TopicFeed) {
+    /// - Parameter next: the first message that the topic's owner does not have; nil if it has none.
+    func remove(_ feed: TopicFeed, at next: SequenceNumber? = nil) {
+        let end = feed.knownEnd
         feed.close()
         feeds.remove(feed.topic)
+        discovery.left(feed.topic, epoch: feed.epoch, at: next, end: end)
     }
 
     /// Passes a request to its topic's feed.
@@ -302,6 +314,22 @@ public final class Upstream {
         routes.remove(subscription: subscription)
         link.unsubscribe(subscription)
     }
+
+    /// Subscribes to the live messages of all topics.
+    func subscribeAll() -> UInt64? {
+        let subscription = routes.nextSubscription()
+        return link.subscribe(SharedNames.allLive, subscription) ? subscription : nil
+    }
+
+    /// Asks for a page of the list of streams. Returns false if the request was not written.
+    func askForStreams(from offset: Int, _ number: UInt64) -> Bool {
+        let request = JetStreamRequest.streams(withSubjects: SharedNames.allPublished, offset: offset)
+        let reply = "\(inbox).l.\(number)"
+        return request.payload.withUnsafeBytes { try? link.publish(request.subject, reply: reply, nil, $0) } ?? false
+    }
+
+    /// The shard that owns a topic.
+    func owner(of topic: String) -> Int { Shard.owner(of: topic, among: reports.count) }
 
     func flush(for feed: TopicFeed) -> UInt64? {
         guard let number = link.flush() else { return nil }

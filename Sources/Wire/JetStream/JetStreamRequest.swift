@@ -21,6 +21,12 @@ public struct JetStreamRequest: Sendable {
         JetStreamRequest("STREAM.NAMES", "{\"subject\":\(JSONText.quoted(subject))}")
     }
 
+    /// Asks for the streams with subjects that a filter matches; the answer is `StreamList`.
+    /// - Parameter offset: how many of them to skip.
+    public static func streams(withSubjects filter: String, offset: Int) -> JetStreamRequest {
+        JetStreamRequest("STREAM.LIST", "{\"subject\":\(JSONText.quoted(filter)),\"offset\":\(offset)}")
+    }
+
     /// Asks the stream's leader; the answer is `StreamInfo`.
     public static func info(_ stream: String) -> JetStreamRequest { JetStreamRequest("STREAM.INFO.\(stream)") }
 

@@ -1,4 +1,4 @@
-// StreamInfo: a stream and the messages that it has; StreamNames: the streams that exist.
+// StreamInfo: a stream and the messages that it has; StreamNames and StreamList: the streams that exist.
 
 import Bytes
 import JSONParsing
@@ -22,8 +22,13 @@ public struct StreamInfo {
 
     /// - Throws: the error that the server answered, or that the answer is malformed.
     public init(_ message: NATSMessage) throws(JetStreamError) {
-        let answer = try JetStreamAnswer(message)
-        configuration = try answer.member("config")
+        try self.init(JetStreamAnswer(message).root)
+    }
+
+    fileprivate init(_ answer: JSONValue) throws(JetStreamError) {
+        guard let configuration = answer["config"] else { throw .missing("config") }
+        guard let state = answer["state"] else { throw .missing("state") }
+        self.configuration = configuration
         name = try configuration.text("name")
         guard let subjects = configuration["subjects"]?.strings else { throw .missing("subjects") }
         self.subjects = subjects
@@ -32,7 +37,6 @@ public struct StreamInfo {
         for name in configuration["metadata"]?.names ?? [] {
             metadata[name] = configuration["metadata"]?[name]?.string
         }
-        let state = try answer.member("state")
         messages = try state.count("messages")
         lastSequence = try state.count("last_seq")
         let first = try state.count("first_seq")
@@ -66,5 +70,24 @@ public struct StreamNames: Equatable, Sendable {
             guard let names = streams.strings else { throw .missing("streams") }
             self.names = names
         }
+    }
+}
+
+/// The answer to `JetStreamRequest.streams`.
+public struct StreamList {
+    public var streams: [StreamInfo]
+    /// How many streams there are, with those before and after these.
+    public var total: Int
+    /// Whether streams are missing, because their leaders did not answer.
+    public var isIncomplete: Bool
+
+    /// - Throws: the error that the server answered, or that the answer is malformed.
+    public init(_ message: NATSMessage) throws(JetStreamError) {
+        let answer = try JetStreamAnswer(message).root
+        total = Int(clamping: try answer.count("total"))
+        isIncomplete = answer["missing"]?.strings?.isEmpty == false
+        streams = []
+        // The server answers null for none.
+        for stream in answer["streams"]?.elements ?? [] { streams.append(try StreamInfo(stream)) }
     }
 }

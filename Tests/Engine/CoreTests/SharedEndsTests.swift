@@ -89,7 +89,7 @@ import Testing
         let answers = caller.received()
         #expect(answers[0].contains("not-found: There is no topic 't'") && answers[1].contains("\"number\":0"))
         // Nobody needs it any longer.
-        #expect(requests(broker).contains { if case .leave(absent) = $0 { true } else { false } })
+        #expect(requests(broker).contains { if case .leave(absent, _) = $0 { true } else { false } })
         caller.publish("$SYS.publisher.info?topic=t&publisher=p", "", stream: 5)
         let use = try #require(joined(broker))
         report([.joined(use, epoch: 7, next: SequenceNumber(9)), .current(use, wasEmpty: false)], to: broker)

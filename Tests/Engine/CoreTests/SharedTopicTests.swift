@@ -31,7 +31,7 @@ import Testing
             switch request {
             case .join(let joined, _): use = joined
             case .publish(let publish): tickets.append(publish.ticket)
-            case .leave, .end, .find: break
+            case .leave, .end, .find, .search, .discard: break
             }
         }
         let joined = try #require(use)
@@ -96,7 +96,7 @@ import Testing
         #expect(!requests(broker).contains { if case .leave = $0 { true } else { false } })
         subscriber.cancel(stream: 3)
         broker.advance(seconds: 400)
-        #expect(requests(broker).contains { if case .leave(use) = $0 { true } else { false } })
+        #expect(requests(broker).contains { if case .leave(use, _) = $0 { true } else { false } })
     }
 
     @Test func aTopicThatIsLeftEndsItsSubscriptions() throws {
@@ -155,7 +155,7 @@ import Testing
         client.subscribe("t", stream: 3)
         let use = try #require(joined(broker))
         func isLeft() -> Bool {
-            requests(broker).contains { if case .leave(let other) = $0 { other == use } else { false } }
+            requests(broker).contains { if case .leave(let other, _) = $0 { other == use } else { false } }
         }
         client.cancel(stream: 1)
         broker.advance(seconds: 400)
@@ -191,7 +191,7 @@ import Testing
         #expect(owner(broker).topics["t"]?.views.isEmpty == true)
         #expect(broker.shards.allSatisfy { $0.views.count == 0 })
         broker.advance(seconds: 400)
-        #expect(requests(broker).contains { if case .leave(use) = $0 { true } else { false } })
+        #expect(requests(broker).contains { if case .leave(use, _) = $0 { true } else { false } })
         #expect(owner(broker).topics["t"] == nil)
     }
 

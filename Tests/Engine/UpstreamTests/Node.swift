@@ -34,6 +34,8 @@ final class Node {
     private(set) var ended: [(end: SharedEnd, by: PublishTicket?)] = []
     /// Why ends and look-ups have failed.
     private(set) var failed: [PublishTicket: Refusal] = [:]
+    /// Takes the reports instead.
+    var observer: ((UpstreamReport) -> Void)?
     /// The texts of messages that the topic had already.
     private(set) var duplicates: [String: UInt64] = [:]
     private(set) var found: [PublishTicket: SharedProgress?] = [:]
@@ -160,7 +162,9 @@ final class Node {
                 upstream.closed("The NATS server closed the connection.", now: now)
             }
         }
-        upstream.takeReports { reports, _ in for report in reports { take(report) } }
+        upstream.takeReports { reports, _ in
+            for report in reports { if let observer { observer(report) } else { take(report) } }
+        }
         log += upstream.takeLog()
     }
 
@@ -218,6 +222,7 @@ final class Node {
             left.append(refusal)
             next = nil
             isCurrent = false
+        case .followed, .heard, .matched: Issue.record("\(name) has no subscription to a pattern")
         }
     }
 }

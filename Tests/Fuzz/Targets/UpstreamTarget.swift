@@ -9,8 +9,8 @@ import Upstream
 
 func fuzzUpstream(_ bytes: UnsafeRawBufferPointer) {
     var input = FuzzInput(bytes)
-    let kind = input.number(below: 4)
-    var script = UpstreamScript(kind % 2 == 1, answersChecks: kind < 2)
+    let kind = input.number(below: 8)
+    var script = UpstreamScript(kind % 2 == 1, answersChecks: kind % 4 < 2, isWatching: kind >= 4)
     var steps = 0
     while !input.isEmpty, steps < 200 {
         steps += 1
@@ -43,13 +43,19 @@ private struct UpstreamScript {
 
     /// Whether the node learns that JetStream works.
     private let answersChecks: Bool
+    /// Whether there is a subscription to a pattern.
+    private let isWatching: Bool
 
-    init(_ isJoined: Bool, answersChecks: Bool) {
+    init(_ isJoined: Bool, answersChecks: Bool, isWatching: Bool) {
         self.answersChecks = answersChecks
+        self.isWatching = isWatching
         var connection = NATSOptions(name: "n", version: "v")
         connection.limits.maxPending = 16_000
         guard let servers = try? NATSServers(parsing: "nats://a") else { fatalError("the URL is valid") }
         upstream = Upstream(UpstreamOptions(servers: servers, connection: connection), shards: 1, seed: 1, now: now)
+        if isWatching, let pattern = try? TopicPattern(parsing: ">") {
+            upstream.handle([.search(1, pattern, wantsNames: isJoined)], from: 0, now: now)
+        }
         if isJoined { join() }
         exchange()
     }
@@ -98,7 +104,7 @@ private struct UpstreamScript {
 
     private mutating func leave() {
         guard let use else { return }
-        upstream.handle([.leave(use)], from: 0, now: now)
+        upstream.handle([.leave(use, at: next)], from: 0, now: now)
         self.use = nil
         (waiting, ending) = ([], nil)
     }
@@ -147,6 +153,7 @@ private struct UpstreamScript {
         case .ended(let other, .deleted, _), .left(let other, _): if other == use { use = nil }
         case .ended(let other, _, _): if other == use { ending = nil }
         case .absent, .current: break
+        case .followed, .heard, .matched: mustHold(isWatching, "there is no subscription to a pattern")
         }
         if use == nil { (waiting, ending) = ([], nil) }
     }
@@ -237,6 +244,15 @@ private struct UpstreamScript {
         case "STREAM.NAMES":
             let names = (0..<input.number(below: 3)).map { "\"FB_\($0 + 1)\"" }
             return "{\"total\":\(names.count),\"streams\":[\(names.joined(separator: ","))]}"
+        case "STREAM.LIST":
+            let streams = (0..<input.number(below: 3)).map { number in
+                let last = input.number(below: 20)
+                return
+                    "{\"config\":{\"name\":\"FB_\(1 + input.number(below: 3))\",\"subjects\":[\"fb.p.*.t\(number)\"],"
+                    + "\"metadata\":{\"forebay-topic\":\"t\(number)\"}},\"state\":{\"messages\":\(last),"
+                    + "\"first_seq\":1,\"last_seq\":\(last)}}"
+            }
+            return "{\"total\":\(input.number(below: 5)),\"streams\":[\(streams.joined(separator: ","))]}"
         case "STREAM.MSG":
             let block = withBytes(headers(&input)) { Base64.encode($0) }
             let second = String(100 + input.number(below: 60)).dropFirst()
@@ -270,8 +286,9 @@ private struct UpstreamScript {
     }
 
     private func sendLive(_ input: inout FuzzInput) {
-        guard let live = subscriptions.last(where: { $0.subject == "fb.l.t" }) else { return }
+        let all = isWatching ? subscriptions.last { $0.subject == "fb.l.>" } : nil
+        guard let live = all ?? subscriptions.last(where: { $0.subject == "fb.l.t" }) else { return }
         let isValid = input.number(below: 4) > 0
-        deliver(live.subject, live.id, headers: isValid ? headers(&input) : input.piece().asText, "m")
+        deliver("fb.l.t", live.id, headers: isValid ? headers(&input) : input.piece().asText, "m")
     }
 }

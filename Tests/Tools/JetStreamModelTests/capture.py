@@ -102,6 +102,11 @@ CASES: dict[str, list[str]] = {
         *[api("STREAM.NAMES", {"subject": s}) for s in ("b.x", "b.>", "c.x.y", "none", "*.b", "a.b", "c", ">")],
         api("STREAM.NAMES", {"offset": 1}), api("STREAM.NAMES", {"offset": 9}), api("STREAM.NAMES", "{"),
         api("STREAM.NAMES", {"subject": "a..b"}), api("STREAM.NAMES", {"subject": ""})],
+    "list": [
+        INBOX, api("STREAM.LIST"), api("STREAM.CREATE.FB_1", SHARED), stream("A", ["a.b", "c.>"]),
+        ack("fb.p.-.t", "hello"), api("STREAM.LIST"),
+        *[api("STREAM.LIST", {"subject": s}) for s in ("fb.p.>", "c.x", "none")],
+        api("STREAM.LIST", {"offset": 1}), api("STREAM.LIST", {"offset": 9}), api("STREAM.LIST", "{")],
     "info": [
         INBOX, api("STREAM.CREATE.FB_1", SHARED), api("STREAM.INFO.FB_1"), ack("fb.p.-.t", "hello"), ack("fb.p.x.t",
             "hello2", A="b"),

@@ -26,6 +26,17 @@ import Testing
         #expect(info.isSealed == sealed)
     }
 
+    @Test func aListHasTheStreams() throws {
+        let list = try read(Captured.list, StreamList.init)
+        #expect(list.total == 1 && !list.isIncomplete)
+        #expect(list.streams.map(\.name) == ["FB_1"] && list.streams.map(\.lastSequence) == [1])
+        #expect(list.streams.first?.metadata["forebay-topic"] == "t")
+        let partial = Captured.list.replacing(#""streams":"#, with: #""missing":["FB_2"],"streams":"#)
+        #expect(try read(partial, StreamList.init).isIncomplete)
+        #expect(throws: JetStreamError.self) { try read(#"{"streams":[]}"#, StreamList.init) }
+        #expect(throws: JetStreamError.self) { try read(#"{"total":1,"streams":[{}]}"#, StreamList.init) }
+    }
+
     @Test func aPublishIsAcknowledged() throws {
         let answer = try read(Captured.published, PublishAnswer.init)
         #expect(answer.stream == "FB_1" && answer.sequence == 1 && !answer.isDuplicate)

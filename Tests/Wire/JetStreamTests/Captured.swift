@@ -9,6 +9,18 @@ enum Captured {
         {"type":"io.nats.jetstream.api.v1.stream_names_response","total":1,"offset":0,"limit":1024,"streams"\#
         :["FB_1"]}
         """#
+    static let list = #"""
+        {"type":"io.nats.jetstream.api.v1.stream_list_response","total":1,"offset":0,"limit":256,"streams":[\#
+        {"config":{"name":"FB_1","subjects":["fb.p.*.t"],"retention":"limits","max_consumers":-1,"max_msgs":\#
+        -1,"max_bytes":-1,"max_age":0,"max_msgs_per_subject":-1,"max_msg_size":-1,"discard":"old","storage":\#
+        "file","num_replicas":1,"duplicate_window":120000000000,"compression":"none","republish":{"src":"fb.\#
+        p.*.t","dest":"fb.l.t"},"allow_direct":true,"mirror_direct":false,"sealed":false,"deny_delete":false\#
+        ,"deny_purge":false,"allow_rollup_hdrs":false,"consumer_limits":{},"allow_msg_ttl":false,"metadata":\#
+        {"_nats.req.level":"0","forebay-topic":"t"}},"created":"2026-11-28T12:27:11.964788825Z","state":{"me\#
+        ssages":1,"bytes":43,"first_seq":1,"first_ts":"2026-11-28T12:27:12.164557635Z","last_seq":1,"last_ts\#
+        ":"2026-11-28T12:27:12.164557635Z","num_subjects":1,"consumer_count":0},"ts":"2026-11-28T12:27:12.36\#
+        5104299Z"}]}
+        """#
     static let noStream = #"""
         {"type":"io.nats.jetstream.api.v1.stream_info_response","error":{"code":404,"err_code":10059,"descri\#
         ption":"stream not found"},"total":0,"offset":0,"limit":0}

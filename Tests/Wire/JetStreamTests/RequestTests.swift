@@ -12,6 +12,9 @@ import Testing
     @Test func requestsNameTheirStream() {
         #expect(
             text(.findStream(bySubject: "fb.p.-.t")) == #"$JS.API.STREAM.NAMES {"subject":"fb.p.-.t"}"#)
+        #expect(
+            text(.streams(withSubjects: "fb.p.>", offset: 256))
+                == #"$JS.API.STREAM.LIST {"subject":"fb.p.>","offset":256}"#)
         #expect(text(.info("FB_1")) == "$JS.API.STREAM.INFO.FB_1 ")
         #expect(text(.message(1, "FB_1")) == #"$JS.API.STREAM.MSG.GET.FB_1 {"seq":1}"#)
         #expect(

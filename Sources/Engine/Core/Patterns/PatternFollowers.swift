@@ -40,6 +40,12 @@ final class PatternFollowers: ShardPart {
     unowned(unsafe) var patterns: PatternSubscribing!
     /// The shards with subscriptions to each pattern.
     private var shardsByPattern = PatternTrie<[Int]>()
+    /// Requests for topics that may be shared, until the upstream knows those.
+    private var waiting: [UInt64: PatternRequest] = [:]
+    private var lastNumber: UInt64 = 0
+    /// The number of requests from which on those of ended subscriptions are removed.
+    private var fullAt = PatternFollowers.leastFull
+    private static let leastFull = 1024
 
     init(_ context: ShardContext, _ topics: TopicTable, _ ownership: TopicOwnership) {
         self.topics = topics
@@ -65,6 +71,10 @@ final class PatternFollowers: ShardPart {
             shards.append(request.subscription.shard)
             shardsByPattern[request.pattern] = shards
         }
+        if limits.mayShare(request.pattern) { ask(request) } else { begin(request, now: now) }
+    }
+
+    private func begin(_ request: PatternRequest, now: Instant) {
         let found = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
         goOn(PatternSearch(request: request, found: found), now: now)
     }
@@ -75,6 +85,63 @@ final class PatternFollowers: ShardPart {
         guard var shards = shardsByPattern[pattern] else { return }
         shards.removeAll { $0 == shard }
         shardsByPattern[pattern] = shards.isEmpty ? nil : shards
+        if shards.isEmpty, limits.mayShare(pattern) { effects.upstream.append(.discard(pattern)) }
+    }
+
+    // Shared topics
+
+    /// Waits until it is known which shared topics exist.
+    private func ask(_ request: PatternRequest) {
+        if waiting.count >= fullAt {
+            waiting = waiting.filter { isOpen($0.value) }
+            fullAt = Swift.max(PatternFollowers.leastFull, 2 * waiting.count)
+        }
+        lastNumber += 1
+        waiting[lastNumber] = request
+        effects.upstream.append(.search(lastNumber, request.pattern, wantsNames: request.wantsHistory))
+    }
+
+    /// Some of the shared topics that match a request, which begins with what they retain.
+    func take(_ names: [String], of number: UInt64, isLast: Bool, now: Instant) {
+        guard let request = waiting[number] else { return }
+        if isOpen(request) { for name in names { use(name, now: now) } }
+        guard isLast else { return }
+        waiting[number] = nil
+        begin(request, now: now)
+    }
+
+    /// A shared topic has messages, and the node does not follow it.
+    func heard(_ name: String, now: Instant) {
+        var isFollowed = false
+        shardsByPattern.forEachMatch(name) { _ in isFollowed = true }
+        if isFollowed { use(name, now: now) }
+    }
+
+    /// Makes the node follow a shared topic. If it cannot, that is logged and counted, and is tried again with the
+    /// topic's next messages.
+    private func use(_ name: String, now: Instant) {
+        guard limits.isShared(name), TopicName.fault(name) == nil else { return }
+        work.spent += Work.subscribing
+        _ = try? ownership.topic(named: name, for: nil, now: now)
+    }
+
+    /// The node follows a shared topic, of which its followers lack the messages from `first` on.
+    func follow(_ topic: Topic, from first: SequenceNumber) {
+        shardsByPattern.forEachMatch(topic.name) { shards in
+            for shard in shards { topic.follow(shard, from: first) }
+        }
+    }
+
+    /// A shared topic is current, or there is none: searches that wait for it go on.
+    func goOn(with topic: Topic) {
+        for search in topic.shared?.takeSearches() ?? [] { work.doLater(.search(search)) }
+    }
+
+    /// Whether a request's subscription has not ended, as far as this shard knows.
+    private func isOpen(_ request: PatternRequest) -> Bool {
+        let shard = request.subscription.shard
+        if shard == index { return patterns.isOpen(request.subscription.handle) }
+        return shardsByPattern[request.pattern]?.contains(shard) ?? false
     }
 
     /// Visits some more topics for a request.
@@ -83,12 +150,15 @@ final class PatternFollowers: ShardPart {
         let request = search.request
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
-        if request.subscription.shard == index, !patterns.isOpen(request.subscription.handle) { return }
+        guard isOpen(request) else { return }
         let before = search.found.count
         let end = Swift.min(search.place + PatternFollowers.slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
-            guard let topic = topics.topic(at: place), topic.shared == nil, request.pattern.matches(topic.name) else {
-                continue
+            guard let topic = topics.topic(at: place), request.pattern.matches(topic.name) else { continue }
+            if let shared = topic.shared, !shared.isCurrent {
+                if shared.isAbsent { continue }
+                search.place = place
+                return shared.add(search)
             }
             search.found.count += 1
             if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }

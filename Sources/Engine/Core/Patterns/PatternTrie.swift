@@ -5,7 +5,7 @@
 //                                                     └─ >: value
 
 /// A map from patterns to values, which finds the values of all patterns that match a topic's name.
-struct PatternTrie<Value> {
+package struct PatternTrie<Value> {
     private final class Node {
         var children: [Substring: Node] = [:]
         var value: Value?
@@ -16,10 +16,12 @@ struct PatternTrie<Value> {
     /// The number of patterns.
     private(set) var count = 0
 
-    var isEmpty: Bool { count == 0 }
+    package var isEmpty: Bool { count == 0 }
+
+    package init() {}
 
     /// The value of exactly this pattern.
-    subscript(pattern: TopicPattern) -> Value? {
+    package subscript(pattern: TopicPattern) -> Value? {
         get {
             var node = root
             for token in PatternTrie.tokens(pattern) {
@@ -63,7 +65,7 @@ struct PatternTrie<Value> {
 
     /// Calls `body` with the value of each pattern that matches `name`, a valid topic name, in no particular order.
     /// The trie must not be changed meanwhile.
-    func forEachMatch(_ name: String, _ body: (Value) -> Void) {
+    package func forEachMatch(_ name: String, _ body: (Value) -> Void) {
         guard count > 0 else { return }
         let tokens = name.split(separator: ".")
         // Names of the broker match only patterns that begin in the same way.

@@ -33,6 +33,8 @@ final class SharedLog {
     private var calls: [WaitingCall] = []
     /// Look-ups of publishers.
     private var lookups: [PublishTicket: (key: PublisherKey, target: ReplyTarget)] = [:]
+    /// Searches of subscriptions to patterns that wait until the topic is current, or known not to exist.
+    private var searches: [PatternSearch] = []
     /// The shards to attach once subscriptions may begin, and how many wait there.
     private var attaching: [Int: Int] = [:]
     private var unconfirmed: [SequenceNumber: (who: CommitLine.Waiter?, charge: Int)] = [:]
@@ -45,6 +47,7 @@ final class SharedLog {
     var waiting: Int { attaching.values.reduce(0, +) }
 
     var isCurrent: Bool { state == .current }
+    var isAbsent: Bool { state == .absent }
     var isEnding: Bool { ending != nil }
     var isAwaited: Bool {
         waiting > 0 || !unconfirmed.isEmpty || !calls.isEmpty || !lookups.isEmpty || isEnding
@@ -70,6 +73,15 @@ final class SharedLog {
     }
 
     func becomeAbsent() { state = .absent }
+
+    // Searches
+
+    func add(_ search: PatternSearch) { searches.append(search) }
+
+    func takeSearches() -> [PatternSearch] {
+        defer { searches = [] }
+        return searches
+    }
 
     // Calls
 

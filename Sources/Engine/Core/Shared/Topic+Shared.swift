@@ -186,6 +186,10 @@ extension TopicOwnership {
                 guard let topic = shared(use) else { continue }
                 topics.change(epoch, of: topic)
                 topic.joined(at: next)
+            case .followed(let use, let first): if let topic = shared(use) { followers.follow(topic, from: first) }
+            case .heard(let name): followers.heard(name, now: now)
+            case .matched(let number, let names, let isLast):
+                followers.take(names, of: number, isLast: isLast, now: now)
             case .absent(let use): if let topic = shared(use) { becameAbsent(topic, now: now) }
             case .messages(let use, let batch): shared(use)?.take(batch, now: now)
             case .current(let use, let wasEmpty):
@@ -219,6 +223,7 @@ extension TopicOwnership {
     /// There is no such topic. Unless somebody waits for it, this node need not follow it.
     private func becameAbsent(_ topic: Topic, now: Instant) {
         topic.shared?.becomeAbsent()
+        followers.goOn(with: topic)
         performCalls(topic, now: now)
         topic.noteUse(now)
         if topic.usage.idleSince != nil { remove(topic) }
@@ -238,6 +243,7 @@ extension TopicOwnership {
             }
         }
         performCalls(topic, now: now)
+        followers.goOn(with: topic)
         topic.markDirty()
     }
 
@@ -264,6 +270,7 @@ extension TopicOwnership {
     /// The upstream does not follow the topic any longer, so nothing else answers what waits for it.
     func refuseAll(of topic: Topic, _ refusal: Refusal, now: Instant) {
         refuseWaiting(topic, refusal)
+        followers.goOn(with: topic)
         let (calls, lookups) = (topic.shared?.takeCalls() ?? [], topic.shared?.takeLookups() ?? [])
         for target in calls.map(\.target) + lookups { self.calls.answer(target, .failure(refusal)) }
         for ticket in topic.shared?.unconfirmedTickets ?? [] { topic.refuse(ticket, refusal, now: now) }

@@ -2,8 +2,8 @@
 // messages are in a stream there, and every node that uses the topic follows that stream. A shard passes requests to
 // its driver in `Effects.upstream`, in order. The driver reports back with `Shard.upstream`.
 //
-//     shard ── join, publish, end, find, leave ──▶ upstream
-//           ◀── joined, absent, messages, current, duplicate, found, refused, ended, left ──
+//     shard ── join, publish, end, find, leave, search, discard ──▶ upstream
+//           ◀── joined, followed, absent, messages, current, duplicate, found, refused, ended, left, heard, matched ──
 
 import Replay
 
@@ -33,13 +33,18 @@ public struct TopicUse: Hashable, Sendable {
 public enum UpstreamRequest: Sendable {
     /// Follow a topic, and report the newest messages first, as many as it retains.
     case join(TopicUse, Retention)
-    /// The topic is no longer used here.
-    case leave(TopicUse)
+    /// The topic is no longer used here, and its owner has the messages before `at`; nil if it has none.
+    case leave(TopicUse, at: SequenceNumber? = nil)
     case publish(SharedPublish)
     /// End or delete the topic, after what this node has published to it. It is reported as `ended` or `refused`.
     case end(TopicUse, PublishTicket, SharedEnd)
     /// Look up the last message of a publisher. It is reported as `found` or `refused`.
     case find(TopicUse, PublishTicket, publisher: [UInt8])
+    /// A subscription to a pattern begins. Once the shared topics are known, that is reported as `matched` with this
+    /// number; and from then on, topics that match and have messages are reported as `heard`.
+    case search(UInt64, TopicPattern, wantsNames: Bool)
+    /// The shard has no subscription to a pattern any longer.
+    case discard(TopicPattern)
 }
 
 /// How a shared topic ends, on all nodes.
@@ -148,6 +153,8 @@ public struct SharedPublish: Sendable {
 public enum UpstreamReport: Sendable {
     /// The topic's messages from `next` on follow. If the topic was joined before, `next` continues where it was.
     case joined(TopicUse, epoch: UInt64, next: SequenceNumber)
+    /// After `joined`: subscriptions to patterns lack the messages from there on.
+    case followed(TopicUse, from: SequenceNumber)
     case messages(TopicUse, FeedBatch)
     /// The topic does not exist yet. The first publish, of whatever node, creates it.
     case absent(TopicUse)
@@ -164,6 +171,10 @@ public enum UpstreamReport: Sendable {
     case ended(TopicUse, SharedEnd, by: PublishTicket?)
     /// The topic is not followed any longer: its subscriptions end, and its messages are refused, for this reason.
     case left(TopicUse, Refusal)
+    /// A topic has messages for subscriptions to patterns, and this node does not follow it.
+    case heard(String)
+    /// The answer to `search`: all topics that match, if names were wanted, in one or more parts.
+    case matched(UInt64, names: [String], isLast: Bool)
 }
 
 extension UpstreamReport {
@@ -171,7 +182,9 @@ extension UpstreamReport {
     public var size: Int {
         switch self {
         case .messages(_, let batch): batch.size
-        case .joined, .absent, .current, .refused, .duplicate, .found, .ended, .left: MessageBatch.envelope
+        case .matched(_, let names, _): names.reduce(MessageBatch.envelope) { $0 + $1.utf8.count }
+        case .joined, .followed, .absent, .current, .refused, .duplicate, .found, .ended, .left, .heard:
+            MessageBatch.envelope
         }
     }
 }

@@ -299,7 +299,11 @@ final class TopicView {
         switch state {
         case .live: break
         case .completed: subscriber.cursor.topicEnded(.completed, at: log.end, lost: UInt64(lost))
-        case .failed, .left: subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
+        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
+        case .left:
+            subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
+            // The topic may be followed again, with the same epoch and another view. Nothing may wait here then.
+            if subscriber.match != nil { subscriber.cursor.evict(before: log.end) }
         }
     }
 

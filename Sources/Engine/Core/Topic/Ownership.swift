@@ -215,7 +215,10 @@ final class TopicOwnership: ShardPart {
     func removeIfUnused(_ topic: Topic) {
         guard topics.removeIfUnused(topic) else { return }
         timers.topics.cancel(topic)
-        if let shared = topic.shared { effects.upstream.append(.leave(shared.use)) }
+        if let shared = topic.shared {
+            followers.goOn(with: topic)
+            effects.upstream.append(.leave(shared.use, at: shared.isCurrent ? topic.log.end : nil))
+        }
         topic.releaseUnwritten()
         if let stored = topic.window.stored, stored.isKept { effects.store.append(.purge(stored.id)) }
     }

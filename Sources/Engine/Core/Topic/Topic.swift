@@ -273,7 +273,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        if !views.followers.isEmpty { ownership.linkFollowers(of: self, now: now) }
+        if !views.followers.isEmpty, isCurrent { ownership.linkFollowers(of: self, now: now) }
         evict(now: now)
     }
 

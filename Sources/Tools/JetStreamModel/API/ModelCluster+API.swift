@@ -19,15 +19,16 @@ extension ModelCluster {
             ("STREAM.DELETE", "stream_delete", ""), ("STREAM.PURGE", "stream_purge", ",\"purged\":0"),
             ("STREAM.INFO", "stream_info", ",\"total\":0,\"offset\":0,\"limit\":0"),
             ("STREAM.NAMES", "stream_names", ",\"total\":0,\"offset\":0,\"limit\":0,\"streams\":null"),
+            ("STREAM.LIST", "stream_list", ",\"total\":0,\"offset\":0,\"limit\":0,\"streams\":[]"),
             ("STREAM.MSG.GET", "stream_msg_get", ""), ("STREAM.MSG.DELETE", "stream_msg_delete", ""),
         ]
         guard
             let operation = operations.first(where: {
-                $0.prefix == "STREAM.NAMES" ? call == $0.prefix : call.hasPrefix($0.prefix + ".")
+                ModelCluster.isOfAll($0.prefix) ? call == $0.prefix : call.hasPrefix($0.prefix + ".")
             })
         else { return true }
         let names = Array(tokens[(2 + Subjects.tokens(operation.prefix).count)...])
-        guard names.count == (operation.prefix == "STREAM.NAMES" ? 0 : 1) else { return true }
+        guard names.count == (ModelCluster.isOfAll(operation.prefix) ? 0 : 1) else { return true }
         let name = names.first ?? ""
         if isSilent(operation.prefix, name) { return true }
         var text = "{\"type\":\"io.nats.jetstream.api.v1.\(operation.type)_response\""
@@ -42,6 +43,9 @@ extension ModelCluster {
         return true
     }
 
+    /// Whether a call is about all streams.
+    private static func isOfAll(_ call: String) -> Bool { call == "STREAM.NAMES" || call == "STREAM.LIST" }
+
     /// Only what shows that JetStream works.
     private func answerInfo(_ message: Publication) {
         let isUnavailable = !isJetStreamAvailable || fails(\.unavailable, \.unavailable)
@@ -52,12 +56,12 @@ extension ModelCluster {
 
     /// Whether a request goes to the leader of a stream, and it does not answer.
     private func isSilent(_ call: String, _ name: String) -> Bool {
-        guard !["STREAM.NAMES", "STREAM.CREATE"].contains(call), let stream = streams[name] else { return false }
+        guard !ModelCluster.isOfAll(call), call != "STREAM.CREATE", let stream = streams[name] else { return false }
         return now < stream.silentUntil
     }
 
     private func isLeaderless(_ call: String, _ name: String) -> Bool {
-        guard !["STREAM.NAMES", "STREAM.CREATE"].contains(call), let stream = streams[name] else { return false }
+        guard !ModelCluster.isOfAll(call), call != "STREAM.CREATE", let stream = streams[name] else { return false }
         return now < stream.leaderlessUntil
     }
 
@@ -72,6 +76,7 @@ extension ModelCluster {
         case "STREAM.CREATE": return try createStream(name, message)
         case "STREAM.UPDATE": return try updateStream(name, message)
         case "STREAM.NAMES": return try listNames(message)
+        case "STREAM.LIST": return try listStreams(message)
         default: break
         }
         let request = try ModelCluster.parse(message.payload)
@@ -146,11 +151,27 @@ extension ModelCluster {
     }
 
     private func listNames(_ message: Publication) throws(APIError) -> JSONWriter {
-        let limit = 1_024
+        try page(message, type: "JSApiStreamNamesRequest", limit: 1_024) { $0.put("streams", $1) }
+    }
+
+    /// Streams whose leaders do not answer are missing.
+    private func listStreams(_ message: Publication) throws(APIError) -> JSONWriter {
+        try page(message, type: "JSApiStreamListRequest", limit: 256) { writer, names in
+            let isSilent = { (name: String) in self.isSilent("", name) || self.isLeaderless("", name) }
+            let objects = names.filter { !isSilent($0) }.compactMap { self.streams[$0] }.map { self.summary(of: $0) }
+            writer.put("streams", raw: "[\(objects.joined(separator: ","))]")
+            let missing = names.filter(isSilent)
+            if !missing.isEmpty { writer.put("missing", missing) }
+        }
+    }
+
+    private func page(
+        _ message: Publication, type: String, limit: Int, _ put: (inout JSONWriter, [String]) -> Void
+    ) throws(APIError) -> JSONWriter {
         var names = streamNames
         var offset = 0
         if let request = try ModelCluster.parse(message.payload) {
-            let fields = RequestFields(request.root, type: "JSApiStreamNamesRequest")
+            let fields = RequestFields(request.root, type: type)
             try fields.requireKnown(["offset", "subject"])
             offset = max(0, try fields.integer("offset", "int") ?? 0)
             if let subject = try fields.string("subject"), !subject.isEmpty {
@@ -163,7 +184,7 @@ extension ModelCluster {
         writer.put("total", names.count)
         writer.put("offset", offset)
         writer.put("limit", limit)
-        writer.put("streams", Array(names[offset...].prefix(limit)))
+        put(&writer, Array(names[offset...].prefix(limit)))
         return writer
     }
 }

@@ -6,9 +6,16 @@ import JSONParsing
 extension ModelCluster {
     func answer(about stream: Stream, isCreated: Bool) -> JSONWriter {
         var writer = JSONWriter()
-        put(stream, subjects: nil, into: &writer, isInfo: false)
+        put(stream, subjects: nil, into: &writer)
         if isCreated { writer.put("did_create", true) }
         return writer
+    }
+
+    /// A stream as an entry of the list of all.
+    func summary(of stream: Stream) -> String {
+        var writer = JSONWriter()
+        put(stream, subjects: nil, into: &writer, isListed: true)
+        return writer.object
     }
 
     func describe(_ stream: Stream, for request: JSONDocument?) throws(APIError) -> JSONWriter {
@@ -32,8 +39,11 @@ extension ModelCluster {
         return writer
     }
 
-    private func put(_ stream: Stream, subjects: [String: Int]?, into writer: inout JSONWriter, isInfo: Bool) {
-        writer.put("config", raw: stream.configuration.json)
+    private func put(
+        _ stream: Stream, subjects: [String: Int]?, into writer: inout JSONWriter, isInfo: Bool = false,
+        isListed: Bool = false
+    ) {
+        writer.put("config", raw: stream.configuration.json(isListed: isListed))
         writer.put("created", Timestamp.text(stream.created))
         writer.put("state", raw: state(of: stream, subjects))
         if isInfo || options.servers > 1 { writer.put("cluster", raw: cluster(of: stream)) }

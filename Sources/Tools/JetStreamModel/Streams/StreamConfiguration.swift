@@ -116,7 +116,10 @@ public struct StreamConfiguration: Equatable, Sendable {
     }
 
     /// The JSON in answers.
-    var json: String {
+    var json: String { json(isListed: false) }
+
+    /// - Parameter isListed: whether it is an entry of a list.
+    func json(isListed: Bool) -> String {
         var writer = JSONWriter()
         writer.put("name", name)
         writer.put("subjects", subjects)
@@ -148,7 +151,8 @@ public struct StreamConfiguration: Equatable, Sendable {
         writer.put("consumer_limits", raw: "{}")
         writer.put("allow_msg_ttl", false)
         var all = metadata
-        all.merge(["_nats.level": "5", "_nats.req.level": "0", "_nats.ver": "2.15.1"]) { $1 }
+        all["_nats.req.level"] = "0"
+        if !isListed { all.merge(["_nats.level": "5", "_nats.ver": "2.15.1"]) { $1 } }
         var inner = JSONWriter()
         for (name, value) in all.sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }) {
             inner.put(name, value)

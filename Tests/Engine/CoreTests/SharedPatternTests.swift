@@ -1,0 +1,123 @@
+// Subscriptions to patterns that a shared topic matches. The tests take the upstream's place.
+
+import ForebayWire
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct SharedPatternTests: SharedTopicTesting {
+    private static let gone = Refusal(.unavailable, "NATS is gone.")
+
+    /// Answers the searches of a new subscription.
+    private func answerSearches(_ broker: TestBroker, names: [String] = []) -> [UInt64] {
+        var numbers: [UInt64] = []
+        for case .search(let number, _, let wantsNames) in requests(broker) {
+            numbers.append(number)
+            #expect(wantsNames == !names.isEmpty)
+        }
+        #expect(numbers.count == broker.shards.count && Set(numbers).count == 1)
+        for shard in broker.shards {
+            let isOwner = shard === owner(broker)
+            shard.upstream([.matched(numbers[0], names: isOwner ? names : [], isLast: true)], now: broker.now)
+        }
+        broker.run()
+        return numbers
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatWasHeardIsFollowed(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*")
+        _ = answerSearches(broker)
+        report([.heard("t")], to: broker)
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 7, next: SequenceNumber(5)), .followed(use, from: SequenceNumber(6)),
+                .messages(use, batch(["old", "new"], from: 5)),
+            ], to: broker)
+        #expect(client.received() == [])
+        report([.current(use, wasEmpty: false)], to: broker)
+        #expect(client.received() == ["1:[6]t:new"])
+        report([.messages(use, batch(["newer"], from: 7))], to: broker)
+        #expect(client.received() == ["1:[7]t:newer"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func whatTopicsRetainIsReplayed(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*?replay=2", stream: 1)
+        _ = answerSearches(broker, names: ["t"])
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 7, next: SequenceNumber(5)), .followed(use, from: SequenceNumber(8)),
+                .messages(use, batch(["a", "b", "c"], from: 5)),
+            ], to: broker)
+        #expect(client.received() == [])
+        report([.current(use, wasEmpty: false)], to: broker)
+        #expect(client.received() == ["1:[6]t:b", "1:[7]t:c"])
+    }
+
+    /// A topic that the node cannot follow does not hold up the others.
+    @Test func aTopicThatCannotBeJoinedIsPassedOver() throws {
+        let broker = try broker()
+        let client = broker.connect()
+        client.subscribe("*?replay=all", stream: 1)
+        _ = answerSearches(broker, names: ["t", "u"])
+        let uses = requests(broker).compactMap { if case .join(let use, _) = $0 { use } else { nil } }
+        #expect(uses.map(\.topic) == ["t", "u"])
+        report([.left(uses[0], SharedPatternTests.gone)], to: broker)
+        report(
+            [
+                .joined(uses[1], epoch: 8, next: SequenceNumber(1)), .messages(uses[1], batch(["a"], from: 1)),
+                .current(uses[1], wasEmpty: false),
+            ], to: broker)
+        #expect(client.received() == ["1:[1]u:a"])
+    }
+
+    /// What waited when the topic was left is reported as dropped. Then it is followed again, under the same epoch.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicIsLeftAndFollowedAgain(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*", n: 1)
+        _ = answerSearches(broker)
+        for round: UInt64 in 0..<2 {
+            report([.heard("t")], to: broker)
+            let use = try #require(joined(broker))
+            let first = 1 + 3 * round
+            report(
+                [
+                    .joined(use, epoch: 7, next: SequenceNumber(first)), .followed(use, from: SequenceNumber(first)),
+                    .messages(use, batch(["a", "b", "c"].map { "\($0)\(round)" }, from: first)),
+                    .current(use, wasEmpty: false),
+                ], to: broker)
+            #expect(client.received() == ["1:[\(first)]t:a\(round)"])
+            report([.left(use, SharedPatternTests.gone)], to: broker)
+            client.requestN(1)
+            #expect(client.received() == [])
+            #expect(owner(broker).topics["t"] == nil && broker.shards.allSatisfy { $0.views.count == 0 })
+        }
+    }
+
+    @Test func theLastSubscriptionForgetsThePattern() throws {
+        let broker = try broker(2)
+        let client = broker.connect()
+        client.subscribe("*", stream: 1)
+        client.subscribe("*", stream: 3)
+        _ = requests(broker)
+        client.cancel(stream: 1)
+        #expect(requests(broker).isEmpty)
+        client.cancel(stream: 3)
+        let forgotten = requests(broker).count { if case .discard = $0 { true } else { false } }
+        #expect(forgotten == 2)
+        // A late answer concerns nobody.
+        for shard in broker.shards { shard.upstream([.matched(1, names: ["t"], isLast: true)], now: broker.now) }
+        broker.run()
+        #expect(joined(broker) == nil)
+    }
+}
