@@ -71,7 +71,10 @@ final class ShardDispatch: ShardPart {
         case .matched(let subscription, let matches):
             subscribing.patterns.take(matches, for: subscription, now: now)
 
-        case .attached(let name, let view): attachment.attached(name, view, now: now)
+        case .attached(let name, let view):
+            attachment.attached(name, view, now: now)
+            if !view.wasRequested { send(.linked(shard: index), to: owner(of: name)) }
+        case .linked(let shard): followers.links.linked(shard, now: now)
         case .attachRefused(let name, let refusal): attachment.attachRefused(name, refusal)
         case .advance(let epoch, let advance):
             guard let view = views[epoch: epoch] else { return }

@@ -21,6 +21,8 @@ public struct ShardMessage: Sendable {
         case unmatch(TopicPattern, shard: Int)
         /// A subscription to a pattern needs the view of a topic that the shard has removed.
         case rejoin(epoch: UInt64, StreamKey)
+        /// The shard has made a view that it had not asked for.
+        case linked(shard: Int)
 
         // From the owner to a subscriber's shard
         /// Topics that match the pattern of a subscription and have something for it, by epoch.
@@ -99,6 +101,8 @@ struct TopicSnapshot: Sendable {
     var lostAtEnd = 0
     /// Whether subscriptions that wait missed nothing of the topic.
     var wasEmpty = false
+    /// Whether the shard has asked for the view. Otherwise it is for subscriptions to patterns.
+    var wasRequested = true
     /// Up to where the shard has followed the topic for its subscriptions to patterns; nil if it has none that match.
     var followed: SequenceNumber?
     /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.

@@ -57,6 +57,7 @@ final class ShardParts {
         tables.connections.removeAll()
         tables.streams.removeAll()
         requests.patterns.table.removeAll()
+        requests.followers.links.removeAll()
         output.views.removeAll()
         tables.topics.removeAll()
     }

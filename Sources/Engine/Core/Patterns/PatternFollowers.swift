@@ -36,6 +36,7 @@ struct PatternSearch {
 final class PatternFollowers: ShardPart {
     let topics: TopicTable
     let ownership: TopicOwnership
+    let links: PatternLinks
     // Above
     unowned(unsafe) var patterns: PatternSubscribing!
     /// The shards with subscriptions to each pattern.
@@ -50,7 +51,9 @@ final class PatternFollowers: ShardPart {
     init(_ context: ShardContext, _ topics: TopicTable, _ ownership: TopicOwnership) {
         self.topics = topics
         self.ownership = ownership
+        links = PatternLinks(context, topics, ownership)
         super.init(context)
+        links.followers = self
     }
 
     /// Topics visited at a time.
@@ -151,6 +154,7 @@ final class PatternFollowers: ShardPart {
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
         guard isOpen(request) else { return }
+        if request.wantsHistory, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         let before = search.found.count
         let end = Swift.min(search.place + PatternFollowers.slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
@@ -181,14 +185,14 @@ final class PatternFollowers: ShardPart {
         topic.follow(shard, from: topic.committed)
         if topic.views.isLinked(shard) { return true }
         guard request.wantsHistory, topic.retained < topic.committed else { return false }
-        ownership.link(topic, to: shard, now: now)
+        links.link(topic, to: shard, now: now)
         return true
     }
 
     /// A subscription that wants retained messages needs the view of a topic that its shard has removed.
     func rejoin(_ epoch: UInt64, _ subscription: StreamKey, now: Instant) {
         guard let topic = topics[epoch: epoch] else { return }
-        if !topic.views.isLinked(subscription.shard) { ownership.link(topic, to: subscription.shard, now: now) }
+        if !topic.views.isLinked(subscription.shard) { links.link(topic, to: subscription.shard, now: now) }
         answer(PatternMatches(owner: index, linked: [epoch], count: 0, isLast: false), to: subscription, now: now)
     }
 

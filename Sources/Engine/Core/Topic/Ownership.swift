@@ -89,16 +89,17 @@ final class TopicOwnership: ShardPart {
 
     /// Gives a shard a view of a topic that it follows.
     func link(_ topic: Topic, to shard: Int, now: Instant) {
-        if shard == index { attachment.attachView(to: topic, now: now) } else { attach(topic, to: shard) }
+        if shard == index {
+            attachment.attachView(to: topic, now: now)
+        } else {
+            attach(topic, to: shard, wasRequested: false)
+        }
     }
 
-    /// Gives the shards that follow a topic a view of it, if it has messages for them.
-    func linkFollowers(of topic: Topic, now: Instant) {
-        for shard in topic.views.followersBehind(topic.committed) { link(topic, to: shard, now: now) }
-    }
-
-    /// - Parameter wasEmpty: whether subscriptions that wait missed nothing of the topic.
-    func attach(_ topic: Topic, to shard: Int, wasEmpty: Bool = false) {
+    /// - Parameters:
+    ///   - wasEmpty: whether subscriptions that wait missed nothing of the topic.
+    ///   - wasRequested: whether the shard has asked for the view.
+    func attach(_ topic: Topic, to shard: Int, wasEmpty: Bool = false, wasRequested: Bool = true) {
         topic.link(shard)
         send(
             .attached(
@@ -108,7 +109,8 @@ final class TopicOwnership: ShardPart {
                     charged: topic.log.charged(before: topic.committed),
                     pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
                     holes: topic.log.holes.within(SequenceRange(lower: topic.log.head, upper: topic.committed)),
-                    lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty, followed: topic.views.followed(by: shard),
+                    lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty, wasRequested: wasRequested,
+                    followed: topic.views.followed(by: shard),
                     retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
                     typical: topic.publishers.room.typical)), to: shard)
     }

@@ -102,31 +102,6 @@ final class Topic: Timed {
         return isTaken ? nil : reasonToRefuse(charge: charge)
     }
 
-    /// Why no message is accepted now, because of the store or because the end is on its way to JetStream.
-    private var outerRefusal: Refusal? {
-        if isStored { return ownership.store.refusal(now: ownership.moment.monotonic) }
-        return isEnding ? endingRefusal : nil
-    }
-
-    private func reasonToRefuse(charge: Int) -> Refusal? {
-        switch state {
-        case .live: break
-        case _ where !isOver:
-            return Refusal(
-                .store, "The topic '\(name)' is ending, and its store has not recorded the end yet; try again later.")
-        case .completed: return SharedEnd.completed.refusal(of: name)
-        case .failed(let reason): return SharedEnd.failed(reason).refusal(of: name)
-        case .left(let refusal): return refusal
-        }
-        let limit = window.retention.bytes
-        if charge > limit {
-            return Refusal(
-                .tooLarge,
-                "The message takes \(charge) bytes of the topic's log, which holds \(limit); send a smaller one.")
-        }
-        return outerRefusal ?? ownership.relief.refusal(for: self)
-    }
-
     /// Returns the message's sequence; for a shared topic, the ticket that takes its place.
     /// - Parameters:
     ///   - channel: the channel of the message, if it came on one.
@@ -165,7 +140,9 @@ final class Topic: Timed {
     }
 
     func noteIdleness(_ now: Instant) {
-        let isUsed = !publishers.isEmpty || !views.isEmpty || !isStoreDone || shared?.isAwaited == true
+        let isUsed =
+            !publishers.isEmpty || !views.isEmpty || !isStoreDone || shared?.isAwaited == true
+            || views.hasQueued
         usage.noteIdle(!isUsed, now: now.monotonic)
     }
 
@@ -185,6 +162,7 @@ final class Topic: Timed {
 
     /// Even if the topic has already ended, it now fails for views that have not been notified of that end.
     func delete(as end: TopicState = .failed("deleted"), now: Instant) {
+        linkFollowers(isLast: true, now: now)
         views.resendEnds()
         isDeleted = true
         window.discard(before: log.end)
@@ -273,8 +251,15 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        if !views.followers.isEmpty, isCurrent { ownership.linkFollowers(of: self, now: now) }
+        linkFollowers(isLast: isOver, now: now)
         evict(now: now)
+    }
+
+    func setQueued(_ isQueued: Bool, _ shard: Int) { views.setQueued(isQueued, shard) }
+
+    private func linkFollowers(isLast: Bool, now: Instant) {
+        guard !views.followers.isEmpty, isCurrent else { return }
+        ownership.followers.links.linkFollowers(of: self, isLast: isLast, now: now)
     }
 
     /// Advances the view on this shard to the end. Returns false if it is already there.

@@ -21,6 +21,8 @@ struct Follower {
     let shard: Int
     /// The end up to which the shard has followed the topic. Counts only while the shard has no view of it.
     fileprivate(set) var followed: SequenceNumber
+    /// Whether it waits for a view.
+    fileprivate(set) var isQueued = false
 }
 
 struct TopicViews {
@@ -34,9 +36,10 @@ struct TopicViews {
     var dropped: DropCounts { links.reduce(into: past.value.dropped) { $0.add($1.progress.dropped) } }
     var delivered: UInt64 { links.reduce(past.value.delivered) { $0 &+ $1.progress.delivered } }
 
-    /// The oldest message that a subscription waits for; `most` if all are further ahead.
+    /// The oldest message that a subscription, or a follower, waits for; `most` if all are further ahead.
     func needed(atMost most: SequenceNumber) -> SequenceNumber {
-        links.reduce(most) { Swift.min($0, $1.progress.needed) }
+        let followed = followers.reduce(most) { $1.isQueued ? Swift.min($0, $1.followed) : $0 }
+        return links.reduce(followed) { Swift.min($0, $1.progress.needed) }
     }
 
     private func index(of shard: Int) -> Int? { links.firstIndex { $0.shard == shard } }
@@ -65,8 +68,16 @@ struct TopicViews {
     func followed(by shard: Int) -> SequenceNumber? { followers.first { $0.shard == shard }?.followed }
 
     /// The followers without a view that have not followed the topic up to `end`.
-    func followersBehind(_ end: SequenceNumber) -> [Int] {
-        followers.filter { $0.followed < end && !isLinked($0.shard) }.map(\.shard)
+    func followersBehind(_ end: SequenceNumber) -> [Follower] {
+        followers.filter { $0.followed < end && !isLinked($0.shard) }
+    }
+
+    /// Whether a follower waits for a view.
+    var hasQueued: Bool { followers.contains(where: \.isQueued) }
+
+    mutating func setQueued(_ isQueued: Bool, _ shard: Int) {
+        guard let place = followers.firstIndex(where: { $0.shard == shard }) else { return }
+        followers[place].isQueued = isQueued
     }
 
     func isLinked(_ shard: Int) -> Bool { index(of: shard) != nil }

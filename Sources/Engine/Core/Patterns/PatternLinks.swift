@@ -1,0 +1,80 @@
+// PatternLinks: sends views of topics to shards that follow them for subscriptions to patterns. A shard that has many
+// to make receives some at a time, so that other shards' messages to it do not wait behind all of them.
+//
+//     a message ─▶ few views on their way ─▶ sent ──the shard has made it──▶ the next one that waits
+//                         └──many──▶ waits ──────────────────────────────────────▲
+
+import Replay
+
+final class PatternLinks: ShardPart {
+    private enum Waiting {
+        case topic(Topic)
+        /// A search that needs views of the topics that it finds.
+        case search(PatternSearch)
+    }
+
+    private struct Queue {
+        /// Views that the shard has not made yet.
+        var underWay = 0
+        var waiting = TurnQueue<Waiting>()
+    }
+
+    let topics: TopicTable
+    let ownership: TopicOwnership
+    // Above
+    unowned(unsafe) var followers: PatternFollowers!
+    /// By shard.
+    private var queues: [Queue]
+    /// Views on their way to a shard, above which others wait. Tests use few.
+    var most = 64
+
+    init(_ context: ShardContext, _ topics: TopicTable, _ ownership: TopicOwnership) {
+        self.topics = topics
+        self.ownership = ownership
+        queues = Array(repeating: Queue(), count: context.shards)
+        super.init(context)
+    }
+
+    /// Gives the shards that follow a topic a view of it, if it has messages for them.
+    /// - Parameter isLast: whether it will not have those messages later.
+    func linkFollowers(of topic: Topic, isLast: Bool = false, now: Instant) {
+        for follower in topic.views.followersBehind(topic.committed) {
+            if isLast || (!follower.isQueued && !isBusy(follower.shard)) {
+                link(topic, to: follower.shard, now: now)
+            } else if !follower.isQueued {
+                topic.setQueued(true, follower.shard)
+                queues[follower.shard].waiting.append(.topic(topic))
+            }
+        }
+    }
+
+    func link(_ topic: Topic, to shard: Int, now: Instant) {
+        if shard != index { queues[shard].underWay += 1 }
+        ownership.link(topic, to: shard, now: now)
+    }
+
+    /// Whether many views are on their way to a shard.
+    func isBusy(_ shard: Int) -> Bool { queues[shard].underWay >= most }
+
+    /// Continues a search when fewer views are on their way to its shard.
+    func resumeLater(_ search: PatternSearch) {
+        queues[search.request.subscription.shard].waiting.append(.search(search))
+    }
+
+    /// A shard has made a view.
+    func linked(_ shard: Int, now: Instant) {
+        assert(queues[shard].underWay > 0)
+        queues[shard].underWay -= 1
+        while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
+            switch next {
+            case .search(let search): followers.goOn(search, now: now)
+            case .topic(let topic):
+                topic.setQueued(false, shard)
+                if topics[epoch: topic.epoch] === topic { linkFollowers(of: topic, now: now) }
+            }
+        }
+    }
+
+    /// The shard is being deallocated.
+    func removeAll() { queues = queues.map { _ in Queue() } }
+}
