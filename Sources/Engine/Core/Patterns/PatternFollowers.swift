@@ -56,8 +56,8 @@ final class PatternFollowers: ShardPart {
         links.followers = self
     }
 
-    /// Topics visited at a time.
-    private static let slice = 256
+    /// Topics visited at a time. Tests use few.
+    var slice = 256
 
     /// A topic has been created: all that is published to it is for its followers.
     func noteNew(_ topic: Topic) {
@@ -156,7 +156,7 @@ final class PatternFollowers: ShardPart {
         guard isOpen(request) else { return }
         if request.wantsHistory, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         let before = search.found.count
-        let end = Swift.min(search.place + PatternFollowers.slice, topics.placeBound)
+        let end = Swift.min(search.place + slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
             guard let topic = topics.topic(at: place), request.pattern.matches(topic.name) else { continue }
             if let shared = topic.shared, !shared.isCurrent {
@@ -170,7 +170,7 @@ final class PatternFollowers: ShardPart {
         work.spent += (end - search.place) / Work.placesPerUnit + search.found.count - before
         search.place = end
         search.found.isLast = end >= topics.placeBound
-        if search.found.isLast || search.found.linked.count >= PatternFollowers.slice {
+        if search.found.isLast || search.found.linked.count >= slice {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }

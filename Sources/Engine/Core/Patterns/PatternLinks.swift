@@ -14,7 +14,7 @@ final class PatternLinks: ShardPart {
     }
 
     private struct Queue {
-        /// Views that the shard has not made yet.
+        /// Views that the shard has not made yet; for this shard, those that it has made in this turn.
         var underWay = 0
         var waiting = TurnQueue<Waiting>()
     }
@@ -49,11 +49,12 @@ final class PatternLinks: ShardPart {
     }
 
     func link(_ topic: Topic, to shard: Int, now: Instant) {
-        if shard != index { queues[shard].underWay += 1 }
+        queues[shard].underWay += 1
+        if shard == index, queues[shard].underWay == 1 { work.doLater(.links) }
         ownership.link(topic, to: shard, now: now)
     }
 
-    /// Whether many views are on their way to a shard.
+    /// Whether many views are on their way to a shard, or were made here in this turn.
     func isBusy(_ shard: Int) -> Bool { queues[shard].underWay >= most }
 
     /// Continues a search when fewer views are on their way to its shard.
@@ -61,10 +62,20 @@ final class PatternLinks: ShardPart {
         queues[search.request.subscription.shard].waiting.append(.search(search))
     }
 
-    /// A shard has made a view.
+    /// Another shard has made a view.
     func linked(_ shard: Int, now: Instant) {
         assert(queues[shard].underWay > 0)
         queues[shard].underWay -= 1
+        goOn(shard, now: now)
+    }
+
+    /// A new turn: more views can be made here.
+    func goOn(now: Instant) {
+        queues[index].underWay = 0
+        goOn(index, now: now)
+    }
+
+    private func goOn(_ shard: Int, now: Instant) {
         while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
             switch next {
             case .search(let search): followers.goOn(search, now: now)

@@ -50,6 +50,8 @@ final class PatternSubscribing: ShardPart {
     let followers: PatternFollowers
     /// Whether views that have had no messages for a while wait for a later turn.
     private var isResting = false
+    /// The cursors of all subscriptions on this shard.
+    private(set) var cursors = 0
 
     init(
         _ context: ShardContext, _ table: PatternTable, _ streams: StreamTable, _ subscriptions: SubscriptionTable,
@@ -165,7 +167,7 @@ final class PatternSubscribing: ShardPart {
         let subscription = stream.asPattern
         for epoch in matches.linked {
             guard !subscription.isOver else { return }
-            guard subscription.cursors[epoch] == nil else { continue }
+            guard !subscription.knows(epoch) else { continue }
             guard let view = views[epoch: epoch] else {
                 rejoin(epoch, subscription, of: matches.owner, now: now)
                 continue
@@ -242,6 +244,15 @@ final class PatternSubscribing: ShardPart {
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
+        guard !exceedsShare(subscription) else {
+            return ends.fail(
+                subscription,
+                context.refusal(
+                    at: .matches,
+                    "The subscription to '\(subscription.pattern)' has positions in "
+                        + "\(counted(subscription.cursors.count, "topic")), and those of all clients take an eighth of "
+                        + "the broker's memory; use a narrower pattern, or request messages in time."))
+        }
         let cursor = Subscriber(
             id: subscription.id, options: subscription.options, view: view, credit: subscription.credit,
             connection: subscription.connection, stream: subscription.stream, handle: subscription.handle,
@@ -250,10 +261,17 @@ final class PatternSubscribing: ShardPart {
         cursor.principal = subscription.principal
         cursor.rateLimit = subscription.rateLimit
         memory.add(PatternSubscribing.cursorMemory)
+        cursors += 1
         subscription.add(cursor)
         let begins = isNew || !subscription.hasBegun || subscription.rejoining.remove(view.epoch) != nil
         views.noteActive(view, since: now.monotonic)
         subscribing.join(cursor, from: followed, begins: begins, now: now)
+    }
+
+    /// Whether cursors take more memory than they may, and this subscription has more than its share of them.
+    private func exceedsShare(_ subscription: PatternSubscription) -> Bool {
+        let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
+        return cursors >= most && subscription.cursors.count >= most / table.subscriptions
     }
 
     // The end
@@ -266,6 +284,7 @@ final class PatternSubscribing: ShardPart {
         }
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
+        cursors -= 1
         subscription.remove(cursor)
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
@@ -369,6 +388,7 @@ final class PatternSubscribing: ShardPart {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
         case .remove(let cursors): remove(cursors)
+        case .links: followers.links.goOn(now: now)
         case .restOthers: restSome(now: now)
         case .rest(let view, let place):
             if view.isAtRest {
@@ -387,6 +407,8 @@ enum PatternWork {
     /// Cursors of ended subscriptions.
     case remove(ArraySlice<Subscriber>)
     case rest(TopicView, below: Int)
+    /// Views that wait until others were made.
+    case links
     /// Views that have had no messages for a while.
     case restOthers
 }

@@ -28,6 +28,8 @@ final class PatternSubscription: BoundStream {
     private(set) var matches = 0
     /// Topics, by epoch, in which it begins where its options say although all shards have answered.
     var rejoining: Set<UInt64> = []
+    /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
+    private var ended: Set<UInt64> = []
     /// Its index among the subscriptions with the same pattern.
     var member = 0
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it begins.
@@ -67,7 +69,9 @@ final class PatternSubscription: BoundStream {
     /// - Returns: whether it was the last shard to do so, which begins the subscription.
     func note(_ count: Int, of owner: Int, isLast: Bool) -> Bool {
         matches += count
-        return isLast && unanswered.remove(owner) != nil && hasBegun
+        guard isLast, unanswered.remove(owner) != nil, hasBegun else { return false }
+        ended = []
+        return true
     }
 
     /// Messages that wait, in all topics.
@@ -112,12 +116,16 @@ final class PatternSubscription: BoundStream {
         cursors[cursor.view.epoch] = cursor
     }
 
+    /// Whether it has, or had, a cursor in the topic with that epoch.
+    func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || ended.contains(epoch) }
+
     /// The shard is being deallocated.
     func removeAllCursors() { cursors = [:] }
 
     func remove(_ cursor: Subscriber) {
         unreported &+= cursor.known { $0.droppedSinceDelivery } ?? 0
         cursor.exchange = nil
+        if !hasBegun { ended.insert(cursor.view.epoch) }
         cursors[cursor.view.epoch] = nil
         endTurn(of: cursor)
     }

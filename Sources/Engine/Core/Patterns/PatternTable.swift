@@ -26,6 +26,7 @@ final class PatternGroup {
 
 final class PatternTable: ShardPart {
     private var groups = PatternTrie<PatternGroup>()
+    private(set) var subscriptions = 0
 
     var isEmpty: Bool { groups.isEmpty }
     /// The number of different patterns.
@@ -50,6 +51,7 @@ final class PatternTable: ShardPart {
     func add(_ subscription: PatternSubscription) {
         let group = groups[subscription.pattern] ?? PatternGroup(subscription.pattern)
         group.add(subscription)
+        subscriptions += 1
         groups[subscription.pattern] = group
     }
 
@@ -57,6 +59,7 @@ final class PatternTable: ShardPart {
     func remove(_ subscription: PatternSubscription) -> Bool {
         guard let group = groups[subscription.pattern] else { return false }
         group.remove(subscription)
+        subscriptions -= 1
         guard group.subscriptions.isEmpty else { return false }
         groups[subscription.pattern] = nil
         quotas.patterns.give()
