@@ -97,7 +97,7 @@ final class Ticker: ShardPart {
         timers.endTick(now: now.monotonic)
         if memory.used > memory.limit - memory.limit / 20 { relief.relieve(now: now) }
         relief.noteRefusals()
-        scheduler.delivery.subscribing.patterns.rest(now: now)
+        scheduler.delivery.subscribing.patterns.rest.begin(now: now)
         feeding.feedStarved()
         unreadRelief.relieveUnread(now: now)
         if memory.isPendingHigh, !scheduler.isSweeping(.holdingBack) { scheduler.sweep(.holdingBack, now: now) }

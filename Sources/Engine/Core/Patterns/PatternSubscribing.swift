@@ -48,8 +48,7 @@ final class PatternSubscribing: ShardPart {
     let ends: StreamEnds
     let subscribing: Subscribing
     let followers: PatternFollowers
-    /// Whether views that have had no messages for a while wait for a later turn.
-    private var isResting = false
+    let rest: PatternRest
     /// The cursors of all subscriptions on this shard.
     private(set) var cursors = 0
 
@@ -71,11 +70,13 @@ final class PatternSubscribing: ShardPart {
         self.ends = ends
         self.subscribing = subscribing
         self.followers = followers
+        rest = PatternRest(context, views)
         super.init(context)
+        rest.patterns = self
     }
 
     /// Cursors that are made, or removed, before other work has its turn.
-    private static let slice = 128
+    static let slice = 128
     /// Bytes that a cursor takes, about.
     static let cursorMemory = 768
 
@@ -323,65 +324,6 @@ final class PatternSubscribing: ShardPart {
         }
     }
 
-    // Rest
-
-    /// Time without a message after which cursors that are up to date are removed.
-    static let restTime = 5 * Limits.second
-
-    /// Views whose cursors are removed before other work has its turn.
-    private static let viewSlice = 32
-
-    /// Removes the cursors of views that have had no messages for a while; called in each tick.
-    func rest(now: Instant) {
-        if !isResting { restSome(now: now) }
-    }
-
-    private func restSome(now: Instant) {
-        isResting = false
-        var left = PatternSubscribing.viewSlice
-        while let (view, since) = views.active.first, since.addingClamped(PatternSubscribing.restTime) <= now.monotonic
-        {
-            guard left > 0 else {
-                isResting = true
-                return work.doLater(.restOthers)
-            }
-            left -= 1
-            work.spent += 1
-            views.active.popFirst()
-            view.isActive = false
-            guard views[epoch: view.epoch] === view else { continue }
-            if view.advancedAt > since || !view.isAtRest {
-                views.noteActive(view, since: view.isAtRest ? view.advancedAt : now.monotonic)
-            } else {
-                view.followed = view.followed ?? view.end
-                rest(view, below: view.members.count, now: now)
-            }
-        }
-    }
-
-    /// Visits some of a view's members, from `place` down.
-    func rest(_ view: TopicView, below place: Int, now: Instant) {
-        var place = Swift.min(place, view.members.count)
-        let end = Swift.max(0, place - PatternSubscribing.slice)
-        while place > end {
-            guard view.followed != nil else { return }
-            place -= 1
-            let cursor = view.members[place]
-            if let subscription = cursor.match?.subscription, subscription.hasBegun, !subscription.isOver,
-                cursor.isAtRest
-            {
-                remove(cursor)
-            }
-            place = Swift.min(place, view.members.count)
-        }
-        work.spent += (Swift.min(view.members.count, PatternSubscribing.slice)) / Work.membersPerUnit
-        if place > 0 {
-            work.doLater(.rest(view, below: place))
-        } else if view.hasMatches {
-            views.noteActive(view, since: now.monotonic)
-        }
-    }
-
     /// Continues what was deferred.
     func goOn(_ deferred: PatternWork, now: Instant) {
         switch deferred {
@@ -389,13 +331,8 @@ final class PatternSubscribing: ShardPart {
         case .join(let joins): goOn(joins, now: now)
         case .remove(let cursors): remove(cursors)
         case .links: followers.links.goOn(now: now)
-        case .restOthers: restSome(now: now)
-        case .rest(let view, let place):
-            if view.isAtRest {
-                rest(view, below: place, now: now)
-            } else {
-                views.noteActive(view, since: now.monotonic)
-            }
+        case .restOthers: rest.goOn(now: now)
+        case .rest(let view, let place): rest.goOn(view, below: place, now: now)
         }
     }
 }
