@@ -85,7 +85,7 @@ enum Program {
     ) {
         let contender = entry.contenders[index]
         let name = Text.pad(entry.name, Catalogue.nameWidth)
-        let what = "round \(round)  " + name + Text.pad(contender.name, 24)
+        let what = "round \(round)  " + name + Text.pad(contender.name, 37)
         do throws(BenchError) {
             let figure = try bench.run(entry.kind, contender)
             series.figures.append(figure)

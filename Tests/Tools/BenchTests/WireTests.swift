@@ -92,7 +92,7 @@ struct WireTests {
 
     @Test func idleTopicsAreStreamsOfOneConnection() throws {
         let one = RSocketWire().connection()
-        let greeting = try RSocketWire().idler(["idle1", "idle22"])
+        let greeting = try RSocketWire().streams(["idle1", "idle22"])
         #expect(greeting.bytes.starts(with: one.bytes) && greeting.question == one.question)
         var rest = greeting.bytes.dropFirst(one.bytes.count)
         for (stream, topic) in [(1, "idle1"), (3, "idle22")] as [(UInt8, String)] {

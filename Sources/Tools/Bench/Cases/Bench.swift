@@ -82,6 +82,8 @@ final class Bench {
         case .iteration(let messages, let payload):
             return try iteration(messages / budget.divisor, payload: payload, contender)
         case .topics(let payload): return try topics(payload: payload, contender)
+        case .patterns(let patterns): return try run(patterns, contender)
+        case .fairness(let patterns): return try fairness(patterns, contender)
         case .churn: return try churn(contender)
         case .cluster(let latency): return try cluster(latency, contender)
         case .sharedTopics(let count): return try sharedTopics(count / budget.divisor, contender)

@@ -29,6 +29,11 @@ struct Case {
         /// One topic at full speed next to the contender's other topics, compared with the same broker when those are
         /// idle.
         case topics(payload: Int)
+        /// One publisher at full speed, which sends to many topics in turn. With the contender's other topics, which
+        /// match too, and other patterns.
+        case patterns(Patterns)
+        /// Subscribers of a pattern with windows, and quiet topics without and with a busy one.
+        case fairness(Patterns)
         /// Acknowledged publishes one at a time, next to the contender's connections that subscribe and cancel.
         case churn
         /// Messages published at one node, or server, of a cluster and delivered at another, once they are stored.
@@ -61,6 +66,14 @@ struct Throughput {
             return subscription
         }
     }
+}
+
+/// Topics, and subscribers that want all of them.
+struct Patterns {
+    var topics: Int
+    var subscribers: Int
+    var payload = 128
+    var window: Int?
 }
 
 /// Acknowledged publishes, a fixed number of them in flight.

@@ -11,7 +11,7 @@ enum Catalogue {
         fanOuts + wideFanOuts + variations + [acknowledged] + durable + shared + [threads] + latencies + [
             stalled, retained, idle,
         ]
-        + [iteration, topics, churn] + http
+        + [iteration, topics, churn] + patterns + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
 

@@ -106,7 +106,7 @@ extension Bench {
         let meter = ResourceMeter(node)
         let wire = RSocketWire()
         let fd = try Connector.open(
-            port: port, wire.idler((0..<count).map { wire.name($0) + "?replay=all" }).unanswered)
+            port: port, wire.streams((0..<count).map { wire.name($0) + "?replay=all" }).unanswered)
         defer { close(fd) }
         let size = wire.delivered(to: Subscription(), payload: Acknowledged(inFlight: 1).payload).size
         let received = try Connector.receive(count * size, on: fd, for: Bench.patience) / size

@@ -12,7 +12,7 @@ extension Bench {
 
     func topics(payload: Int, _ contender: Contender) throws(BenchError) -> Figure {
         try withBroker(contender) { (broker) throws(BenchError) in
-            let others = try subscribe(to: contender.otherTopics / budget.divisor, port: broker.port)
+            let others = try subscribe(to: contender.otherTopics / budget.divisor, port: broker.port) { "idle\($0)" }
             defer { for fd in others { close(fd) } }
             let load = try makeLoad(Throughput(subscribers: 1, payload: payload), contender, broker)
             let rest = atRest(broker)
@@ -36,13 +36,13 @@ extension Bench {
         while Clock.monotonic() < end { poll(nil, 0, 100) }
     }
 
-    /// Subscribes to topics with other names, on as few connections as possible, and returns the sockets.
-    private func subscribe(to count: Int, port: UInt16) throws(BenchError) -> [Int32] {
+    /// Subscribes to topics or patterns, on as few connections as possible, and returns the sockets.
+    func subscribe(to count: Int, port: UInt16, name: (Int) -> String) throws(BenchError) -> [Int32] {
         var sockets: [Int32] = []
         do throws(BenchError) {
             for first in stride(from: 0, to: count, by: Bench.streamsPerConnection) {
                 let topics = first..<min(count, first + Bench.streamsPerConnection)
-                sockets.append(try Connector.open(port: port, RSocketWire().idler(topics.map { "idle\($0)" })))
+                sockets.append(try Connector.open(port: port, RSocketWire().streams(topics.map(name))))
             }
         } catch {
             for fd in sockets { close(fd) }

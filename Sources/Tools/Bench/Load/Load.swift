@@ -14,6 +14,8 @@ import Glibc
 struct Lane {
     var publisher: Publisher
     var receivers: Range<Int>
+    /// If different from that of the load.
+    var pace: Load.Pace?
 }
 
 final class Load {
@@ -33,7 +35,7 @@ final class Load {
     }
 
     let receivers: Receivers
-    let lanes: [Lane]
+    var lanes: [Lane]
     var pace = Pace.silent
     /// A load whose latencies are measured: it takes a turn after each read of this one.
     var urgent: Load?
@@ -111,7 +113,7 @@ final class Load {
     private func publish(_ index: Int) throws(BenchError) {
         let publisher = lanes[index].publisher
         guard !publisher.isBlocked else { return }
-        switch pace {
+        switch lanes[index].pace ?? pace {
         case .silent: break
         case .probe(let count): try publisher.send(upTo: count)
         case .full(let lag):

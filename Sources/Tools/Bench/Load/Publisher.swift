@@ -28,17 +28,24 @@ final class Publisher {
     /// How long a broker may take to acknowledge the first message, in nanoseconds.
     private static let patience: UInt64 = 10_000_000_000
 
-    init(topic: Int, _ wire: any Wire, payload: Int, port: UInt16) throws(BenchError) {
-        frame = wire.published(topic: topic, payload: payload)
+    convenience init(topic: Int, _ wire: any Wire, payload: Int, port: UInt16) throws(BenchError) {
+        try self.init(topics: topic..<(topic + 1), wire, payload: payload, port: port)
+    }
+
+    /// Publishes to `topics` in turn. Their frames have the same size.
+    init(topics: Range<Int>, _ wire: any Wire, payload: Int, port: UInt16) throws(BenchError) {
+        let frames = topics.map { wire.published(topic: $0, payload: payload) }
+        frame = frames[0]
         isGranted = wire.grantsPublishers
         if isGranted { allowance = 0 }
-        let bytes = frame.bytes
+        let bytes = frames.flatMap(\.bytes)
+        precondition(bytes.count == frames.count * frame.size, "All topic names must have the same length.")
         copies = .allocate(byteCount: max(1, Publisher.copiesSize / bytes.count) * bytes.count, alignment: 16)
         for offset in stride(from: 0, to: copies.count, by: bytes.count) {
             (copies.baseAddress! + offset).copyMemory(from: bytes, byteCount: bytes.count)
         }
         do throws(BenchError) {
-            fd = try Connector.open(port: port, try wire.publisher(topic: topic, payload: payload))
+            fd = try Connector.open(port: port, try wire.publisher(topic: topics.lowerBound, payload: payload))
         } catch {
             copies.deallocate()
             throw error
@@ -73,11 +80,12 @@ final class Publisher {
         }
     }
 
-    /// Composes a message that carries `stamp` in the first eight bytes of its payload. There must be `room`.
+    /// Composes the next message, which carries `stamp` in the first eight bytes of its payload. There must be `room`.
     func compose(_ stamp: UInt64) {
         precondition(room > 0, "A publisher must not send more than it was granted.")
         let target = composed.reserve(frame.size)
-        target.copyMemory(from: copies.baseAddress!, byteCount: frame.size)
+        let next = composedCount * frame.size % copies.count
+        target.copyMemory(from: copies.baseAddress! + next, byteCount: frame.size)
         target.storeBytes(of: stamp.bigEndian, toByteOffset: frame.head.count, as: UInt64.self)
         composed.commit(frame.size)
         composedCount += 1

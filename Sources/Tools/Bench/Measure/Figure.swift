@@ -26,6 +26,7 @@ enum Metric: String, CaseIterable {
     case anonymousGrowth = "rss_anon_growth_bytes"
     case perTopic = "rss_anon_bytes_per_topic"
     case lost = "lost"
+    case dropped = "dropped"
     case disconnected = "disconnected"
     case p50 = "p50_ns"
     case p99 = "p99_ns"

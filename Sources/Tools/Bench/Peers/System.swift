@@ -57,6 +57,16 @@ enum Storage: String {
     case unsynced
 }
 
+/// What the subscribers of many topics ask for.
+enum Interest: String {
+    /// A pattern, in one subscription.
+    case pattern
+    /// Each topic, in a subscription of its own.
+    case topics = "each topic"
+    /// The same, with metadata, of which messages of a pattern always have some.
+    case topicsMeta = "each topic, meta"
+}
+
 /// One side of a comparison: a system, and how it is run.
 struct Contender {
     var system: System
@@ -69,6 +79,10 @@ struct Contender {
     /// Idle topics with a subscription each, and connections that subscribe and cancel.
     var otherTopics = 0
     var churners = 0
+    /// Subscriptions to patterns that match none of the case's topics.
+    var otherPatterns = 0
+    /// What subscribers of many topics ask for.
+    var interest = Interest.pattern
     /// How the library reads messages.
     var taking: Taking?
     /// Additional arguments for Forebay.
@@ -97,6 +111,8 @@ struct Contender {
         if stalled > 0 { name += " +\(stalled) stalled" }
         if let subscribers { name += " \(subscribers) subscribers" }
         if otherTopics > 0 { name += " +\(otherTopics) topics" }
+        if otherPatterns > 0 { name += " +\(otherPatterns) patterns" }
+        if interest != .pattern { name += " \(interest.rawValue)" }
         if churners > 0 { name += " +\(churners) churning" }
         if let storage { name += " \(storage.rawValue)" }
         if isShared { name += " shared" }

@@ -24,19 +24,6 @@ struct RSocketWire: Wire {
         return RSocketWire.answered(out)
     }
 
-    /// Subscribes to all of `topics` on one connection.
-    func idler(_ topics: [String]) throws(BenchError) -> Greeting {
-        var out = ByteBuffer()
-        setup(&out)
-        for (index, topic) in topics.enumerated() {
-            let route = try RSocketWire.route(topic)
-            FrameWriter.requestStream(
-                stream: 1 + 2 * UInt32(index), initialN: RSocketWire.unbounded, metadata: route.readable,
-                data: RSocketWire.nothing, fragment: 0, into: &out)
-        }
-        return RSocketWire.answered(out)
-    }
-
     /// A connection without requests yet.
     func connection() -> Greeting {
         var out = ByteBuffer()
@@ -55,7 +42,7 @@ struct RSocketWire: Wire {
     }
 
     /// Adds a KEEPALIVE, which is answered after the requests and so shows that these were accepted.
-    private static func answered(_ out: borrowing ByteBuffer) -> Greeting {
+    static func answered(_ out: borrowing ByteBuffer) -> Greeting {
         var keepalive = ByteBuffer()
         ready.withUnsafeBytes { FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive) }
         return Greeting(Array(out.readable), question: Array(keepalive.readable), sign: ready)
@@ -139,7 +126,7 @@ struct RSocketWire: Wire {
         return MessageFrame(head: Array(out.readable.dropLast(count)), payload: count)
     }
 
-    private static func route(_ route: String) throws(BenchError) -> ByteBuffer {
+    static func route(_ route: String) throws(BenchError) -> ByteBuffer {
         var out = ByteBuffer()
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute([route], into: &out)
@@ -149,5 +136,5 @@ struct RSocketWire: Wire {
         return out
     }
 
-    private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+    static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 }

@@ -25,6 +25,8 @@ struct MessageFrame: Equatable {
     var head: [UInt8]
     var payload: Int
     var tail: [UInt8]
+    /// Places in `head` whose bytes differ between messages.
+    var varying: [Range<Int>] = []
 
     init(head: [UInt8], payload: Int, tail: [UInt8] = []) {
         self.head = head
@@ -89,6 +91,8 @@ extension Wire {
 protocol MessageReader {
     /// Bytes to send to the broker.
     var replies: [UInt8] { get }
+    /// Messages that the broker reported as dropped.
+    var dropped: Int { get }
 
     /// Parses bytes from the socket; returns how many messages they complete. With `comparing`, which may only change
     /// between messages, their payloads must equal those of `MessageFrame.bytes`.
@@ -99,6 +103,10 @@ protocol MessageReader {
     ) throws(BenchError) -> Int
     /// Removes the replies, which have been sent.
     mutating func clearReplies()
+}
+
+extension MessageReader {
+    var dropped: Int { 0 }
 }
 
 /// Why a measurement failed.

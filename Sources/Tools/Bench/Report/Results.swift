@@ -26,6 +26,7 @@ struct Results {
         ("p99.99 µs", .p9999),
         ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak),
         ("+anon MiB", .anonymousGrowth), ("anon/topic", .perTopic), ("seconds", .seconds), ("lost", .lost),
+        ("dropped", .dropped),
         ("disconnected", .disconnected), ("connections", .connections),
     ]
 

@@ -51,7 +51,7 @@ enum Text {
             .requestsPerSecond, .rate, .pairs:
             return number(value, decimals: 0) + "/s"
         case .batch, .slowdown: return short(value)
-        case .lost, .disconnected, .connections: return number(value, decimals: 0)
+        case .lost, .dropped, .disconnected, .connections: return number(value, decimals: 0)
         }
     }
 
