@@ -53,7 +53,9 @@ const showTiles = (stats) => {
   const dropped = unasked + per("lost_total");
   tell("dropped", dropped, rate(dropped),
     `${count(droppedUnasked(stats))} messages, ${count(stats.lost_total)} publishes`, dropped > 0 ? "bad" : "");
-  tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
+  tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`
+    + (stats.pattern_subscriptions > 0 ? `, ${count(stats.pattern_subscriptions)} to patterns` : ""),
+    slow > 0 ? "alert" : "");
   tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
     `of ${count(stats.publishers)}, ${count(stats.parked)} parked`
       + (stats.publishers_blocked_by_store > 0 ? `, ${count(stats.publishers_blocked_by_store)} by the store` : ""), stats.publishers_blocked > 0 ? "alert" : "");
@@ -102,7 +104,7 @@ const SHORTAGES = {
   memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
   limit: "a limit is reached", store: "the store takes no messages",
 };
-const SHARED = ["memory", "connections", "subscriptions", "topics", "sessions"];
+const SHARED = ["memory", "connections", "subscriptions", "patterns", "matches", "topics", "sessions"];
 let pictures = [];
 
 /// The `names` whose values in `figures` have grown from the first to the last snapshot.

@@ -100,20 +100,21 @@ const buildSubscription = () => {
   const pill = make("span", { className: "pill" });
   const why = make("span", { className: "why" });
   const topic = make("span", {});
+  const active = make("span", { className: "why" });
   const who = make("span", {});
   const strip = make("div", { className: "strip", role: "img" });
   const parts = {};
   for (const name of Object.keys(STEPS)) strip.append((parts[name] = make("i", { className: name })));
   const cut = make("button", { type: "button", className: "plain", textContent: "Cut off" });
   const row = {
-    pill, why, topic, who, strip, parts, cut, credit: cell("Credit"), waiting: cell("Waiting"),
+    pill, why, topic, active, who, strip, parts, cut, credit: cell("Credit"), waiting: cell("Waiting"),
     dropped: cell("Dropped"), behind: cell("Behind for"), element: null, item: null, past: [],
   };
   cut.addEventListener("click", () => cutOff(row.item));
   row.client = make("td", { className: "client", role: "cell" }, who);
   row.element = make(
     "tr", { role: "row" }, make("td", { className: "state", role: "cell" }, pill, why),
-    make("td", { className: "topic", role: "cell" }, topic), row.client,
+    make("td", { className: "topic", role: "cell" }, topic, active), row.client,
     make("td", { className: "meter", role: "cell" }, strip), row.credit, row.waiting, row.dropped, row.behind,
     make("td", { className: "act", role: "cell" }, cut));
   return row;
@@ -143,6 +144,13 @@ const judge = (item, paces) => {
     paces ? `asks for ${rate(paces.asked)} / s, needs ${rate(Math.max(0, paces.came))} / s` : "asks, for too few"];
 };
 
+/// In how many topics a pattern has a position: those that had a message lately, or whose messages wait for it.
+const activity = (item) => {
+  if (item.cursors === undefined) return "";
+  const words = `${count(item.cursors)} active ${item.cursors === 1 ? "topic" : "topics"}`;
+  return item.skipped > 0 ? `${words}, left out ${count(item.skipped)} more` : words;
+};
+
 const updateSubscription = (row, item) => {
   row.item = item;
   const slow = isSlow(item);
@@ -151,6 +159,8 @@ const updateSubscription = (row, item) => {
   say(row.pill, word);
   say(row.why, why);
   sayName(row.topic, item.topic);
+  say(row.active, activity(item));
+  row.active.title = item.matched === undefined ? "" : `${count(item.matched)} topics matched when it began`;
   sayName(row.who, `${client(item)} · ${item.policy}`);
   row.client.title = visible(
     `${client(item)}: subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`);

@@ -51,6 +51,8 @@ enum Table {
         Column(title: "DELIVERED", field: "delivered", kind: .count),
         Column(title: "WAITING", field: "waiting", kind: .count),
         Column(title: "DROPPED", field: "dropped", kind: .count),
+        Column(title: "MATCHED", field: "matched", kind: .count, isOptional: true),
+        Column(title: "ACTIVE", field: "cursors", kind: .count, isOptional: true),
     ]
     static let contexts = [
         Column(title: "NAME", field: "name"), Column(title: "USED", field: "used"), Column(title: "URL", field: "url"),

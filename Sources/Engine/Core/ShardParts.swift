@@ -185,8 +185,8 @@ extension ShardParts {
                 tables.authorization, output.reading, output.users, output.ends, output.ownership, descriptions,
                 connectionEnds)
             statistics = BrokerStatistics(
-                context, tables.timers, tables.connections, tables.topics, tables.subscriptions, tables.rateLimiter,
-                tables.events)
+                context, tables.timers, tables.connections, tables.topics, tables.subscriptions, patterns.table,
+                tables.rateLimiter, tables.events)
             surveys = Surveys(
                 context, tables.streams, tables.connections, tables.topics, output.views, listRequests, calls,
                 statistics

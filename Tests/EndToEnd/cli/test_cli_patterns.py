@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from commands import ended
+from commands import ended, until
 from test_cli_reconnect import Restarted, line_of
 
 
@@ -26,6 +26,29 @@ def test_each_message_follows_its_topic(forebay):
     forebay.ok("pub", "other", "not this one")
     out, err = ended(reader)
     assert (out, err) == (b"orders.us.east two\norders.us.east \n", "")
+
+
+def test_lists_show_the_pattern_and_its_topics(forebay):
+    for topic in ("orders.eu", "orders.us"):
+        forebay.ok("pub", topic, "x")
+    forebay.subscriber("other")
+    # One message at a time: the others wait.
+    forebay.subscriber("orders.>", "--request", "1", "--once")
+    for text in "123":
+        forebay.ok("pub", "orders.eu", text)
+    until(lambda: forebay.rows("subs", topic="orders.>", waiting=2), "two messages wait")
+    (row,) = forebay.rows("subs", topic="orders.>")
+    assert (row["matched"], row["cursors"], row["skipped"], row["meta"]) == (2, 1, 0, True)
+    (other,) = forebay.rows("subs", topic="other")
+    assert "cursors" not in other
+    head, *lines = forebay.ok("subs").decode().splitlines()
+    assert head.split()[-3:] == ["DROPPED", "MATCHED", "ACTIVE"]
+    assert sorted(line.split()[-2:] for line in lines) == [["-", "-"], ["2", "1"]]
+    until(lambda: json.loads(forebay.ok("top", "--once", "--json"))["slow"] == 1, "top shows that it is slow")
+    forebay.environment["COLUMNS"] = "160"
+    top = forebay.ok("top", "--once").decode()
+    assert re.search(r"(?m)^ published .*  patterns 1 ", top)
+    assert re.search(r"(?m)^ no credit +orders\.> \(1 active\) ", top)
 
 
 def test_json_names_the_topic(forebay):

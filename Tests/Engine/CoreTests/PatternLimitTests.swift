@@ -21,7 +21,7 @@ import Testing
             received.count == 2 && received.last?.contains("limit: The subscription to 'g.>' has positions in ") == true
         )
         let most = (4 << 20) / 8
-        let used = broker.shards.map { $0.parts.requests.patterns.cursors * PatternSubscribing.cursorMemory }
+        let used = broker.shards.map { $0.parts.requests.patterns.table.cursors * PatternSubscribing.cursorMemory }
         #expect(used.reduce(0, +) <= most)
         publisher.fireAndForget("m.second", "x")
         #expect(modest.received() == ["1:[1]m.first:x", "1:[1]m.second:x"])

@@ -206,6 +206,7 @@ import Testing
                 for _ in 0...random.next(4) { publishers[random.next(shards)].fireAndForget(name, "m") }
             }
             for at in 0..<shards { #expect(model.take(subscribers[at], at) == nil) }
+            for shard in broker.shards { expectSums(of: shard) }
         }
         broker.chaos = nil
         broker.runAll()
@@ -215,6 +216,21 @@ import Testing
         #expect(model.received > 0)
         // Nothing is left over: each has what its topics have.
         for shard in broker.shards { for topic in shard.topics.all { #expect(model.misses(topic) == nil) } }
+    }
+
+    /// The sums that are kept as cursors change are those of the cursors.
+    private func expectSums(of shard: Shard) {
+        var cursors = 0
+        for stream in (0..<shard.streams.bound).compactMap({ shard.streams.at($0) }) where stream.kind == .pattern {
+            let subscription = stream.asPattern
+            let waiting = subscription.cursors.values.reduce(0) { $0 + ($1.known { $0.waiting } ?? 0) }
+            let dropped = subscription.cursors.values.reduce(0) { $0 &+ ($1.known { $0.droppedSinceDelivery } ?? 0) }
+            #expect(subscription.waiting == waiting && (subscription.behindSince != nil) == (waiting > 0))
+            #expect(subscription.droppedSinceDelivery >= dropped)
+            #expect(subscription.formsAwaited == subscription.cursors.values.count { $0.awaitsForm })
+            cursors += subscription.cursors.count
+        }
+        #expect(shard.currentCounters().cursors >= cursors)
     }
 
     @Test(arguments: [

@@ -63,6 +63,49 @@ import Testing
         #expect(try survey(broker, .subscriptions).counters.dropped[.dropOldest] == 5)
     }
 
+    /// One row and one part of the sums for each subscription to a pattern, whatever the number of topics.
+    @Test func aPatternIsListedWithTheSumsOfItsTopics() throws {
+        var limits = Limits()
+        limits.matches = 3
+        let broker = TestBroker(limits: limits)
+        let publisher = broker.connect()
+        publisher.fireAndForget("t.1", "before")
+        let slow = broker.connect()
+        slow.subscribe("t.*?buffer=2", n: 1)
+        broker.connect().subscribe("t.1")
+        for number in 0..<4 { for topic in 1...3 { publisher.fireAndForget("t.\(topic)", "\(number)") } }
+        // One topic more than the subscription may have.
+        publisher.fireAndForget("t.4", "x")
+        broker.now.monotonic += 3_000_000_000
+        let part = try survey(broker, .subscriptions, topics: ["t.1"])
+        #expect(part.subscriptionSums.count == 2 && part.subscriptionSums.slow == 1)
+        #expect(part.subscriptionSums.waiting == 6 && part.subscriptionSums.waitingForCredit == 1)
+        #expect(part.byTopic["t.1"]?.count == 1 && part.byTopic["t.1"]?.waiting == 0)
+        let row = try #require(part.subscriptions.first)
+        #expect(row.topic == "t.*" && row.waiting == 6 && row.delivered == 1 && row.dropped == 5)
+        #expect(row.waitsFor == .credit && isAbout(3, row.behind) && row.outstanding == 0)
+        let pattern = try #require(row.pattern)
+        #expect(pattern.matched == 1 && pattern.cursors == 3 && pattern.skipped == 1)
+        #expect(row.json.hasSuffix(#""meta":true,"matched":1,"cursors":3,"skipped":1}"#))
+        #expect(part.counters.patternSubscriptions == 1 && part.counters.patterns == 1 && part.counters.cursors == 3)
+        #expect(part.counters.subscriptions == 2 && part.counters.limits[.matches] == 1)
+        var search = Survey(.subscriptions, most: 10, order: .waiting)
+        search.find = Needle("T.*")
+        search.pairs = 5
+        guard case .survey(let found) = broker.ask(.survey(search), shard: 0) else { throw Missing() }
+        #expect(found.found == 1 && found.subscriptions.map(\.topic) == ["t.*"])
+        #expect(found.pairs.map(\.topic) == ["t.*"] && found.pairs[0].policy == .dropOldest)
+
+        slow.requestN(100)
+        let later = try survey(broker, .subscriptions)
+        #expect(later.subscriptions.allSatisfy { $0.waiting == 0 && $0.behind == 0 && $0.waitsFor == .nothing })
+        broker.advance(seconds: 20)
+        #expect(try survey(broker, .subscriptions).counters.cursors == 0)
+        slow.disconnect()
+        let end = try survey(broker, .subscriptions).counters
+        #expect(end.patternSubscriptions == 0 && end.patterns == 0 && end.subscriptions == 1)
+    }
+
     @Test func whoDoesNotReadWaitsForItsSocket() throws {
         var limits = Limits()
         limits.output = 1000

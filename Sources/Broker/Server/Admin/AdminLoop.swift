@@ -345,7 +345,7 @@ final class AdminLoop {
                 memoryLimit: context.memory.limit, unreadMemory: context.memory.unread,
                 connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused,
-                connectionsOverLimit: context.connections.limitReached,
+                connectionsOverLimit: context.connections.limitReached, patternLimit: context.limits.patterns,
                 handshakes: gate.handshakes, reloads: context.reloads.value,
                 isLastReloadRefused: context.reloads.isLastRefused,
                 lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends,

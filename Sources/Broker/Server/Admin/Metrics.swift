@@ -21,6 +21,8 @@ struct ProcessStatistics: Sendable {
     var refusedConnections: [(reason: String, count: UInt64)]
     /// Number of connections that were refused before they reached a shard.
     var connectionsOverLimit: UInt64
+    /// Maximum number of different patterns.
+    var patternLimit = 0
     /// Handshakes of the admin listener.
     var handshakes = HandshakeCounts()
     /// Reloads of the configuration.
@@ -44,6 +46,7 @@ enum Metrics {
         addBroker(broker, process, to: &out)
         addMessages(broker, to: &out)
         addSubscriptions(broker, to: &out)
+        addPatterns(broker.counters, limit: process.patternLimit, to: &out)
         addPublishers(broker, to: &out)
         addConnections(broker, process, to: &out)
         addErrors(broker.counters, connectionsOverLimit: process.connectionsOverLimit, to: &out)
@@ -130,6 +133,21 @@ enum Metrics {
             "forebay_behind_max_seconds", .gauge,
             "Longest time that a subscription has continuously had messages waiting.",
             nanoseconds: sums.behind)
+    }
+
+    private static func addPatterns(_ counters: ShardCounters, limit: Int, to out: inout Exposition) {
+        out.single(
+            "forebay_pattern_subscriptions", .gauge,
+            "Open subscriptions to patterns; included in forebay_subscriptions.", counters.patternSubscriptions)
+        out.single(
+            "forebay_patterns", .gauge,
+            "Different patterns that clients are subscribed to; one in use on several threads counts for each.",
+            counters.patterns)
+        out.single("forebay_patterns_limit", .gauge, "Maximum number of different patterns.", limit)
+        out.single(
+            "forebay_pattern_cursors", .gauge,
+            "Positions that subscriptions to patterns have in topics, most of which had a message lately.",
+            counters.cursors)
     }
 
     private static func addPublishers(_ broker: BrokerStatistics, to out: inout Exposition) {

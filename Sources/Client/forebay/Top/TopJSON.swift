@@ -32,6 +32,7 @@ extension TopSubscription {
             ("client", .string(client)), ("policy", .string(policy)),
             ("state", .string(words)), ("credit", credit.map { .whole($0) } ?? .null), ("waiting", .whole(waiting)),
             ("buffer", .whole(buffer)), ("dropped", .whole(dropped)), ("behind_ms", .whole(behind)),
+            ("cursors", cursors.map { .whole($0) } ?? .null),
         ])
     }
 }

@@ -69,6 +69,8 @@ struct TopSubscription: Equatable {
     var dropped: UInt64 = 0
     var behind: UInt64 = 0
     var waitsFor = ""
+    /// For a pattern: how many topics it has a position in. Nil for a single topic.
+    var cursors: UInt64?
     /// How long ago the client last requested messages, how many it has requested in total and how many were delivered;
     /// and both rates per second since the previous picture, if the subscription was in that picture.
     var asked = UInt64.max
@@ -93,10 +95,14 @@ struct TopSubscription: Equatable {
         dropped = number("dropped")
         behind = number("behind_ms")
         waitsFor = row["waits_for"]?.text ?? "nothing"
+        cursors = row["cursors"]?.unsigned
         asked = row["asked_ms"]?.unsigned ?? .max
         requested = row["requested"]?.unsigned
         came = number("delivered") &+ waiting &+ dropped
     }
+
+    /// The topic, or the pattern and in how many topics it is active.
+    var title: String { topic + (cursors.map { " (\(Units.grouped($0)) active)" } ?? "") }
 
     var isSlow: Bool { waiting > 0 && behind >= TopSubscription.slow }
 

@@ -94,6 +94,9 @@ enum TopView {
             "dropped \(rate("dropped_per_s"))", "connections \(count("connections"))",
             "topics \(state.topicCount)", "memory \(TopState.memory(stats))",
         ]
+        if let patterns = stats["pattern_subscriptions"]?.unsigned, patterns > 0 {
+            parts.insert("patterns \(Units.grouped(patterns))", at: 5)
+        }
         // Publishes that the broker refused for lack of resources.
         if let lost = stats["lost"]?.unsigned, lost > 0 { parts.insert("lost \(Units.grouped(lost))", at: 3) }
         var text = ""
@@ -172,7 +175,7 @@ enum TopView {
         let text = line(
             subscriptionCells,
             [
-                row.words, SafeText.name(row.topic), SafeText.name(row.client),
+                row.words, SafeText.name(row.title), SafeText.name(row.client),
                 row.credit.map { Units.grouped($0) } ?? "∞", Units.grouped(row.waiting), bar(row),
                 Units.grouped(row.dropped), row.isSlow ? Units.duration(milliseconds: row.behind) : "-",
                 SafeText.name(row.policy), SafeText.name(row.id),
@@ -180,10 +183,10 @@ enum TopView {
         return ViewLine(text: text, style: row.isSlow ? .warning : .plain)
     }
 
-    /// How full the buffer is.
+    /// How full the buffer is; a pattern has one for each topic.
     private static func bar(_ row: TopSubscription) -> String {
         let cells: UInt64 = 10
-        guard row.buffer > 0 else { return "" }
+        guard row.buffer > 0, row.cursors == nil else { return "" }
         let full =
             row.waiting >= row.buffer
             ? cells : UInt64(Double(row.waiting) / Double(row.buffer) * Double(cells) + 0.999)

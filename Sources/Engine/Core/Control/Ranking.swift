@@ -162,6 +162,15 @@ extension Rank {
             waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             credit: credit.isUnbounded ? nil : credit.outstanding)
     }
+
+    /// The same for a subscription to a pattern.
+    init(_ subscription: PatternSubscription, behind: UInt64, by order: Survey.Order) {
+        let credit = subscription.credit
+        self.init(
+            order, id: subscription.id, topic: subscription.pattern.description, behind: behind,
+            waiting: subscription.waiting, dropped: subscription.dropped,
+            credit: credit.isUnbounded ? nil : credit.outstanding)
+    }
 }
 
 /// A search text, matched without regard to ASCII case and always in linear time (Knuth-Morris-Pratt).

@@ -191,33 +191,36 @@ final class Surveys: ShardPart {
         }
     }
 
-    /// The subscriptions of one view with the same policy.
+    /// The subscriptions of one view, or one subscription to a pattern, with the same policy.
     private struct Group: Hashable {
         var view: ObjectIdentifier
         var policy: Overflow
     }
 
     private func addSubscriptions(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
-        var top = FirstRows<Subscriber>(most: survey.most, last: survey.last)
+        var top = FirstRows<BoundStream>(most: survey.most, last: survey.last)
         var views: [ObjectIdentifier: (name: String, sums: SubscriptionSums)] = [:]
         var behind: [Group: UInt64] = [:]
         for place in places {
-            guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
-            let subscriber = stream.asSubscriber
+            guard let stream = streams.at(place), stream.isSubscription else { continue }
+            let row = row(stream)
             var sums = SubscriptionSums()
-            add(subscriber, to: &sums, now: now)
+            if stream.kind == .pattern {
+                add(stream.asPattern, to: &sums, now: now)
+            } else {
+                add(stream.asSubscriber, to: &sums, now: now)
+            }
             part.subscriptionSums.add(sums)
-            let view = ObjectIdentifier(subscriber.view)
-            views[view, default: (subscriber.view.name, SubscriptionSums())].sums.add(sums)
+            views[row.view, default: (row.name, SubscriptionSums())].sums.add(sums)
             if survey.pairs > 0, sums.slow > 0 {
-                let group = Group(view: view, policy: subscriber.options.overflow)
+                let group = Group(view: row.view, policy: row.policy)
                 behind[group] = Swift.max(behind[group] ?? 0, sums.behind)
             }
-            guard survey.most > 0, sums.slow > 0 || !survey.slow, isWanted(subscriber, survey) else { continue }
+            guard survey.most > 0, sums.slow > 0 || !survey.slow, isWanted(stream, row, survey) else { continue }
             part.found += 1
-            top.add(subscriber, Rank(subscriber, behind: sums.behind, by: survey.order))
+            top.add(stream, rank(stream, behind: sums.behind, by: survey.order))
         }
-        part.subscriptions = top.all().map { SubscriptionStatistics($0, connection: text($0.connection.id), now: now) }
+        part.subscriptions = top.all().map { figures(of: $0, now: now) }
         for view in views.values where survey.topics.contains(view.name) {
             part.byTopic[view.name, default: SubscriptionSums()].add(view.sums)
         }
@@ -225,22 +228,62 @@ final class Surveys: ShardPart {
         part.pairs = BehindPair.merged(pairs, most: survey.pairs)
     }
 
-    private func isWanted(_ subscriber: Subscriber, _ survey: Survey) -> Bool {
-        survey.find.isEmpty || survey.find.isIn(subscriber.view.name) || survey.find.isIn(subscriber.connection.peer)
-            || survey.find.isIn(subscriber.options.overflow.name)
-            || subscriber.principal.user.map(survey.find.isIn) ?? false
+    /// A subscription's topic, or its pattern, and its policy. `view` is the same for all subscriptions of a view.
+    private func row(_ stream: BoundStream) -> (view: ObjectIdentifier, name: String, policy: Overflow) {
+        if stream.kind == .pattern {
+            let subscription = stream.asPattern
+            return (ObjectIdentifier(subscription), subscription.pattern.description, subscription.options.overflow)
+        }
+        let subscriber = stream.asSubscriber
+        return (ObjectIdentifier(subscriber.view), subscriber.view.name, subscriber.options.overflow)
+    }
+
+    private func rank(_ stream: BoundStream, behind: UInt64, by order: Survey.Order) -> Rank {
+        stream.kind == .pattern
+            ? Rank(stream.asPattern, behind: behind, by: order) : Rank(stream.asSubscriber, behind: behind, by: order)
+    }
+
+    private func figures(of stream: BoundStream, now: Instant) -> SubscriptionStatistics {
+        let connection = text(stream.connection.id)
+        return stream.kind == .pattern
+            ? SubscriptionStatistics(stream.asPattern, connection: connection, now: now)
+            : SubscriptionStatistics(stream.asSubscriber, connection: connection, now: now)
+    }
+
+    private func isWanted(
+        _ stream: BoundStream, _ row: (view: ObjectIdentifier, name: String, policy: Overflow), _ survey: Survey
+    ) -> Bool {
+        survey.find.isEmpty || survey.find.isIn(row.name) || survey.find.isIn(stream.connection.peer)
+            || survey.find.isIn(row.policy.name) || stream.principal.user.map(survey.find.isIn) ?? false
+    }
+
+    private func add(_ subscription: PatternSubscription, to sums: inout SubscriptionSums, now: Instant) {
+        sums.count = 1
+        sums.add(subscription.credit)
+        guard subscription.waiting > 0 else { return }
+        sums.waiting = subscription.waiting
+        if subscription.credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
+        sums.lag = subscription.waiting
+        sums.behind = subscription.behind(now: now)
+        if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
     }
 
     private func add(_ subscriber: Subscriber, to sums: inout SubscriptionSums, now: Instant) {
         sums.count = 1
         let credit = subscriber.credit
-        if credit.isUnbounded { sums.unbounded = 1 } else { sums.outstanding = credit.outstanding }
+        sums.add(credit)
         guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return }
         sums.waiting = subscriber.cursor.waiting
         if credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
         (sums.lag, sums.age) = subscriber.lag(now: now)
         sums.behind = subscriber.behind(now: now)
         if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
+    }
+}
+
+extension SubscriptionSums {
+    fileprivate mutating func add(_ credit: Credit) {
+        if credit.isUnbounded { unbounded = 1 } else { outstanding = credit.outstanding }
     }
 }
 

@@ -52,6 +52,10 @@ public struct ShardCounters: Sendable {
     /// How many of these connections have no socket and may be resumed.
     public var detached = 0
     public var subscriptions = 0
+    /// How many of these subscriptions are to patterns, different patterns, and positions in topics that they have.
+    public var patternSubscriptions = 0
+    public var patterns = 0
+    public var cursors = 0
     public var topics = 0
 
     public init() {}
@@ -99,6 +103,9 @@ public struct ShardCounters: Sendable {
         connections += other.connections
         detached += other.detached
         subscriptions += other.subscriptions
+        patternSubscriptions += other.patternSubscriptions
+        patterns += other.patterns
+        cursors += other.cursors
         topics += other.topics
     }
 }
@@ -136,6 +143,9 @@ struct Statistics {
         object.add("connections", total.connections)
         object.add("detached", total.detached)
         object.add("subscriptions", total.subscriptions)
+        object.add("pattern_subscriptions", total.patternSubscriptions)
+        object.add("patterns", total.patterns)
+        object.add("cursors", total.cursors)
         object.add("topics", total.topics)
         object.add("memory", memory)
         object.add("memory_limit", limit)
@@ -184,17 +194,19 @@ final class BrokerStatistics: ShardPart {
     let connections: ConnectionTable
     let topics: TopicTable
     let subscriptions: SubscriptionTable
+    let patterns: PatternTable
     let rateLimiter: RateLimiter
     let events: Events
 
     init(
         _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ topics: TopicTable,
-        _ subscriptions: SubscriptionTable, _ rateLimiter: RateLimiter, _ events: Events
+        _ subscriptions: SubscriptionTable, _ patterns: PatternTable, _ rateLimiter: RateLimiter, _ events: Events
     ) {
         self.timers = timers
         self.connections = connections
         self.topics = topics
         self.subscriptions = subscriptions
+        self.patterns = patterns
         self.rateLimiter = rateLimiter
         self.events = events
         statistics = Statistics(shards: context.shards)
@@ -210,6 +222,9 @@ final class BrokerStatistics: ShardPart {
         topics.countBlocked(0, now: moment.monotonic)
         counters.connections = connections.count
         counters.subscriptions = subscriptions.count
+        counters.patternSubscriptions = subscriptions.patternCount
+        counters.patterns = patterns.count
+        counters.cursors = patterns.cursors
         counters.topics = topics.namedCount
         return counters
     }

@@ -47,9 +47,18 @@ public struct SubscriptionStatistics: Sendable {
     /// Time since the client last requested messages.
     public var asked: UInt64
     public var meta: Bool
-    /// For a subscription to a pattern, which is given as its topic: in how many topics it has a position of its own.
-    /// In the others it has received everything.
-    public var cursors: Int?
+    /// Nil unless the subscription is to a pattern, which is given as its topic.
+    public var pattern: Pattern?
+
+    /// What belongs only to a subscription to a pattern.
+    public struct Pattern: Sendable {
+        /// Topics that matched when it began.
+        public var matched: Int
+        /// In how many topics it has a position of its own. In the others it has received everything.
+        public var cursors: Int
+        /// How often a topic with messages was left out because of `max-matches`.
+        public var skipped: Int
+    }
 
     public var json: String {
         var object = JSONObject()
@@ -79,7 +88,11 @@ public struct SubscriptionStatistics: Sendable {
         object.add("waits_for", waitsFor.rawValue)
         object.add("asked_ms", asked / 1_000_000)
         object.add("meta", meta)
-        if let cursors { object.add("cursors", cursors) }
+        if let pattern {
+            object.add("matched", pattern.matched)
+            object.add("cursors", pattern.cursors)
+            object.add("skipped", pattern.skipped)
+        }
         return object.finished()
     }
 }
@@ -338,21 +351,18 @@ extension SubscriptionStatistics {
     /// - Parameter connection: the id of the connection.
     init(_ subscription: PatternSubscription, connection: String, now: Instant) {
         let credit = subscription.credit
-        let waiting = subscription.waiting
-        let waitsFor: WaitsFor =
-            if !subscription.hasBegun {
-                .topic
-            } else if waiting == 0 { .nothing } else { credit.available == 0 ? .credit : .socket }
         self.init(
             id: subscription.id, topic: subscription.pattern.description, connection: connection,
             peer: subscription.connection.peer, user: subscription.principal.user, stream: subscription.stream,
             policy: subscription.options.overflow, buffer: subscription.options.buffer,
             requested: credit.isUnbounded ? nil : credit.requested,
             outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: subscription.delivered,
-            waiting: waiting, dropped: subscription.dropped, missed: 0, next: 0, lag: waiting, age: 0,
-            behind: 0, waitsFor: waitsFor,
+            waiting: subscription.waiting, dropped: subscription.dropped, missed: 0, next: 0,
+            lag: subscription.waiting, age: 0, behind: subscription.behind(now: now),
+            waitsFor: subscription.waitsFor,
             asked: now.monotonic - Swift.min(subscription.askedAt, now.monotonic), meta: true,
-            cursors: subscription.cursors.count)
+            pattern: Pattern(
+                matched: subscription.matches, cursors: subscription.cursors.count, skipped: subscription.skipped))
     }
 }
 

@@ -19,6 +19,7 @@ final class PatternDelivery: ShardPart {
         // Messages that have to wait for a turn are subject to the overflow policy.
         guard cursor.hasTurn, !subscription.isOver, cursor.isMember else { return }
         delivery.applyPolicy(to: cursor, now: now)
+        cursor.match?.note(cursor, now: now)
         delivery.endIfDue(cursor, now: now)
     }
 
@@ -33,6 +34,7 @@ final class PatternDelivery: ShardPart {
             subscription.endTurn()
             guard !subscription.isOver else { return }
             guard cursor.isMember else { continue }
+            cursor.match?.note(cursor, now: now)
             let hasMore = !cursor.cursor.isUpToDate && !cursor.awaitsHistory && !cursor.awaitsForm
             if hasMore { subscription.addTurn(for: cursor) }
             // The output is full, or the peer's window is closed: that holds for all cursors.

@@ -49,8 +49,6 @@ final class PatternSubscribing: ShardPart {
     let subscribing: Subscribing
     let followers: PatternFollowers
     let rest: PatternRest
-    /// The cursors of all subscriptions on this shard.
-    private(set) var cursors = 0
 
     init(
         _ context: ShardContext, _ table: PatternTable, _ streams: StreamTable, _ subscriptions: SubscriptionTable,
@@ -240,6 +238,7 @@ final class PatternSubscribing: ShardPart {
     ) {
         guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
         guard subscription.cursors.count < limits.matches else {
+            subscription.skipped += 1
             // Logged and counted. The subscription continues without this topic's messages.
             _ = context.refusal(
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
@@ -262,7 +261,7 @@ final class PatternSubscribing: ShardPart {
         cursor.principal = subscription.principal
         cursor.rateLimit = subscription.rateLimit
         memory.add(PatternSubscribing.cursorMemory)
-        cursors += 1
+        table.cursors += 1
         subscription.add(cursor)
         let begins = isNew || !subscription.hasBegun || subscription.rejoining.remove(view.epoch) != nil
         views.noteActive(view, since: now.monotonic)
@@ -272,7 +271,7 @@ final class PatternSubscribing: ShardPart {
     /// Whether cursors take more memory than they may, and this subscription has more than its share of them.
     private func exceedsShare(_ subscription: PatternSubscription) -> Bool {
         let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
-        return cursors >= most && subscription.cursors.count >= most / table.subscriptions
+        return table.cursors >= most && subscription.cursors.count >= most / table.subscriptions
     }
 
     // The end
@@ -285,8 +284,8 @@ final class PatternSubscribing: ShardPart {
         }
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
-        cursors -= 1
-        subscription.remove(cursor)
+        table.cursors -= 1
+        subscription.remove(cursor, now: moment)
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
             subscription.waiter = nil

@@ -42,8 +42,15 @@ final class PatternSubscription: BoundStream {
     /// Messages delivered, and lost, in all topics.
     private(set) var delivered: UInt64 = 0
     var dropped: UInt64 = 0
-    /// Losses in topics that have ended since, which no message could report.
-    private var unreported: UInt64 = 0
+    /// What no message has reported yet of the losses in all topics, also in those that have ended since.
+    private(set) var droppedSinceDelivery: UInt64 = 0
+    /// Messages that wait, in all topics, and since when any have, on the monotonic clock; nil if none do.
+    private(set) var waiting = 0
+    private(set) var behindSince: UInt64?
+    /// Cursors whose next message will be encoded when a turn has time for that.
+    fileprivate(set) var formsAwaited = 0
+    /// How often a topic with messages was left out, because the subscription had as many cursors as it may have.
+    var skipped = 0
     /// Whether the stream has ended. Cursors are then removed, some at a time.
     var isOver = false
     /// When the client last requested messages, on the monotonic clock.
@@ -74,9 +81,6 @@ final class PatternSubscription: BoundStream {
         return true
     }
 
-    /// Messages that wait, in all topics.
-    var waiting: Int { cursors.values.reduce(0) { $0 + ($1.known { $0.waiting } ?? 0) } }
-
     /// Whether all shards have reported the topics that matched when the subscription began.
     var hasBegun: Bool { unanswered.isEmpty }
     /// Whether messages may be handed over. Over HTTP the response begins first, when the subscription begins.
@@ -100,13 +104,24 @@ final class PatternSubscription: BoundStream {
         delivered &+= UInt64(count)
     }
 
-    /// What no message has reported yet of the losses in all topics.
-    var droppedSinceDelivery: UInt64 {
-        cursors.values.reduce(unreported) { $0 &+ ($1.known { $0.droppedSinceDelivery } ?? 0) }
+    /// Whether the next message of a topic will be encoded when a turn has time for that.
+    var awaitsForm: Bool { formsAwaited > 0 }
+
+    /// What waits for the subscription, without computing a sum.
+    var waitsFor: WaitsFor {
+        guard hasBegun else { return .topic }
+        return waiting == 0 ? .nothing : credit.available == 0 ? .credit : .socket
     }
 
-    /// Whether the next message of a topic will be encoded when a turn has time for that.
-    var awaitsForm: Bool { cursors.values.contains { $0.awaitsForm } }
+    func behind(now: Instant) -> UInt64 {
+        behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
+    }
+
+    fileprivate func noteChange(waiting change: Int, dropped: UInt64, now: UInt64) {
+        droppedSinceDelivery &+= dropped
+        waiting += change
+        if waiting == 0 { behindSince = nil } else if behindSince == nil { behindSince = now }
+    }
 
     // Cursors
 
@@ -122,8 +137,9 @@ final class PatternSubscription: BoundStream {
     /// The shard is being deallocated.
     func removeAllCursors() { cursors = [:] }
 
-    func remove(_ cursor: Subscriber) {
-        unreported &+= cursor.known { $0.droppedSinceDelivery } ?? 0
+    func remove(_ cursor: Subscriber, now: Instant) {
+        cursor.match?.noteRemoval(of: cursor, now: now)
+        if cursor.awaitsForm { formsAwaited -= 1 }
         cursor.exchange = nil
         if !hasBegun { ended.insert(cursor.view.epoch) }
         cursors[cursor.view.epoch] = nil
@@ -161,6 +177,9 @@ final class Match {
     let subscription: PatternSubscription
     /// The cursor's place in the turns; nil if it has none.
     fileprivate var turn: TurnQueue<Subscriber>.Ticket?
+    /// What the subscription's sums contain of this cursor.
+    private var waiting = 0
+    private var droppedSinceDelivery: UInt64 = 0
 
     init(_ subscription: PatternSubscription) { self.subscription = subscription }
 
@@ -170,4 +189,27 @@ final class Match {
     var available: Int { Swift.min(subscription.allowance, subscription.credit.available) }
 
     func spend(_ count: Int) { subscription.spend(count) }
+
+    /// Updates the subscription's sums, after a change of the cursor.
+    func note(_ cursor: Subscriber, now: Instant) {
+        guard cursor.hasJoined else { return }
+        let (waiting, dropped) = (cursor.cursor.waiting, cursor.cursor.droppedSinceDelivery)
+        guard waiting != self.waiting || dropped != droppedSinceDelivery else { return }
+        subscription.noteChange(
+            waiting: waiting - self.waiting, dropped: dropped &- droppedSinceDelivery, now: now.monotonic)
+        (self.waiting, droppedSinceDelivery) = (waiting, dropped)
+    }
+
+    /// The cursor is being removed: nothing waits for it any longer, and its losses stay.
+    fileprivate func noteRemoval(of cursor: Subscriber, now: Instant) {
+        note(cursor, now: now)
+        subscription.noteChange(waiting: -waiting, dropped: 0, now: now.monotonic)
+        waiting = 0
+    }
+
+    /// Whether the cursor awaits the encoding of its next message has changed.
+    func noteForm(_ cursor: Subscriber) {
+        guard subscription.cursors[cursor.view.epoch] === cursor else { return }
+        subscription.formsAwaited += cursor.awaitsForm ? 1 : -1
+    }
 }

@@ -27,6 +27,8 @@ final class PatternGroup {
 final class PatternTable: ShardPart {
     private var groups = PatternTrie<PatternGroup>()
     private(set) var subscriptions = 0
+    /// Cursors of all subscriptions.
+    var cursors = 0
 
     var isEmpty: Bool { groups.isEmpty }
     /// The number of different patterns.

@@ -35,7 +35,9 @@ final class Subscriber: BoundStream, Timed {
     /// Its position in the queue for searches by time; nil if it is not in the queue.
     var search: TurnQueue<TimeSearch.Waiting>.Ticket?
     /// Whether the next message will be encoded when a turn has time for that.
-    var awaitsForm = false
+    var awaitsForm = false {
+        didSet { if let match, awaitsForm != oldValue { match.noteForm(self) } }
+    }
     /// Whether the next message is in the store and has to be requested (`lacksHistory`), or the request is queued or
     /// in flight (`awaitsHistory`).
     var lacksHistory = false

@@ -15,6 +15,7 @@ final class SubscriptionTable {
     init(context: ShardContext) { self.context = context }
 
     var count: Int { byNumber.count + patterns.count }
+    var patternCount: Int { patterns.count }
     /// The number of plain HTTP streams that accept credit.
     var streamCount: Int { byStream.count }
 

@@ -301,6 +301,6 @@ struct GatheringTests {
     private func process(draining: Bool = false) -> ProcessStatistics {
         ProcessStatistics(
             uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, unreadMemory: 1, connectionLimit: 4,
-            refusedConnections: [("files", 5)], connectionsOverLimit: 6)
+            refusedConnections: [("files", 5)], connectionsOverLimit: 6, patternLimit: 7)
     }
 }

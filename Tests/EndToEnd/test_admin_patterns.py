@@ -1,0 +1,54 @@
+"""What operators see of subscriptions to patterns: on the admin page, in statistics and in metrics."""
+
+import contextlib
+
+import pytest
+
+from admin import Admin
+from page import Page
+
+pytestmark = pytest.mark.rsocket
+
+
+def first(page: Page) -> list[str]:
+    """The first subscription's cells, or what the table says instead."""
+    return (page.rows("subscriptions") or [[""]])[0]
+
+
+def test_a_pattern_is_shown_with_its_topics(begin):
+    admin = Admin(begin("--admin", "127.0.0.1:0", "--max-patterns", "1", "--max-matches", "2"))
+    broker = admin.broker
+    url = "http://%s:%d/" % broker.admin
+    with contextlib.closing(broker.peer()) as peer, contextlib.closing(Page(url)) as page:
+        slow = peer.subscribe("orders.>", n=1, meta=True)
+        for topic in ("orders.eu", "orders.us"):
+            for text in (b"1", b"2", b"3"):
+                peer.offer(topic, text).sequence()
+        assert slow.event().data == b"1"
+        page.until(lambda: first(page)[0].startswith("no credit"), "the pattern is slow")
+        (row,) = page.rows("subscriptions")
+        assert row[1].split("\n") == ["orders.>", "2 active topics"] and row[5] == "5"
+        assert "of 1 subscriptions, 1 to patterns" in page.text("#tiles")
+        assert page.text("#slow-words") == "1 of 1 is slow"
+        page.fill("#subscriptions-find", "orders.eu")
+        page.until(lambda: first(page) == ["None matches the filter."], "the pattern is no topic")
+        page.fill("#subscriptions-find", "ORDERS.>")
+        page.until(lambda: len(first(page)) > 1, "the pattern is found")
+
+        told = admin.metrics()
+        names = ("subscriptions", "pattern_subscriptions", "patterns", "patterns_limit", "pattern_cursors")
+        assert [told[f"forebay_{name}"] for name in names] == [1, 1, 1, 1, 2]
+        assert told['forebay_subscriptions_behind{waits_for="credit"}'] == 1
+        assert told["forebay_messages_waiting"] == 5
+
+        # Beyond the limits: another pattern is refused, another topic is left out.
+        assert peer.subscribe("other.>", n=1).event().kind.name == "REJECTED"
+        page.until(lambda: page.text("#health") == "limit reached: patterns", "the page shows the limit")
+        peer.offer("orders.asia", b"1").sequence()
+        page.until(lambda: "left out 1 more" in page.text("#subscriptions"), "a topic is left out")
+        told = admin.metrics()
+        assert [told[f'forebay_limit_reached_total{{limit="{name}"}}'] for name in ("patterns", "matches")] == [1, 1]
+        slow.cancel()
+        page.until(lambda: first(page) == ["None matches the filter."], "the subscription is gone")
+        told = admin.metrics()
+        assert [told[f"forebay_{name}"] for name in names] == [0, 0, 0, 1, 0]
