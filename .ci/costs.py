@@ -70,7 +70,7 @@ def gather(cells) -> tuple[Costs, dict[tuple[str, str], int]]:
 
 # Crowds for which the measured second contains one event for each member: the reservations of channels end, and the
 # subscribers' connections have just been used. That is the cost of the events, in slices of a tick.
-GROWING = {(crowd, "tick") for crowd in ("channels", "waiting", "subscribers", "block", "full")}
+GROWING = {(crowd, "tick") for crowd in ("channels", "waiting", "subscribers", "block", "full", "matching")}
 
 
 def complaints(costs: Costs, shared, kept: Costs, record: str):

@@ -48,6 +48,10 @@ struct Assembly {
             try streams { (stream, frames) throws(Fault) in
                 try frames.subscribe(stream, CostRun.topic + "?overflow=block&buffer=1", n: 1)
             }
+        case .matching: try streams { (stream, frames) throws(Fault) in try frames.subscribe(stream, ">") }
+        case .patterns:
+            let count = count
+            try streams { (stream, frames) throws(Fault) in try frames.subscribe(stream, "t\(count)-\(stream).>") }
         case .topics:
             let count = count
             try streams { (stream, frames) throws(Fault) in try frames.subscribe(stream, "t\(count)-\(stream)") }
@@ -71,14 +75,16 @@ struct Assembly {
         case .streams, .calls, .sessions: (Assembly.other, "subscriptions")
         case .channels, .waiting: (CostRun.topic, "publishers")
         case .retained: (CostRun.topic, "retained")
-        case .topics, .fullTopics, .connections, .users: nil
+        case .matching, .patterns, .topics, .fullTopics, .connections, .users: nil
         }
     }
 
     /// The number of subscriptions made.
     var subscriptions: Int {
         switch crowd {
-        case .subscribers, .unasked, .block, .full, .topics, .fullTopics, .streams, .calls, .sessions: count
+        case .subscribers, .unasked, .block, .full, .matching, .patterns, .topics, .fullTopics, .streams, .calls,
+            .sessions:
+            count
         case .channels, .waiting, .connections, .users, .retained: 0
         }
     }

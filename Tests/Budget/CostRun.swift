@@ -60,6 +60,7 @@ final class CostRun {
         limits.connectionsPerUser = limits.connections
         limits.streamsPerConnection = 2 * size + 1000
         limits.subscriptions = 2 * size + 1000
+        limits.patterns = 2 * size + 1000
         limits.topics = 2 * size + 1000
         limits.topicsPerUser = limits.topics
         limits.sessions = 2 * size + 1000
@@ -152,6 +153,7 @@ final class CostRun {
         case (.subscribers, .open), (.unasked, .open), (.block, .open): size
         case (.subscribers, .publish), (.subscribers, .item), (.subscribers, .acknowledge): size
         case (.unasked, .publish), (.unasked, .item), (.unasked, .acknowledge): size
+        case (.matching, .open), (.matching, .publish), (.matching, .item), (.matching, .acknowledge): size
         case (.block, .publish), (.block, .item), (.block, .acknowledge): size
         default: 1
         }

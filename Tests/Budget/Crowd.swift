@@ -11,6 +11,10 @@ enum Crowd: String, CaseIterable {
     case block
     /// Subscribers of the topic with overflow=block, each with one waiting message and a full buffer.
     case full
+    /// Subscribers of patterns that match the topic, each with the same pattern, that read with unlimited credit.
+    case matching
+    /// Subscribers of other patterns, all different.
+    case patterns
     /// Other topics, one subscription each.
     case topics
     /// Other topics, with one full subscription each.
@@ -38,6 +42,8 @@ enum Crowd: String, CaseIterable {
         case .unasked: "subscribers of the topic, without credit"
         case .block: "`block` subscribers of the topic"
         case .full: "`block` subscribers of the topic, all full"
+        case .matching: "subscribers of a pattern that matches the topic"
+        case .patterns: "subscribers of other patterns"
         case .topics: "topics, one subscription each"
         case .fullTopics: "topics, one full `block` subscription each"
         case .channels: "idle channels of the topic"

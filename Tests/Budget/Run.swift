@@ -18,6 +18,9 @@ final class Run {
     /// The broker's metadata entry with `meta=on`: its MIME type and 32 bytes of figures, each with a length.
     private static let ownEntry = 1 + "application/vnd.forebay.message".utf8.count + 3 + 32
 
+    /// In a subscription to a pattern, the entry that names the topic.
+    private static let topicEntry = 1 + "application/vnd.forebay.topic".utf8.count + 3 + topic(0).utf8.count
+
     init(_ scenario: Scenario) throws(Fault) {
         self.scenario = scenario
         loop = Loop(shards: scenario.shards)
@@ -25,7 +28,8 @@ final class Run {
             FrameWriter.keepalive(respond: true, position: 0, data: Run.nothing, into: &$0)
         }
         // Subscribers are assigned to the shards in turn, like connections.
-        for index in 0..<scenario.topics * (scenario.subscribers + scenario.stalled) {
+        let perTopic = scenario.subscribers + scenario.stalled
+        for index in 0..<(scenario.isPattern ? perTopic : scenario.topics * perTopic) {
             try subscribe(index)
         }
         for topic in 0..<scenario.topics {
@@ -76,7 +80,7 @@ final class Run {
     /// Checks that every reading subscriber took every message, and that every publisher was answered, unless it wants
     /// no response.
     private func check(messages: Int, taken: [Int], answered: [Int]) throws(Fault) -> Int {
-        let expected = expected(messages / scenario.topics)
+        let expected = expected(scenario.isPattern ? messages : messages / scenario.topics)
         for (peer, bytes) in zip(subscribers, taken) where !(peer.isStalled ? 0...0 : expected).contains(bytes) {
             throw Fault(message: "a subscriber took \(bytes) bytes instead of \(expected)")
         }
@@ -123,10 +127,10 @@ final class Run {
         let isGRPC = scenario.isGRPC
         let shard = index % scenario.shards
         let peer = isGRPC ? try connectHTTP(shard: shard) : try connect(shard: shard)
-        let of = index / scenario.topics
+        let of = scenario.isPattern ? index : index / scenario.topics
         peer.isStalled = of >= scenario.subscribers
         subscribers.append(peer)
-        let topic = "budget\(index % scenario.topics)"
+        let topic = scenario.isPattern ? ">" : Run.topic(index % scenario.topics)
         guard !isGRPC else { return try exchange(HTTPClient.subscribe(topic), peer) }
         let stream = scenario.ownStreams ? 3 + 2 * UInt32(index) : 1
         var out = ByteBuffer()
@@ -144,7 +148,7 @@ final class Run {
     }
 
     private func publish(_ publisher: Publisher, _ topic: Int) throws(Fault) {
-        let route = try Run.route("budget\(topic)")
+        let route = try Run.route(Run.topic(topic))
         switch scenario.source {
         case .channels:
             var out = ByteBuffer()
@@ -157,7 +161,7 @@ final class Run {
             publisher.prepareItems()
         case .acknowledged(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: true)
         case .fired(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: false)
-        case .posted(let count): publisher.preparePosts("budget\(topic)", count: count)
+        case .posted(let count): publisher.preparePosts(Run.topic(topic), count: count)
         case .keepalives: return
         }
         publishers.append(publisher)
@@ -193,8 +197,12 @@ final class Run {
     /// Bytes of a message on its way to a subscriber.
     private static func delivered(_ scenario: Scenario) -> Int {
         FrameWriter.payloadSize(
-            metadata: scenario.hasMetadata ? ownEntry : nil, data: scenario.payload, fragment: 0)
+            metadata: scenario.isPattern ? ownEntry + topicEntry : scenario.hasMetadata ? ownEntry : nil,
+            data: scenario.payload, fragment: 0)
     }
+
+    /// At most ten topics, so that all names have the same length.
+    private static func topic(_ index: Int) -> String { "budget\(index)" }
 
     static func route(_ route: String) throws(Fault) -> ByteBuffer {
         var out = ByteBuffer()

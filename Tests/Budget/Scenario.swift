@@ -49,6 +49,8 @@ struct Scenario {
     /// The options of a subscriber's route.
     var options = Scenario.unlimited
     var hasMetadata = false
+    /// Whether subscribers ask for a pattern that all topics match; `subscribers` is then their number.
+    var isPattern = false
     /// Whether subscribers use gRPC.
     var isGRPC = false
     /// Reads per publisher: first those before counting begins, which bring everything to its final size; then those
@@ -58,6 +60,8 @@ struct Scenario {
 
     /// Nothing is dropped: publishers are held back first.
     static let unlimited = "overflow=block&buffer=1000000"
+    /// The same for patterns, which cannot hold publishers back: the buffer is large enough.
+    static let unlimitedPattern = "overflow=drop-oldest&buffer=1000000"
 }
 
 enum Catalogue {
@@ -117,6 +121,14 @@ enum Catalogue {
         Scenario(
             name: "keepalive", title: "KEEPALIVE of 100 connections, answered", unit: .keepalive, source: .keepalives,
             subscribers: 100, warmUp: 10, rounds: 100),
+        Scenario(
+            name: "patterns-100", title: "10 topics, 10 a read each, 100 subscribers of a pattern",
+            source: .channels(.messages(10)), topics: 10, subscribers: 100, options: Scenario.unlimitedPattern,
+            isPattern: true, warmUp: 10, rounds: 30),
+        Scenario(
+            name: "patterns-window", title: "10 topics, 10 a read each, 100 subscribers of a pattern, credit window 16",
+            source: .channels(.messages(10)), topics: 10, subscribers: 100, window: 16,
+            options: Scenario.unlimitedPattern, isPattern: true, warmUp: 10, rounds: 30),
         Scenario(
             name: "stalled-10", title: "1 subscriber reading, 10 stalled with drop-oldest, 100 a read", unit: .message,
             subscribers: 1, stalled: 10, options: "overflow=drop-oldest&buffer=1000", warmUp: 60, rounds: 200),
