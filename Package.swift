@@ -97,7 +97,8 @@ let engineTargets = [
     // Engine and peers are one module, because accessing an object's field across modules costs 16 to 22 ns. `make
     // lint` keeps them apart.
     .target(
-        name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], path: "Sources",
+        name: "Core", dependencies: ["JSONParsing", "Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"],
+        path: "Sources",
         exclude: ["System", "Wire", "Engine/Replay", "Engine/Upstream", "Broker", "Streams", "Client", "Tools"],
         sources: ["Engine/Core", "Peers"], swiftSettings: hot),
     engine.module("Upstream", ["Bytes", "COpenSSL", "Core", "JetStream", "NATS", "Replay"], hot),

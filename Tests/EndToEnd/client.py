@@ -160,11 +160,11 @@ class Peer(Observer, raw.Connection):
             return raw.tags(path, *more)
         return path.encode() if isinstance(path, str) else path
 
-    def subscribe(self, path: str, *more: str, n=UNBOUNDED, meta=False) -> Subscription:
+    def subscribe(self, path: str, *more: str, n=UNBOUNDED, meta=False, data: bytes = b"") -> Subscription:
         if meta:
             more = (*more, "meta=on")
         stream = next(self.ids)
-        self.send(raw.request(raw.REQUEST_STREAM, stream, metadata=self.route(path, *more), n=n))
+        self.send(raw.request(raw.REQUEST_STREAM, stream, data, self.route(path, *more), n=n))
         return Subscription(self, stream, n, meta)
 
     def call(self, path: str, data: bytes = b"", *more: str, extra=()) -> int:

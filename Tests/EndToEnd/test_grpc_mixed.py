@@ -2,9 +2,11 @@
 
 import base64
 
+import grpc
 import pytest
 
 from common import *
+from grpc_client import pb
 
 pytestmark = pytest.mark.grpc
 
@@ -173,3 +175,21 @@ def test_each_lists_the_others(a, r, topic):
     for peer in (a, r):
         assert {row["peer"] for row in peer.ledger(topic)} == {a.peer, r.peer}
         assert {a.peer, r.peer} <= {row["peer"] for row in peer.listing("$SYS.connections")}
+
+
+def test_a_pattern_resumes_in_each_topic(a, b, topic):
+    """Topics without a position begin where the other options say."""
+    for part in "abc":
+        b.publish(f"{topic}.{part}", b"1", b"2", b"3")
+    places = [(part, int(a.info(f"{topic}.{part}")["epoch"]), sequence) for part, sequence in (("a", 2), ("b", 4))]
+    positions = [pb.TopicPosition(topic=f"{topic}.{part}", epoch=epoch, sequence=sequence)
+                 for part, epoch, sequence in places]
+    this = pb.Open(topic=f"{topic}.*", request_n=3, replay_last=1, positions=positions)
+    call = a.pubsub.Subscribe(iter([pb.SubscribeRequest(open=this)]), timeout=DEADLINE)
+    got = [one for response in call for one in response.messages]
+    assert sorted((one.topic, one.sequence) for one in got) == [
+        (f"{topic}.a", 2), (f"{topic}.a", 3), (f"{topic}.c", 3)]
+    this.positions[0].epoch = 0
+    with pytest.raises(grpc.RpcError) as raised:
+        list(a.pubsub.Subscribe(iter([pb.SubscribeRequest(open=this)]), timeout=DEADLINE))
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT and "epoch" in raised.value.details()

@@ -1,9 +1,10 @@
-"""Subscriptions to patterns over plain HTTP. test_grpc.py has those over gRPC."""
+"""Subscriptions to patterns over plain HTTP, and how they resume over RSocket. test_grpc.py has those over gRPC."""
 
 import json
 
 import pytest
 
+from common import Kind
 from web import Web
 
 pytestmark = pytest.mark.rsocket  # The wire is HTTP, whichever transport the suite runs over.
@@ -50,3 +51,60 @@ def test_a_pattern_that_fails(web, topic):
 def test_what_a_pattern_cannot_be(web, topic, query):
     answer = web.send(web.topic(f"{topic}.*", query))
     assert answer.status == 400 and answer.problem == "invalid"
+
+
+def positions(web, topic: str, **sequences: int) -> str:
+    """Where to continue in topics below `topic`, as JSON."""
+    found = {}
+    for part, sequence in sequences.items():
+        # The first message shows the epoch.
+        epoch = web.lines(f"{topic}.{part}", "replay=all").line()["epoch"]
+        found[f"{topic}.{part}"] = [epoch, sequence]
+    return json.dumps(found)
+
+
+def test_a_pattern_resumes_in_each_topic(web, topic):
+    for part in "abc":
+        web.publish(f"{topic}.{part}", b"1", b"2", b"3")
+    body = positions(web, topic, a=2, b=4)
+    lines = web.lines(f"{topic}.*", "replay=1", "-d", body)
+    events = web.events(f"{topic}.*", "request=3", "-d", body)
+    read = [lines.line() for _ in range(3)]
+    assert sorted((line["topic"], line["payload"]) for line in read) == [
+        (f"{topic}.a", "2"), (f"{topic}.a", "3"), (f"{topic}.c", "3")]
+    for part in "abcd":
+        web.publish(f"{topic}.{part}", b"new")
+    names = sorted(json.loads(event.data)["topic"] for event in events.take(6)[::2])
+    # Without replay, a topic without a position begins with its next message.
+    assert names[:2] == [f"{topic}.a"] * 2
+    assert sorted(lines.line()["topic"] for _ in range(4)) == [f"{topic}.{part}" for part in "abcd"]
+
+
+def test_a_pattern_resumes_over_rsocket(web, a, b, topic):
+    for part in "abc":
+        b.publish(f"{topic}.{part}", b"1", b"2")
+    body = positions(web, topic, a=2, b=3)
+    sub = a.subscribe(f"{topic}.*", n=1, meta=True, data=body.encode())
+    assert sub.take(1)[0].data == b"2"
+    b.publish(f"{topic}.c", b"3")
+    sub.request(1)
+    assert [(one.data, one.sequence) for one in sub.take(1)] == [(b"3", 3)]
+    # Longer than a frame, and more topics than there are.
+    many = {**json.loads(body), **{f"{topic}.{part}": ["1", 1] for part in range(9000)}}
+    sub = a.subscribe(f"{topic}.*", meta=True, data=json.dumps(many).encode())
+    b.publish(f"{topic}.7", b"later")
+    assert sorted(one.data for one in sub.take(2)) == [b"2", b"later"]
+
+
+@pytest.mark.parametrize("body", ["[1]", '{"x": ["1", 1]}', '{"TOPIC.a": ["0", 1]}', '{"TOPIC.a": ["1", 0]}'])
+def test_wrong_positions_are_refused(web, a, topic, body):
+    body = body.replace("TOPIC", topic)
+    answer = web.send(web.topic(f"{topic}.*"), "-d", body)
+    assert answer.status == 400 and answer.problem == "invalid"
+    end = a.subscribe(f"{topic}.*", meta=True, data=body.encode()).end()
+    assert end.kind == Kind.INVALID and answer.json["detail"] in end.text
+
+
+def test_a_body_of_positions_has_a_limit(web, topic):
+    answer = web.send(web.topic(f"{topic}.*"), body=b"{" + b" " * (1 << 20) + b"}")
+    assert answer.status == 413 and answer.problem == "too-large"

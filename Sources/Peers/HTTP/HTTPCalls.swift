@@ -155,7 +155,7 @@ final class HTTPCalls: ShardPart {
                 }
                 try subscribing.subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
-                    SubscribeOptions(open), now: now)
+                    SubscribeOptions(open), from: open.positions, now: now)
             } catch {
                 httpResponses.finish(exchange, error)
             }

@@ -105,7 +105,13 @@ final class PlainRequests: ShardPart {
         case .ended:
             httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
         case .subscribe(let call):
-            try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
+            try asProblem { () throws(Refusal) in
+                guard call.hasPositions else { return try subscribe(exchange, plain, call, now: now) }
+                let options = try options(of: call)
+                try subscribing.patterns.check(
+                    call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
+                awaitBody(exchange, plain, http, now: now)
+            }
         case .publish(let call):
             try asProblem { () throws(Refusal) in
                 if draining { throw Refusal.draining }
@@ -114,12 +120,7 @@ final class PlainRequests: ShardPart {
                     .publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             }
             try checkMetadata(of: call)
-            if exchange.request.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
-            http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
-            if plain.request.expectsContinue {
-                http.transport.wantBody(exchange)
-                connections.flush(exchange.connection)
-            }
+            awaitBody(exchange, plain, http, now: now)
         case .request(let id, let n):
             credit(exchange, n, to: id, now: now)
         case .publisher(let topic, let id):
@@ -130,15 +131,22 @@ final class PlainRequests: ShardPart {
         }
     }
 
+    /// Continues with `bodyEnded`.
+    private func awaitBody(_ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection, now: Instant) {
+        if exchange.request.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
+        http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
+        guard plain.request.expectsContinue else { return }
+        http.transport.wantBody(exchange)
+        connections.flush(exchange.connection)
+    }
+
     private func asProblem(_ body: () throws(Refusal) -> Void) throws(Problem) {
         do throws(Refusal) { try body() } catch { throw error.problem }
     }
 
     // Subscribing
 
-    private func subscribe(
-        _ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant
-    ) throws(Refusal) {
+    private func options(of call: SubscribeCall) throws(Refusal) -> SubscribeOptions {
         if draining { throw Refusal.draining }
         if BrokerList(rawValue: call.topic) != nil {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not offer; use RSocket or gRPC.")
@@ -146,7 +154,14 @@ final class PlainRequests: ShardPart {
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
         // Credit over HTTP always accumulates, so there is no option for how it counts.
         try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")
-        let options = try SubscribeOptions(route)
+        return try SubscribeOptions(route)
+    }
+
+    private func subscribe(
+        _ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, from positions: [ResumePosition] = [],
+        now: Instant
+    ) throws(Refusal) {
+        let options = try options(of: call)
         if call.isHead, TopicName.isPattern(call.topic) {
             try subscribing.patterns.check(
                 call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
@@ -163,7 +178,8 @@ final class PlainRequests: ShardPart {
         }
         plain.subscribed = call
         try subscribing.subscribe(
-            exchange.connection, stream: exchange.stream, initialN: call.demand, to: call.topic, options, now: now)
+            exchange.connection, stream: exchange.stream, initialN: call.demand, to: call.topic, options,
+            from: positions, now: now)
     }
 
     // Credit
@@ -195,9 +211,18 @@ final class PlainRequests: ShardPart {
         }
     }
 
-    /// Takes more of a body. Only a publish needs its body; others are discarded.
+    /// Whether a request needs its body.
+    private func needsBody(_ plain: PlainExchange) -> Bool {
+        switch plain.call {
+        case .publish: true
+        case .subscribe(let call): call.hasPositions
+        case .options, .ended, .request, .publisher, nil: false
+        }
+    }
+
+    /// Takes more of a body, if it is needed.
     func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection) {
-        guard case .publish = plain.call else { return }
+        guard needsBody(plain) else { return }
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainProtocol.limits)
             let held = http.held.bytes + bytes.count
@@ -216,7 +241,25 @@ final class PlainRequests: ShardPart {
         if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
         guard !exchange.isFinished, exchange.request.ticket == nil else { return }
         exchange.deadline = nil
-        guard case .publish(let call) = plain.call else { return }
+        switch plain.call {
+        case .publish(let call): publish(exchange, plain, call, now: now)
+        case .subscribe(let call) where call.hasPositions: resume(exchange, plain, call, now: now)
+        case .subscribe, .options, .ended, .request, .publisher, nil: break
+        }
+    }
+
+    /// Subscribes from the positions in the body.
+    private func resume(_ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant) {
+        do throws(Refusal) {
+            let positions = try PatternPositions.parse(plain.content.readable, most: limits.matches)
+            try subscribe(exchange, plain, call, from: positions, now: now)
+        } catch {
+            httpResponses.finish(exchange, plain, error)
+        }
+        exchange.connection.http?.release(exchange)
+    }
+
+    private func publish(_ exchange: Exchange, _ plain: PlainExchange, _ call: PublishCall, now: Instant) {
         peers.carriedMetadata.removeAll()
         call.appendMetadata(into: &peers.carriedMetadata)
         exchange.request.isTaking = true

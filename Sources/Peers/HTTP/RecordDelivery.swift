@@ -71,7 +71,7 @@ extension EntryDelivery {
         let isNamed = subscriber.match != nil
         let loss = StreamLoss(
             dropped: subscriber.cursor.dropped(before: sequence),
-            restarts: !isNamed && plain.last.sequence == 0 && subscriber.hasUnreportedGap)
+            restarts: (isNamed || plain.last.sequence == 0) && subscriber.hasUnreportedGap)
         guard loss.dropped > 0 || loss.restarts else { return exchange.body.append(bytes, of: run) }
         let piece = subscriber.view.log.piece(of: sequence)
         let place = plain.format.placeOfLoss(

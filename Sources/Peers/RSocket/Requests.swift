@@ -146,7 +146,7 @@ final class RSocketRequests: ShardPart {
                         connection, to: target, metadata: metadata, payload: content.data, now: now)
                 }
             case .stream:
-                try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
+                try subscribe(connection, stream: stream, initialN: initialN, Route(tags), content.data, now: now)
             case .channel:
                 let route = try Route(tags)
                 try publishing.openChannel(
@@ -255,7 +255,7 @@ final class RSocketRequests: ShardPart {
 
     /// Opens a subscription or one of the lists.
     private func subscribe(
-        _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
+        _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route, _ data: UnsafeRawBufferPointer,
         now: Instant
     ) throws(Refusal) {
         if let list = BrokerList(rawValue: route.name) {
@@ -263,7 +263,11 @@ final class RSocketRequests: ShardPart {
             try listRequests.openList(connection, stream: stream, initialN: initialN, list, now: now)
             return
         }
+        let options = try SubscribeOptions(route)
+        // The data of other subscriptions is ignored.
+        let isPattern = TopicName.isPattern(route.name)
+        let positions = isPattern ? try PatternPositions.parse(data, most: limits.matches) : []
         try subscribing.subscribe(
-            connection, stream: stream, initialN: initialN, to: route.name, SubscribeOptions(route), now: now)
+            connection, stream: stream, initialN: initialN, to: route.name, options, from: positions, now: now)
     }
 }

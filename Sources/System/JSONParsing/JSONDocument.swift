@@ -46,6 +46,18 @@ public struct JSONValue {
         return names
     }
 
+    /// Calls `body` with each member of an object, in their order.
+    public func forEachMember<Failure>(_ body: (String, JSONValue) throws(Failure) -> Void) throws(Failure) {
+        guard isObject else { return }
+        var iterator = json_object_iter(value)
+        while let current = iterator {
+            if let name = json_object_iter_key(current), let member = json_object_iter_value(current) {
+                try body(String(cString: name), JSONValue(member, of: document))
+            }
+            iterator = json_object_iter_next(value, current)
+        }
+    }
+
     /// The member of an object; nil if there is none or this is not an object.
     public subscript(name: String) -> JSONValue? {
         isObject ? json_object_get(value, name).map { JSONValue($0, of: document) } : nil

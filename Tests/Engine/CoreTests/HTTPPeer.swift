@@ -286,7 +286,7 @@ final class TestGRPC {
     static func open(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
         buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false,
-        since: Int64 = 0, ago: UInt64 = 0
+        since: Int64 = 0, ago: UInt64 = 0, positions: [(String, UInt64, UInt64)] = []
     ) -> [UInt8] {
         var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
         if last > 0 { bytes += Proto.field(3, UInt64(last)) }
@@ -298,34 +298,41 @@ final class TestGRPC {
         if opening { bytes += Proto.field(10, 1) }
         if since != 0 { bytes += Proto.field(11, UInt64(bitPattern: since)) }
         if ago > 0 { bytes += Proto.field(12, ago) }
+        for (topic, epoch, sequence) in positions {
+            bytes += Proto.field(13, Proto.field(1, topic) + Proto.field(2, epoch) + Proto.field(3, sequence))
+        }
         return Proto.field(1, bytes)
     }
 
     func subscribe(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
         overflow: Overflow = .dropOldest, gapFails: Bool = false, opening: Bool = false, since: Int64 = 0,
-        ago: UInt64 = 0
+        ago: UInt64 = 0, positions: [(String, UInt64, UInt64)] = []
     ) -> UInt32 {
         let stream = call(.subscribe)
         sendMessage(
             stream,
             TestGRPC.open(
                 topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails,
-                opening: opening, since: since, ago: ago))
+                opening: opening, since: since, ago: ago, positions: positions))
         return stream
     }
 
     /// A plain HTTP stream, as JSON lines or in another form.
     func listen(
-        _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson", options: String = ""
+        _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson",
+        options: String = "",
+        posting body: String? = nil
     ) -> UInt32 {
         let stream = nextStream
         nextStream += 2
         calls[stream] = TestCall()
         let replay = options.contains("since=") ? "" : "replay=\(all ? "all" : "\(last)")"
         let path = "/v1/topics/\(topic)/messages?\(replay)\(options)"
-        let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
-        send(headers(stream, head + [("accept", accept)], end: true))
+        let method = body == nil ? "GET" : "POST"
+        let head = [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path)]
+        send(headers(stream, head + [("accept", accept)], end: body == nil))
+        if let body { send(data(stream, Array(body.utf8), end: true)) }
         read()
         return stream
     }

@@ -252,8 +252,8 @@ final class TestClient {
 
     // Requests, with plain-text routes
 
-    func subscribe(_ route: String, n: UInt32 = 0x7FFF_FFFF, stream: UInt32 = 1) {
-        request(route) {
+    func subscribe(_ route: String, n: UInt32 = 0x7FFF_FFFF, data: String = "", stream: UInt32 = 1) {
+        request(route, data) {
             FrameWriter.requestStream(
                 stream: stream, initialN: n, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
         }
@@ -352,7 +352,7 @@ final class TestClient {
     }
 
     /// The metadata entry with the topic's name.
-    private static func topic(_ metadata: UnsafeRawBufferPointer) -> String? {
+    static func topic(_ metadata: UnsafeRawBufferPointer) -> String? {
         let head = MessageMetadata.topicEntry("").count
         guard metadata.count > MessageMetadata.entry + head else { return nil }
         let entry = metadata.slice(MessageMetadata.entry..<metadata.count)

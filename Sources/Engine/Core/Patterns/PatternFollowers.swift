@@ -12,6 +12,13 @@ struct PatternRequest: Sendable {
     var connection: ConnectionID
     /// Whether the subscription begins with retained messages.
     var wantsHistory: Bool
+    /// Where it continues in topics that the shard owns, by name.
+    var places: [String: TopicPlace] = [:]
+
+    /// Whether it may need views of topics without new messages.
+    var wantsViews: Bool { wantsHistory || !places.isEmpty }
+    /// Counted as bytes that the connection has forwarded.
+    var weight: Int { MessageBatch.envelope + places.count * PatternPositions.memory }
 }
 
 /// A part of the answer.
@@ -22,6 +29,8 @@ struct PatternMatches: Sendable {
     /// How many topics match, including those without a view.
     var count: Int
     var isLast: Bool
+    /// The topic that this answers a `rejoin` for, even if it does not exist any longer.
+    var rejoined: UInt64?
 }
 
 /// A request that is being answered.
@@ -101,7 +110,7 @@ final class PatternFollowers: ShardPart {
         }
         lastNumber += 1
         waiting[lastNumber] = request
-        effects.upstream.append(.search(lastNumber, request.pattern, wantsNames: request.wantsHistory))
+        effects.upstream.append(.search(lastNumber, request.pattern, wantsNames: request.wantsViews))
     }
 
     /// Some of the shared topics that match a request, which begins with what they retain.
@@ -154,7 +163,7 @@ final class PatternFollowers: ShardPart {
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
         guard isOpen(request) else { return }
-        if request.wantsHistory, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
+        if request.wantsViews, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         let before = search.found.count
         let end = Swift.min(search.place + slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
@@ -176,7 +185,7 @@ final class PatternFollowers: ShardPart {
         }
         if !search.found.isLast { return work.doLater(.search(search)) }
         guard request.subscription.shard != index else { return }
-        send(.processed(request.connection, bytes: MessageBatch.envelope), to: request.subscription.shard)
+        send(.processed(request.connection, bytes: request.weight), to: request.subscription.shard)
     }
 
     /// Returns whether the subscription's shard has a view of the topic, or is about to have one.
@@ -184,16 +193,23 @@ final class PatternFollowers: ShardPart {
         let shard = request.subscription.shard
         topic.follow(shard, from: topic.committed)
         if topic.views.isLinked(shard) { return true }
-        guard request.wantsHistory, topic.retained < topic.committed else { return false }
+        if let place = request.places[topic.name] {
+            guard place != TopicPlace(epoch: topic.epoch, next: topic.committed) else { return false }
+        } else {
+            guard request.wantsHistory, topic.retained < topic.committed else { return false }
+        }
         links.link(topic, to: shard, now: now)
         return true
     }
 
     /// A subscription that wants retained messages needs the view of a topic that its shard has removed.
     func rejoin(_ epoch: UInt64, _ subscription: StreamKey, now: Instant) {
-        guard let topic = topics[epoch: epoch] else { return }
-        if !topic.views.isLinked(subscription.shard) { links.link(topic, to: subscription.shard, now: now) }
-        answer(PatternMatches(owner: index, linked: [epoch], count: 0, isLast: false), to: subscription, now: now)
+        var matches = PatternMatches(owner: index, linked: [], count: 0, isLast: false, rejoined: epoch)
+        if let topic = topics[epoch: epoch] {
+            if !topic.views.isLinked(subscription.shard) { links.link(topic, to: subscription.shard, now: now) }
+            matches.linked = [epoch]
+        }
+        answer(matches, to: subscription, now: now)
     }
 
     private func answer(_ matches: PatternMatches, to subscription: StreamKey, now: Instant) {

@@ -80,10 +80,11 @@ final class PatternSubscribing: ShardPart {
 
     func subscribe(
         _ connection: Connection, stream: UInt32, initialN: UInt32, to text: String, _ options: SubscribeOptions,
-        now: Instant
+        from positions: [ResumePosition], now: Instant
     ) throws(Refusal) {
         let pattern = try PatternSubscribing.pattern(text, options)
         try authorization.expectSubscribe(to: pattern, of: users.principal(of: connection, stream), at: connection.peer)
+        let positions = try PatternPositions(positions, in: pattern, most: limits.matches, shards: context.shards)
         let credit = try options.credit(initialN)
         var options = options.resolved(now: now)
         options.meta = true
@@ -105,46 +106,32 @@ final class PatternSubscribing: ShardPart {
         connection.attach(subscription)
         subscriptions.insert(subscription)
         table.add(subscription)
-        let request = PatternRequest(
-            pattern: pattern, subscription: streams.key(subscription), connection: connection.id,
+        subscription.positions = positions
+        memory.add(positions.memory)
+        work.spent += Work.subscribing + positions.count / Work.membersPerUnit
+        ask(for: subscription, now: now)
+    }
+
+    /// Asks all shards for the topics that match.
+    private func ask(for subscription: PatternSubscription, now: Instant) {
+        let connection = subscription.connection
+        var request = PatternRequest(
+            pattern: subscription.pattern, subscription: streams.key(subscription), connection: connection.id,
             wantsHistory: subscription.wantsHistory)
         for shard in 0..<context.shards where shard != index {
+            request.places = subscription.positions[shard]
             // Subscribing and canceling repeatedly must not cause more work than the owners can handle.
-            reading.forward(MessageBatch.envelope, of: connection)
+            reading.forward(request.weight, of: connection)
             send(.match(request), to: shard)
         }
-        work.spent += Work.subscribing
+        request.places = subscription.positions[index]
         followers.match(request, now: now)
     }
 
-    /// Checks a subscription without opening it.
-    func check(
-        _ text: String, _ options: SubscribeOptions, of principal: Principal, at peer: String
-    ) throws(Refusal) {
-        let pattern = try PatternSubscribing.pattern(text, options)
-        try authorization.expectSubscribe(to: pattern, of: principal, at: peer)
-    }
-
-    /// What a subscription to a pattern may ask for.
-    private static func pattern(_ text: String, _ options: SubscribeOptions) throws(Refusal) -> TopicPattern {
-        guard options.overflow != .block else {
-            throw .invalid(
-                "overflow=block is not allowed for a pattern: a client that stalls would stop the publishers of every "
-                    + "topic that matches; use another policy, or subscribe to a single topic.")
-        }
-        if case .from = options.start {
-            throw .invalid(
-                "from is not allowed for a pattern, because each topic has its own sequence numbers; use replay or "
-                    + "since.")
-        }
-        guard !options.opening else {
-            throw .invalid("opening=on is not allowed for a pattern, which has no position of its own.")
-        }
-        do throws(TopicPatternError) {
-            return try TopicPattern(parsing: text)
-        } catch {
-            throw .invalid("\(error).")
-        }
+    /// The positions of a subscription have been used, or never will be.
+    private func releasePositions(of subscription: PatternSubscription) {
+        memory.add(-subscription.positions.memory)
+        subscription.positions = .none
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
@@ -164,6 +151,7 @@ final class PatternSubscribing: ShardPart {
     func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
         guard let stream = streams[handle], stream.kind == .pattern else { return }
         let subscription = stream.asPattern
+        if let rejoined = matches.rejoined { subscription.rejoining.remove(rejoined) }
         for epoch in matches.linked {
             guard !subscription.isOver else { return }
             guard !subscription.knows(epoch) else { continue }
@@ -172,7 +160,7 @@ final class PatternSubscribing: ShardPart {
                 continue
             }
             // Without history, its position is that of all others without a cursor.
-            if view.followed == nil || subscription.wantsHistory {
+            if view.followed == nil || subscription.wantsHistory || subscription.position(in: view) != nil {
                 join(subscription, to: view, from: view.followed, isNew: true, now: now)
             }
         }
@@ -186,6 +174,7 @@ final class PatternSubscribing: ShardPart {
                     "\(counted(subscription.matches, "topic matches", "topics match")) '\(subscription.pattern)', and "
                         + "a subscription may have \(limits.matches); use a narrower pattern."))
         }
+        if subscription.hasBegun, subscription.rejoining.isEmpty { releasePositions(of: subscription) }
         guard begins else { return }
         events.event("subscribed", pattern: subscription)
         guard subscription.hasBody else { return }
@@ -194,7 +183,7 @@ final class PatternSubscribing: ShardPart {
     }
 
     private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
-        guard subscription.wantsHistory else { return }
+        guard subscription.wantsHistory || !subscription.positions.isEmpty else { return }
         subscription.rejoining.insert(epoch)
         let key = streams.key(subscription)
         if owner == index {
@@ -244,17 +233,14 @@ final class PatternSubscribing: ShardPart {
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
-        guard !exceedsShare(subscription) else {
-            return ends.fail(
-                subscription,
-                context.refusal(
-                    at: .matches,
-                    "The subscription to '\(subscription.pattern)' has positions in "
-                        + "\(counted(subscription.cursors.count, "topic")), and those of all clients take an eighth of "
-                        + "the broker's memory; use a narrower pattern, or request messages in time."))
+        guard !exceedsShare(subscription) else { return ends.fail(subscription, refusal(ofShare: subscription)) }
+        let begins = isNew || !subscription.hasBegun || subscription.rejoining.contains(view.epoch)
+        var options = subscription.options
+        if begins, let place = subscription.position(in: view) {
+            (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
         }
         let cursor = Subscriber(
-            id: subscription.id, options: subscription.options, view: view, credit: subscription.credit,
+            id: subscription.id, options: options, view: view, credit: subscription.credit,
             connection: subscription.connection, stream: subscription.stream, handle: subscription.handle,
             now: now.monotonic)
         cursor.match = Match(subscription)
@@ -263,15 +249,8 @@ final class PatternSubscribing: ShardPart {
         memory.add(PatternSubscribing.cursorMemory)
         table.cursors += 1
         subscription.add(cursor)
-        let begins = isNew || !subscription.hasBegun || subscription.rejoining.remove(view.epoch) != nil
         views.noteActive(view, since: now.monotonic)
         subscribing.join(cursor, from: followed, begins: begins, now: now)
-    }
-
-    /// Whether cursors take more memory than they may, and this subscription has more than its share of them.
-    private func exceedsShare(_ subscription: PatternSubscription) -> Bool {
-        let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
-        return table.cursors >= most && subscription.cursors.count >= most / table.subscriptions
     }
 
     // The end
@@ -303,6 +282,7 @@ final class PatternSubscribing: ShardPart {
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
         subscriptions.remove(subscription)
+        releasePositions(of: subscription)
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)

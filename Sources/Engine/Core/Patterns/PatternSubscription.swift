@@ -30,6 +30,8 @@ final class PatternSubscription: BoundStream {
     var rejoining: Set<UInt64> = []
     /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
     private var ended: Set<UInt64> = []
+    /// Where it continues in some topics; empty once it has begun everywhere.
+    var positions = PatternPositions.none
     /// Its index among the subscriptions with the same pattern.
     var member = 0
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it begins.
@@ -93,6 +95,9 @@ final class PatternSubscription: BoundStream {
         case .all, .last, .from: true
         }
     }
+
+    /// Where it continues in a topic that it has not begun with.
+    func position(in view: TopicView) -> TopicPlace? { positions[view.owner][view.name] }
 
     /// Adds the `n` messages that the client requests.
     /// - Returns: false if n is 0, which is INVALID and changes nothing.

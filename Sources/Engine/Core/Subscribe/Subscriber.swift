@@ -98,7 +98,7 @@ final class Subscriber: BoundStream, Timed {
     private var availableToMatch: Int { match?.available ?? 0 }
 
     /// Whether it has received everything, including the reports of what it has lost.
-    var isAtRest: Bool { known { $0.isUpToDate && $0.droppedSinceDelivery == 0 } ?? false }
+    var isAtRest: Bool { known { $0.isUpToDate && $0.droppedSinceDelivery == 0 } ?? false && !hasUnreportedGap }
 
     /// Whether a cursor of a subscription to a pattern waits for its turn.
     var hasTurn: Bool { match?.hasTurn ?? false }

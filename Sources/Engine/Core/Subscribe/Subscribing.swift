@@ -46,11 +46,15 @@ final class Subscribing: ShardPart {
 
     func subscribe(
         _ connection: Connection, stream: UInt32, initialN: UInt32, to name: String, _ options: SubscribeOptions,
-        now: Instant
+        from positions: [ResumePosition] = [], now: Instant
     ) throws(Refusal) {
         if TopicName.isPattern(name) {
             return try patterns.subscribe(
-                connection, stream: stream, initialN: initialN, to: name, options, now: now)
+                connection, stream: stream, initialN: initialN, to: name, options, from: positions, now: now)
+        }
+        guard positions.isEmpty else {
+            throw .invalid(
+                "Positions are for a pattern, and '\(name)' is a single topic; begin at a sequence of it instead.")
         }
         try SystemTopic.check(name, options)
         if options.overflow == .block, limits.isShared(name) {
@@ -112,11 +116,7 @@ final class Subscribing: ShardPart {
     /// Sets a subscriber's initial position in the topic and delivers its first messages.
     /// - Parameter wasEmpty: whether the topic was empty when the subscriber began to wait for it.
     func join(_ subscriber: Subscriber, wasEmpty: Bool = false, now: Instant) {
-        if isAhead(subscriber) {
-            subscriber.view.addWaiting(subscriber)
-            subscriber.view.markDirty()
-            return noteAhead(subscriber)
-        }
+        if isAhead(subscriber) { return wait(subscriber) }
         if subscriber.isOfOtherEpoch { return join(subscriber, at: Subscribing.newStart(of: subscriber), now: now) }
         guard let since = subscriber.options.since else {
             let start = subscriber.options.start
@@ -138,6 +138,12 @@ final class Subscribing: ShardPart {
         // Messages that are not retained any longer may still be in the log.
         let oldest = Swift.min(window.lower, Swift.max(followed, view.isStored ? view.lost : view.log.head))
         let whole = SequenceRange(lower: Swift.min(oldest, window.upper), upper: window.upper)
+        // A position of this topic.
+        if case .from = cursor.options.start {
+            if isAhead(cursor) { return wait(cursor) }
+            let start = cursor.isOfOtherEpoch ? Subscribing.newStart(of: cursor) : cursor.options.start
+            return join(cursor, at: start, in: whole, now: now)
+        }
         if begins, let since = cursor.options.since {
             if let first = first(atOrAfter: since.resolved(now: now.wall), for: cursor) {
                 join(cursor, at: .from(Swift.min(followed, Swift.max(first, window.lower))), in: whole, now: now)
@@ -163,6 +169,13 @@ final class Subscribing: ShardPart {
         return !subscriber.isOfOtherEpoch && sequence > window(of: view).upper
     }
 
+    /// Waits until the topic has reached the requested position on this node.
+    private func wait(_ subscriber: Subscriber) {
+        subscriber.view.addWaiting(subscriber)
+        subscriber.view.markDirty()
+        noteAhead(subscriber)
+    }
+
     private func noteAhead(_ subscriber: Subscriber) {
         guard case .from(let sequence) = subscriber.options.start else { return }
         subscriber.view.awaited = Swift.min(subscriber.view.awaited ?? sequence, sequence)
@@ -178,7 +191,7 @@ final class Subscribing: ShardPart {
                 continue
             }
             if case .left(let refusal) = view.state {
-                ends.fail(subscriber, refusal)
+                if subscriber.match == nil { ends.fail(subscriber, refusal) } else { patterns.remove(subscriber) }
                 continue
             }
             view.removeWaiting(subscriber)

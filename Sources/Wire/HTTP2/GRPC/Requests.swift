@@ -22,6 +22,8 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var gapFails = false
     /// Whether the first response gives the position.
     public var opening = false
+    /// Where a subscription to a pattern continues in some topics.
+    public var positions: [ResumePosition] = []
 }
 
 /// The action of a `SubscribeRequest`.
@@ -72,6 +74,7 @@ private struct OpenFields {
     var opening = false
     var since: Int64 = 0
     var sinceAgo: UInt64 = 0
+    var positions: [ResumePosition] = []
 
     mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
         var reader = ProtobufReader(bytes)
@@ -89,6 +92,7 @@ private struct OpenFields {
             case (10, .varint(let n)): opening = n != 0
             case (11, .varint(let n)): since = Int64(bitPattern: n)
             case (12, .varint(let n)): sinceAgo = n
+            case (13, .bytes(let inner)): positions.append(try ResumePosition(inner))
             default: break
             }
         }
@@ -112,6 +116,7 @@ private struct OpenFields {
         open.overflow = overflow
         open.gapFails = gapFail
         open.opening = opening
+        open.positions = positions
         return open
     }
 
@@ -134,6 +139,27 @@ private struct OpenFields {
         }
         if sinceAgo != 0 { return .since(.ago(Int64(clamping: sinceAgo))) }
         return replayAll ? .all : replayLast > 0 ? .last(replayLast) : .next
+    }
+}
+
+extension ResumePosition {
+    /// Parses a `TopicPosition`.
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
+        self.init(topic: "", epoch: 0, sequence: 0)
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "TopicPosition", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): topic = try checkedText(text, "TopicPosition.topic").text
+            case (2, .varint(let n)): epoch = n
+            case (3, .varint(let n)): sequence = n
+            default: break
+            }
+        }
+        guard !topic.isEmpty, epoch > 0, sequence > 0 else {
+            throw .invalid(
+                "A position in Open.positions lacks its topic, epoch or sequence; set all three, the sequence to that "
+                    + "of the topic's last message plus 1.")
+        }
     }
 }
 

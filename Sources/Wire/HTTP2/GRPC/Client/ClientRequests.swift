@@ -38,6 +38,13 @@ extension SubscribeOpen {
         out.append(field: 8, UInt64(overflow.rawValue))
         out.append(field: 9, gapFails ? 1 : 0)
         out.append(field: 10, opening ? 1 : 0)
+        for position in positions {
+            out.append(field: 13) { out in
+                out.append(field: 1, position.topic)
+                out.append(field: 2, position.epoch)
+                out.append(field: 3, position.sequence)
+            }
+        }
     }
 }
 

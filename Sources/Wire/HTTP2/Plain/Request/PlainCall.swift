@@ -2,6 +2,7 @@
 //
 //     GET, HEAD  /v1/topics/{topic}/messages?request=N&…    subscribe
 //     POST       /v1/topics/{topic}/messages                publish, acknowledged
+//     POST       /v1/topics/{pattern}/messages?request=N&…  subscribe; the body has positions to resume from
 //     GET, HEAD  /v1/topics/{topic}/publishers/{id}         the last number of a publisher
 //     POST       /v1/subscriptions/{id}/request?n=N         give a subscription credit
 
@@ -20,6 +21,8 @@ public struct SubscribeCall: Equatable, Sendable {
     public var format: StreamFormat
     /// Whether to open nothing: for HEAD, check the options and return only the head of a stream.
     public var isHead: Bool
+    /// Whether the request's body has the positions from which to resume.
+    public var hasPositions = false
 }
 
 /// A message to publish. The request's body is its payload.
@@ -108,6 +111,9 @@ extension PlainCall {
         case (_, "OPTIONS"): self = .options(allow: resource.allow)
         case (.messages(let topic), "GET"), (.messages(let topic), "HEAD"):
             self = try PlainCall.subscribe(topic, try target.options(), request)
+        case (.messages(let topic), "POST") where TopicName.isPattern(topic):
+            if let length = request.contentLength { try PlainBody.check(length, limits) }
+            self = try PlainCall.subscribe(topic, try target.options(), request)
         case (.messages(let topic), "POST"):
             self = try PlainCall.publish(topic, try target.options(), request, limits)
         case (.publisher(let topic, let id), "GET"), (.publisher(let topic, let id), "HEAD"):
@@ -155,7 +161,7 @@ extension PlainCall {
         return .subscribe(
             SubscribeCall(
                 topic: topic, options: options, demand: UInt32(demand), format: format,
-                isHead: request.method == "HEAD"))
+                isHead: request.method == "HEAD", hasPositions: request.method == "POST"))
     }
 
     private static func publish(
@@ -213,7 +219,7 @@ extension PlainCall {
     }
 }
 
-/// The limit on the size of a publish's body.
+/// The limit on the size of a body: of a message, or of positions.
 public enum PlainBody {
     /// Call this with Content-Length before the body, and with the bytes received so far as they arrive.
     ///
@@ -221,7 +227,7 @@ public enum PlainBody {
     public static func check(_ count: UInt64, _ limits: PlainLimits) throws(Problem) {
         guard count <= UInt64(limits.body) else {
             throw Problem(
-                .tooLarge, "The message has more than \(limits.body) bytes; send a smaller one.")
+                .tooLarge, "The body has more than \(limits.body) bytes; send a smaller one.")
         }
     }
 }
