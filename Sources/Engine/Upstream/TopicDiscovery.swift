@@ -62,11 +62,16 @@ final class TopicDiscovery {
     private var topics: [String: Topic] = [:]
     private var searches: [Search] = []
     private var subscription: UInt64?
-    /// Counts lists, and whether one was completed.
+    /// The number of the current or last list, and when it was begun.
     private var scan: UInt64 = 0
     private var begunAt: UInt64 = 0
+    /// Whether streams are missing from the list that is being read, and how many there are.
     private var isIncomplete = false
+    private var total = 0
+    /// Whether there was a list, and one with all streams.
     private var isListed = false
+    private var isComplete = false
+    private var retryPause = TopicDiscovery.secondScan
     private var lastNumber: UInt64 = 0
     private unowned(unsafe) let upstream: Upstream
 
@@ -92,12 +97,14 @@ final class TopicDiscovery {
     func discard(_ pattern: TopicPattern, shard: Int) {
         guard var shards = patterns[pattern], shards.remove(shard) != nil else { return }
         patterns[pattern] = shards.isEmpty ? nil : shards
+        let ended = searches.filter { $0.pattern == pattern && $0.shard == shard }
+        searches.removeAll { $0.pattern == pattern && $0.shard == shard }
+        for search in ended { answer(search) }
         guard patterns.isEmpty else { return }
         if let subscription { upstream.link.unsubscribe(subscription) }
         stop()
         topics = [:]
-        isListed = false
-        answerAll()
+        (isListed, isComplete) = (false, false)
     }
 
     private func answer(_ search: Search) {
@@ -125,7 +132,9 @@ final class TopicDiscovery {
     func start() {
         guard !patterns.isEmpty, upstream.link.isReady else { return }
         subscription = upstream.subscribeAll()
-        list()
+        // Clients that subscribe and cancel again and again must not make the servers list all streams each time.
+        state = .due(begunAt == 0 ? upstream.now : Swift.max(upstream.now, begunAt + TopicDiscovery.retry))
+        tick()
     }
 
     /// The link is lost.
@@ -153,10 +162,9 @@ final class TopicDiscovery {
         case .asked(_, _, let since): if since + TopicDiscovery.time <= now { state = .due(now) }
         }
         // Topics that are not shared do not wait for NATS for ever.
-        while let search = searches.first, search.since + upstream.options.time <= now {
-            searches.removeFirst()
-            answer(search)
-        }
+        let overdue = searches.prefix { $0.since + upstream.options.time <= now }
+        searches.removeFirst(overdue.count)
+        for search in overdue { answer(search) }
     }
 
     // The list
@@ -190,17 +198,26 @@ final class TopicDiscovery {
             return state = .due(upstream.now + TopicDiscovery.retry)
         }
         for stream in page.streams { note(stream) }
-        isIncomplete = isIncomplete || page.isIncomplete
-        let end = offset + page.streams.count
-        if !page.streams.isEmpty, end < page.total { return ask(from: end) }
+        // A stream that was deleted meanwhile moves another one to a page that was read already.
+        isIncomplete = isIncomplete || page.missing > 0 || (offset > 0 && page.total != total)
+        total = page.total
+        let count = page.streams.count + page.missing
+        if count > 0, offset + count < total { return ask(from: offset + count) }
         finish()
     }
 
     private func finish() {
         let now = upstream.now
         let pause = Swift.max(TopicDiscovery.interval, TopicDiscovery.share * (now - begunAt))
-        state = .due(now + (isListed && !isIncomplete ? pause : TopicDiscovery.secondScan))
+        // The second list comes soon, and so do those after one that is not complete, at first.
+        state = .due(now + (retryPause < TopicDiscovery.interval ? retryPause : pause))
+        if isIncomplete || !isComplete {
+            retryPause = Swift.min(2 * retryPause, TopicDiscovery.interval)
+        } else {
+            retryPause = TopicDiscovery.interval
+        }
         isListed = true
+        isComplete = isComplete || !isIncomplete
         if !isIncomplete { topics = topics.filter { $0.value.scan == scan } }
         answerAll()
     }
@@ -218,14 +235,14 @@ final class TopicDiscovery {
         }
         topic.scan = scan
         topic.end = Swift.max(topic.end, end)
-        reportIfBehind(name, &topic)
+        if shards(name).isEmpty { topic.next = topic.end } else { reportIfBehind(name, &topic) }
         topics[name] = topic
     }
 
-    /// A topic that was not known: unless the first list is not complete, it is new, and patterns lack all of it.
+    /// A topic that was not known. After the first complete list it is new, and patterns lack all of it.
     private func new(_ epoch: UInt64, at end: SequenceNumber) -> Topic {
         Topic(
-            epoch: epoch, next: isListed ? SequenceNumber(1) : end, end: end, scan: scan, reportedAt: nil)
+            epoch: epoch, next: isComplete ? SequenceNumber(1) : end, end: end, scan: scan, reportedAt: nil)
     }
 
     // Messages
@@ -270,9 +287,9 @@ final class TopicDiscovery {
 
     /// A topic is followed now. Its owner learns from where patterns lack its messages.
     func joined(_ feed: TopicFeed) {
-        guard isListed else { return }
         let known = topics[feed.topic].flatMap { $0.epoch == feed.epoch ? $0.next : nil }
-        upstream.report(.followed(feed.use, from: known ?? SequenceNumber(1)), to: feed.shard)
+        guard let first = known ?? (isComplete ? SequenceNumber(1) : nil) else { return }
+        upstream.report(.followed(feed.use, from: first), to: feed.shard)
     }
 
     /// A topic is not followed any longer.

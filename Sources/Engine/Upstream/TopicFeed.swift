@@ -63,6 +63,8 @@ final class TopicFeed {
     private var subscription: UInt64?
     private(set) var held = HeldMessages()
     let publishing: FeedPublishing
+    /// The end of what was reported, without control messages.
+    private(set) var itemsEnd = SequenceNumber.first
     /// Messages to report with the next flush.
     private var fresh = FeedBatch()
     var loss = LossCheck()
@@ -375,7 +377,8 @@ final class TopicFeed {
         _ item: FeedBatch.Item, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer
     ) {
         fresh.append(item, metadata: metadata, payload: payload)
-        next = item.sequence.advanced(by: 1)
+        itemsEnd = item.sequence.advanced(by: 1)
+        next = itemsEnd
         loss.note(item)
         upstream.noteFresh(self)
         if let ticket = item.ticket { publishing.read(ticket, at: item.sequence, now: upstream.now) }
@@ -392,6 +395,6 @@ final class TopicFeed {
         publishing.refuseAll(refusal)
         upstream.flush(self)
         upstream.report(.left(use, refusal), to: shard)
-        upstream.remove(self, at: next)
+        upstream.remove(self, at: isCurrent ? itemsEnd : nil)
     }
 }

@@ -183,6 +183,8 @@ public final class Upstream {
     /// - Parameter next: the first message that the topic's owner does not have; nil if it has none.
     func remove(_ feed: TopicFeed, at next: SequenceNumber? = nil) {
         let end = feed.knownEnd
+        // Control messages are not reported, so the owner does not know of those at the end.
+        let next = next.map { $0 >= feed.itemsEnd ? Swift.max($0, feed.next ?? $0) : $0 }
         feed.close()
         feeds.remove(feed.topic)
         discovery.left(feed.topic, epoch: feed.epoch, at: next, end: end)

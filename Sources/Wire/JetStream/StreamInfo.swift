@@ -78,14 +78,14 @@ public struct StreamList {
     public var streams: [StreamInfo]
     /// How many streams there are, with those before and after these.
     public var total: Int
-    /// Whether streams are missing, because their leaders did not answer.
-    public var isIncomplete: Bool
+    /// How many streams are missing, because their leaders did not answer.
+    public var missing: Int
 
     /// - Throws: the error that the server answered, or that the answer is malformed.
     public init(_ message: NATSMessage) throws(JetStreamError) {
         let answer = try JetStreamAnswer(message).root
         total = Int(clamping: try answer.count("total"))
-        isIncomplete = answer["missing"]?.strings?.isEmpty == false
+        missing = answer["missing"]?.elements?.count ?? 0
         streams = []
         // The server answers null for none.
         for stream in answer["streams"]?.elements ?? [] { streams.append(try StreamInfo(stream)) }

@@ -28,11 +28,11 @@ import Testing
 
     @Test func aListHasTheStreams() throws {
         let list = try read(Captured.list, StreamList.init)
-        #expect(list.total == 1 && !list.isIncomplete)
+        #expect(list.total == 1 && list.missing == 0)
         #expect(list.streams.map(\.name) == ["FB_1"] && list.streams.map(\.lastSequence) == [1])
         #expect(list.streams.first?.metadata["forebay-topic"] == "t")
         let partial = Captured.list.replacing(#""streams":"#, with: #""missing":["FB_2"],"streams":"#)
-        #expect(try read(partial, StreamList.init).isIncomplete)
+        #expect(try read(partial, StreamList.init).missing == 1)
         #expect(throws: JetStreamError.self) { try read(#"{"streams":[]}"#, StreamList.init) }
         #expect(throws: JetStreamError.self) { try read(#"{"total":1,"streams":[{}]}"#, StreamList.init) }
     }

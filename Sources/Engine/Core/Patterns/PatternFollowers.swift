@@ -50,6 +50,8 @@ final class PatternFollowers: ShardPart {
     unowned(unsafe) var patterns: PatternSubscribing!
     /// The shards with subscriptions to each pattern.
     private var shardsByPattern = PatternTrie<[Int]>()
+    /// Patterns for which the upstream reports topics.
+    private var watched: Set<TopicPattern> = []
     /// Requests for topics that may be shared, until the upstream knows those.
     private var waiting: [UInt64: PatternRequest] = [:]
     private var lastNumber: UInt64 = 0
@@ -97,7 +99,7 @@ final class PatternFollowers: ShardPart {
         guard var shards = shardsByPattern[pattern] else { return }
         shards.removeAll { $0 == shard }
         shardsByPattern[pattern] = shards.isEmpty ? nil : shards
-        if shards.isEmpty, limits.mayShare(pattern) { effects.upstream.append(.discard(pattern)) }
+        if shards.isEmpty, watched.remove(pattern) != nil { effects.upstream.append(.discard(pattern)) }
     }
 
     // Shared topics
@@ -105,11 +107,15 @@ final class PatternFollowers: ShardPart {
     /// Waits until it is known which shared topics exist.
     private func ask(_ request: PatternRequest) {
         if waiting.count >= fullAt {
-            waiting = waiting.filter { isOpen($0.value) }
+            for (number, request) in waiting where !isOpen(request) {
+                waiting[number] = nil
+                done(request)
+            }
             fullAt = Swift.max(PatternFollowers.leastFull, 2 * waiting.count)
         }
         lastNumber += 1
         waiting[lastNumber] = request
+        watched.insert(request.pattern)
         effects.upstream.append(.search(lastNumber, request.pattern, wantsNames: request.wantsViews))
     }
 
@@ -162,14 +168,15 @@ final class PatternFollowers: ShardPart {
         let request = search.request
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
-        guard isOpen(request) else { return }
+        guard isOpen(request) else { return done(request) }
         if request.wantsViews, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         let before = search.found.count
         let end = Swift.min(search.place + slice, topics.placeBound)
         for place in search.place..<Swift.max(end, search.place) {
             guard let topic = topics.topic(at: place), request.pattern.matches(topic.name) else { continue }
             if let shared = topic.shared, !shared.isCurrent {
-                if shared.isAbsent { continue }
+                // It is followed when it is current.
+                guard request.wantsViews, !shared.isAbsent else { continue }
                 search.place = place
                 return shared.add(search)
             }
@@ -183,7 +190,11 @@ final class PatternFollowers: ShardPart {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }
-        if !search.found.isLast { return work.doLater(.search(search)) }
+        if search.found.isLast { done(request) } else { work.doLater(.search(search)) }
+    }
+
+    /// Gives back the bytes of a request that another shard has forwarded.
+    private func done(_ request: PatternRequest) {
         guard request.subscription.shard != index else { return }
         send(.processed(request.connection, bytes: request.weight), to: request.subscription.shard)
     }

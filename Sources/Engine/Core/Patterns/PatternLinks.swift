@@ -78,10 +78,12 @@ final class PatternLinks: ShardPart {
     private func goOn(_ shard: Int, now: Instant) {
         while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
             switch next {
-            case .search(let search): followers.goOn(search, now: now)
+            case .search(let search): work.doLater(.search(search))
             case .topic(let topic):
                 topic.setQueued(false, shard)
-                if topics[epoch: topic.epoch] === topic { linkFollowers(of: topic, now: now) }
+                guard topics[epoch: topic.epoch] === topic else { continue }
+                linkFollowers(of: topic, now: now)
+                topic.noteUse(now)
             }
         }
     }

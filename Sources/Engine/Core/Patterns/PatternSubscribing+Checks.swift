@@ -1,5 +1,6 @@
 // PatternSubscribing+Checks: what a subscription to a pattern may ask for.
 
+import Bytes
 import ForebayWire
 
 extension PatternSubscribing {

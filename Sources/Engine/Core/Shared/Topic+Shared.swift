@@ -235,6 +235,8 @@ extension TopicOwnership {
 
     private func becameCurrent(_ topic: Topic, wasEmpty: Bool, now: Instant) {
         guard let shared = topic.shared else { return }
+        // Unless it was reported from where patterns lack its messages.
+        followers.follow(topic, from: topic.committed)
         for shard in shared.becomeCurrent() {
             if shard == index {
                 if let view = views[topic.name] { attachment.attach(view, to: topic, wasEmpty: wasEmpty, now: now) }
@@ -266,7 +268,6 @@ extension TopicOwnership {
         }
     }
 
-    /// Ends a topic on this node only.
     /// The upstream does not follow the topic any longer, so nothing else answers what waits for it.
     func refuseAll(of topic: Topic, _ refusal: Refusal, now: Instant) {
         refuseWaiting(topic, refusal)
@@ -276,6 +277,7 @@ extension TopicOwnership {
         for ticket in topic.shared?.unconfirmedTickets ?? [] { topic.refuse(ticket, refusal, now: now) }
     }
 
+    /// Ends a topic on this node only.
     private func leave(_ topic: Topic, _ refusal: Refusal, now: Instant) {
         if let limit = refusal.limit { _ = self.refusal(at: limit, refusal.sentence) }
         refuseAll(of: topic, refusal, now: now)
