@@ -8,6 +8,12 @@ import Replay
 public struct ShardMessage: Sendable {
     let content: Content
 
+    /// Whether it is only handled correctly together with the next one, as in a batch: a view that is sent for a
+    /// subscription to a pattern is removed again if nothing joins it.
+    package var needsNext: Bool {
+        if case .attached(_, let view) = content { view.followed != nil } else { false }
+    }
+
     enum Content: Sendable {
         // From a subscriber's shard to a topic's owner
         case attach(name: String, shard: Int, Account?, ConnectionID)

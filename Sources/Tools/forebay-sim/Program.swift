@@ -15,7 +15,7 @@ enum Program {
           --features LIST  use only these features, separated by commas: \
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
           --with LIST      give every run these rare features: overload, store, times, numbers,
-                           store-failures, crashes
+                           store-failures, crashes, patterns
           --cluster        run nodes that share topics over a model of NATS, instead of a broker with clients
           --brokers        run whole brokers with clients that share topics over a model of NATS
           --trace          print every event

@@ -95,7 +95,7 @@ import Testing
         }
         stream.map(parts.output.ends.drop)
         broker.now.monotonic += 6 * Limits.second
-        for _ in 0..<20 { parts.requests.patterns.rest(now: broker.now) }
+        for _ in 0..<20 { parts.requests.patterns.rest.begin(now: broker.now) }
         broker.runAll()
         for topic in 1...400 { publisher.fireAndForget("t.\(topic)", "2") }
         #expect(other.received().filter { $0.hasSuffix(":2") }.count == 400)

@@ -76,6 +76,11 @@ package struct Inspection {
         package var sharesLog: Bool
         /// Over HTTP: whether what was handed over has not been sent, or the peer's windows are closed.
         package var isHeldUp: Bool
+        /// How many requested messages were gone when it joined.
+        package var missed: UInt64
+        /// For a subscription to a pattern: its cursors, in the order of their topics' epochs. The values above are
+        /// totals, or those of no topic.
+        package var cursors: [Subscription] = []
     }
 
     package struct Connection {
@@ -213,7 +218,17 @@ package final class Inspector: ShardPart {
         Inspection.Stream(
             connection: stream.connection.id, stream: stream.stream, place: stream.handle.index,
             generation: stream.handle.generation, isPublisher: stream.kind == .publisher,
-            subscription: (stream as? Subscriber).map(figures))
+            subscription: (stream as? Subscriber).map(figures) ?? (stream as? PatternSubscription).map(figures))
+    }
+
+    private func figures(of subscription: PatternSubscription) -> Inspection.Subscription {
+        let credit = subscription.credit
+        return Inspection.Subscription(
+            hasJoined: subscription.hasBegun, epoch: 0, joined: 0, waiting: [], limit: 0, requested: credit.requested,
+            outstanding: credit.outstanding, isUnbounded: credit.isUnbounded, delivered: subscription.delivered,
+            dropped: subscription.dropped, droppedSinceDelivery: subscription.droppedSinceDelivery, viewEnd: 0,
+            viewHead: 0, viewLost: 0, sharesLog: false, isHeldUp: !subscription.isConfirmed, missed: 0,
+            cursors: subscription.cursors.values.map(figures).sorted { $0.epoch < $1.epoch })
     }
 
     private func figures(of subscriber: Subscriber) -> Inspection.Subscription {
@@ -228,7 +243,8 @@ package final class Inspector: ShardPart {
             viewEnd: subscriber.known { $0.knownEnd.value } ?? subscriber.view.log.end.value,
             viewHead: subscriber.view.log.head.value,
             viewLost: subscriber.view.lost.value, sharesLog: subscriber.view.sharesLog,
-            isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
+            isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp,
+            missed: subscriber.known { $0.missedAtStart } ?? 0)
     }
 
     /// A message in this shard's topic, with its charge in bytes and its timestamp; nil if it is not there.

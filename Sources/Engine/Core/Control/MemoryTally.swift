@@ -26,18 +26,20 @@ package struct MemoryTally: CustomStringConvertible {
     private var messages = 0
     /// Bytes of publishers whose numbers are remembered.
     private var publishers = 0
+    /// Bytes of the cursors of subscriptions to patterns.
+    private var cursors = 0
 
     /// Connections whose requests are charged a size that is out of date until the next tick.
     package fileprivate(set) var stale = 0
 
     package init() {}
 
-    package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages + publishers }
+    package var bytes: Int { logs + parked + runs + blocks + requests + kept + messages + publishers + cursors }
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), from the store \(history), largest chunk \(largestChunk)), "
             + "parked \(parked), runs \(runs), blocks \(blocks), requests \(requests), kept \(kept), "
-            + "messages \(messages), publishers \(publishers)"
+            + "messages \(messages), publishers \(publishers), cursors \(cursors)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isHistory: Bool = false) {
@@ -68,6 +70,7 @@ package struct MemoryTally: CustomStringConvertible {
     fileprivate mutating func add(requests bytes: Int) { requests += bytes }
     fileprivate mutating func add(kept bytes: Int) { kept += bytes }
     fileprivate mutating func add(publishers bytes: Int) { publishers += bytes }
+    fileprivate mutating func add(cursors bytes: Int) { cursors += bytes }
     fileprivate mutating func add(messages bytes: Int) { messages += bytes }
 }
 
@@ -88,6 +91,8 @@ extension Inspector {
         for view in views.attached {
             tally.add(view.log)
             view.entries.forEachRun { tally.add($0) }
+            let cursors = view.members.count { $0.match != nil } + view.waiting.count { $0.match != nil }
+            tally.add(cursors: cursors * PatternSubscribing.cursorMemory)
         }
         for memory in rateLimiter.waitingMemory { tally.add(parked: memory) }
         tally.add(messages: forwarding.bytes + reports.charged)

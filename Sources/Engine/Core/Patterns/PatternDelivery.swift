@@ -27,19 +27,27 @@ final class PatternDelivery: ShardPart {
     func serve(_ subscription: PatternSubscription, quantum: Int = .max, now: Instant) {
         guard !subscription.isServing, !subscription.isWaitingForOutput, subscription.isConfirmed else { return }
         subscription.isServing = true
-        defer { subscription.isServing = false }
+        defer {
+            subscription.isServing = false
+            subscription.allowance = 0
+        }
         while !subscription.isOver, let cursor = subscription.nextTurn() {
             let delivered = cursor.cursor.delivered
             delivery.handOver(to: cursor, quantum: quantum, now: now)
-            subscription.endTurn()
             guard !subscription.isOver else { return }
             guard cursor.isMember else { continue }
             cursor.match?.note(cursor, now: now)
             let hasMore = !cursor.cursor.isUpToDate && !cursor.awaitsHistory && !cursor.awaitsForm
-            if hasMore { subscription.addTurn(for: cursor) }
+            // If its message does not fit, it is the first to be served when the output has space. Otherwise, shorter
+            // messages of other topics would overtake it again and again.
+            let keepsTurn = hasMore && cursor.cursor.delivered == delivered
+            if !keepsTurn {
+                subscription.endTurn(of: cursor)
+                if hasMore { subscription.addTurn(for: cursor) }
+            }
             // The output is full, or the peer's window is closed: that holds for all cursors.
-            if cursor.isWaitingForOutput { return subscription.waiter = cursor }
-            if hasMore, cursor.cursor.delivered == delivered { return }
+            if cursor.isWaitingForOutput { subscription.waiter = cursor }
+            if keepsTurn || cursor.isWaitingForOutput { return }
         }
     }
 }

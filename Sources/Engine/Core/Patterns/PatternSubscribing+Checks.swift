@@ -34,10 +34,14 @@ extension PatternSubscribing {
         }
     }
 
+    /// Cursors that each subscription may have.
+    private static let leastShare = 16
+
     /// Whether cursors take more memory than they may, and this subscription has more than its share of them.
     func exceedsShare(_ subscription: PatternSubscription) -> Bool {
         let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
-        return table.cursors >= most && subscription.cursors.count >= most / table.subscriptions
+        let share = Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
+        return table.cursors >= most && subscription.cursors.count >= share
     }
 
     func refusal(ofShare subscription: PatternSubscription) -> Refusal {

@@ -272,6 +272,9 @@ final class PatternSubscribing: ShardPart {
                 subscription.waiter = next
                 next.connection.add(outputWaiter: next)
             }
+        } else if subscription.waiter === cursor {
+            // They would reference each other.
+            subscription.waiter = nil
         }
         let view = cursor.view
         view.remove(cursor)

@@ -21,7 +21,7 @@ final class PatternSubscription: BoundStream {
     /// All cursors, by their topics' epochs.
     private(set) var cursors: [UInt64: Subscriber] = [:]
     /// Messages that the cursor whose turn it is may still hand over.
-    fileprivate(set) var allowance = 0
+    var allowance = 0
     /// The shards that have not reported all of their matching topics yet.
     private(set) var unanswered: Set<Int>
     /// Topics that matched when the subscription began.
@@ -160,21 +160,17 @@ final class PatternSubscription: BoundStream {
     }
 
     /// Withdraws a cursor's turn.
-    private func endTurn(of cursor: Subscriber) {
+    func endTurn(of cursor: Subscriber) {
         guard let turn = cursor.match?.turn.take() else { return }
         turns.withdraw(turn)
     }
 
     /// The cursor whose turn it is, which may hand over one message; all it has if no other has any.
     func nextTurn() -> Subscriber? {
-        guard credit.available > 0, let cursor = turns.popFirst() else { return nil }
-        cursor.match?.turn = nil
-        allowance = turns.isEmpty ? credit.available : 1
+        guard credit.available > 0, let cursor = turns.first else { return nil }
+        allowance = turns.count == 1 ? credit.available : 1
         return cursor
     }
-
-    /// The turn is over.
-    func endTurn() { allowance = 0 }
 }
 
 /// What connects a cursor with its subscription to a pattern.
@@ -185,6 +181,8 @@ final class Match {
     /// What the subscription's sums contain of this cursor.
     private var waiting = 0
     private var droppedSinceDelivery: UInt64 = 0
+    /// While the store searches for its first message: from where all messages are for the subscription in any case.
+    var followed: SequenceNumber?
 
     init(_ subscription: PatternSubscription) { self.subscription = subscription }
 

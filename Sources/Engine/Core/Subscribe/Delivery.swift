@@ -51,6 +51,10 @@ final class Delivery: ShardPart {
     func endIfDue(_ subscriber: Subscriber, now: Instant) {
         if let end = subscriber.cursor.takeEnd() {
             subscribing.finish(subscriber, end, now: now)
+            // The last message of an ended topic may have used the last credit.
+            if let subscription = subscriber.match?.subscription, !subscription.isOver, subscription.hasBody {
+                sender.endIfSpent(subscription)
+            }
         } else if subscriber.hasBody {
             sender.endIfSpent(subscriber)
         }

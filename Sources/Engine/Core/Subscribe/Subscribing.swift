@@ -135,8 +135,9 @@ final class Subscribing: ShardPart {
         let view = cursor.view
         let window = window(of: view)
         let followed = followed ?? window.upper
-        // Messages that are not retained any longer may still be in the log.
-        let oldest = Swift.min(window.lower, Swift.max(followed, view.isStored ? view.lost : view.log.head))
+        // Messages that are not retained any longer may still be in the log, and so may those just lost.
+        let head = view.isStored ? view.lost : Swift.max(view.log.head, view.lost)
+        let oldest = Swift.min(window.lower, Swift.max(followed, head))
         let whole = SequenceRange(lower: Swift.min(oldest, window.upper), upper: window.upper)
         // A position of this topic.
         if case .from = cursor.options.start {
@@ -145,6 +146,7 @@ final class Subscribing: ShardPart {
             return join(cursor, at: start, in: whole, now: now)
         }
         if begins, let since = cursor.options.since {
+            cursor.match?.followed = followed
             if let first = first(atOrAfter: since.resolved(now: now.wall), for: cursor) {
                 join(cursor, at: .from(Swift.min(followed, Swift.max(first, window.lower))), in: whole, now: now)
             }

@@ -113,7 +113,8 @@ extension Subscribing {
         }
         view.removeWaiting(subscriber)
         if subscriber.match == nil { return join(subscriber, atOrAfter: first, now: now) }
-        join(subscriber, from: Swift.max(first, window(of: view).lower), begins: false, now: now)
+        let found = Swift.max(first, window(of: view).lower)
+        join(subscriber, from: Swift.min(subscriber.match?.followed ?? found, found), begins: false, now: now)
     }
 
     /// The subscription with this handle, or its cursor in one topic.

@@ -303,7 +303,7 @@ final class TopicView {
         case .left:
             subscriber.cursor.topicEnded(.failed, at: log.end, lost: UInt64(lost))
             // The topic may be followed again, with the same epoch and another view. Nothing may wait here then.
-            subscriber.cursor.evict(before: log.end)
+            if subscriber.match != nil { subscriber.cursor.evict(before: log.end) }
         }
     }
 

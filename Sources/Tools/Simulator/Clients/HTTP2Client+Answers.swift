@@ -84,9 +84,11 @@ extension HTTP2Client {
         _ bytes: UnsafeRawBufferPointer, _ ledger: SubscriberLedger, _ call: Call
     ) throws(GRPCError) {
         var response = try ReceivedMessages(bytes)
-        if call.epoch == 0 {
+        // A subscription to a pattern begins without an epoch, and each of its responses has that of one topic.
+        let isPattern = ledger is PatternLedger
+        if call.epoch == 0 || isPattern {
             call.epoch = response.epoch
-            referee.expect(call.epoch != 0, "\(ledger.name) was answered without an epoch")
+            referee.expect(call.epoch != 0 || isPattern, "\(ledger.name) was answered without an epoch")
         }
         referee.expect(
             response.epoch == call.epoch, "\(ledger.name) of epoch \(call.epoch) received epoch \(response.epoch)")
@@ -99,7 +101,8 @@ extension HTTP2Client {
             ledger.item(
                 MessagePosition(
                     epoch: response.epoch, sequence: message.sequence, dropped: dropped,
-                    carried: Array(carried.readable)),
+                    carried: Array(carried.readable),
+                    topic: isPattern ? String(decoding: message.topic, as: UTF8.self) : nil),
                 Array(message.payload))
             dropped = 0
         }
@@ -176,7 +179,7 @@ extension HTTP2Client {
         referee.expect(isKnown, "\(ledger.name) was ended with status \(status) as \(end ?? "nothing")")
         if let error, end != nil {
             referee.expect(
-                EndCheck.lost(error) == lost,
+                ledger.agrees(error, lost: lost),
                 "\(ledger.name) received a loss of \(lost) in a trailer, but the error: \(error)")
         }
         ledger.ended(error, lost: lost, isSpent: end == "credit-spent")

@@ -92,7 +92,19 @@ extension HTTP2Client {
             let figures = MessagePosition(epoch: id[0], sequence: id[1], dropped: call.dropped, carried: nil)
             call.dropped = 0
             ledger.item(figures, Array(data.utf8))
+        case nil where call.place != nil:
+            guard let (epoch, sequence, topic) = call.place.take() else { return }
+            let figures = MessagePosition(
+                epoch: epoch, sequence: sequence, dropped: call.dropped, carried: nil, topic: topic)
+            call.dropped = 0
+            ledger.item(figures, Array(data.utf8))
         case nil: break
+        case "topic":
+            guard let epoch = notice?.number("epoch"), let sequence = notice?.number("sequence"),
+                let topic = notice?["topic"], ledger is PatternLedger
+            else { return referee.fail("\(ledger.name) was sent '\(text)'") }
+            referee.expect(call.place == nil, "\(ledger.name) was sent two topics for one message: \(data)")
+            call.place = (epoch, sequence, topic)
         case "gap":
             referee.expect(call.dropped == 0, "\(ledger.name) was notified of a gap twice")
             call.dropped = notice?.number("dropped") ?? 0
@@ -115,7 +127,7 @@ extension HTTP2Client {
         let carried = line?["content_type"].map { ContentType.entry($0) } ?? []
         ledger.item(
             MessagePosition(
-                epoch: epoch, sequence: sequence, dropped: dropped, carried: carried),
+                epoch: epoch, sequence: sequence, dropped: dropped, carried: carried, topic: line?["topic"]),
             Array(payload.utf8))
     }
 
@@ -141,7 +153,7 @@ extension HTTP2Client {
             }
             if let error = end.error {
                 referee.expect(
-                    EndCheck.lost(error) == end.lost,
+                    ledger.agrees(error, lost: end.lost),
                     "\(ledger.name) received a loss of \(end.lost), but the error: \(error)")
             }
             ledger.ended(end.error, lost: end.lost, isSpent: false)

@@ -36,6 +36,8 @@ final class HTTP2Client: VirtualClient {
         /// For a subscription over plain HTTP: its id, the losses before the next message, and how it ended.
         var id: String?
         var dropped: UInt64 = 0
+        /// The position and topic of the next event, in a subscription to a pattern.
+        var place: (epoch: UInt64, sequence: UInt64, topic: String)?
         var end: (error: String?, lost: UInt64)?
 
         init(_ form: Form, _ ledger: StreamLedger) {

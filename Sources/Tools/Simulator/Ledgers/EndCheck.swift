@@ -111,6 +111,14 @@ struct EndCheck {
     }
 }
 
+extension SubscriberLedger {
+    /// Whether the losses that an error's text reports agree with all that the end reports. A pattern's error is that
+    /// of one topic.
+    func agrees(_ error: String, lost: UInt64) -> Bool {
+        endsWithTopic ? EndCheck.lost(error) == lost : EndCheck.lost(error) <= lost
+    }
+}
+
 /// What `meta=on` reports about a message.
 struct MessagePosition {
     let epoch: UInt64
@@ -118,15 +126,19 @@ struct MessagePosition {
     let dropped: UInt64
     /// The publisher's metadata. Nil if the metadata is not included.
     let carried: [UInt8]?
+    /// The topic's name, in a subscription to a pattern.
+    let topic: String?
 
-    init(epoch: UInt64, sequence: UInt64, dropped: UInt64, carried: [UInt8]?) {
+    init(epoch: UInt64, sequence: UInt64, dropped: UInt64, carried: [UInt8]?, topic: String? = nil) {
         self.epoch = epoch
         self.sequence = sequence
         self.dropped = dropped
         self.carried = carried
+        self.topic = topic
     }
 
-    init?(_ metadata: [UInt8]?) {
+    /// - Parameter namesTopic: whether another entry names the topic.
+    init?(_ metadata: [UInt8]?, namesTopic: Bool = false) {
         let mime = Array("application/vnd.forebay.message".utf8)
         let entry = 1 + mime.count + 3 + 32
         guard let metadata, metadata.count >= entry, metadata[0] == UInt8(mime.count - 1),
@@ -136,7 +148,30 @@ struct MessagePosition {
         epoch = figure(0)
         sequence = figure(1)
         dropped = figure(3)
-        carried = Array(metadata[entry...])
+        guard namesTopic else {
+            carried = Array(metadata[entry...])
+            topic = nil
+            return
+        }
+        guard let end = MessagePosition.topicEnd(metadata, from: entry) else { return nil }
+        topic = String(decoding: metadata[(entry + MessagePosition.topicHead)..<end], as: UTF8.self)
+        carried = Array(metadata[end...])
+    }
+}
+
+extension MessagePosition {
+    private static let topicMime = Array("application/vnd.forebay.topic".utf8)
+    /// Bytes before the name in an entry with a topic's name.
+    private static let topicHead = 1 + topicMime.count + 3
+
+    /// Where an entry with a topic's name ends; nil if there is none at this place.
+    private static func topicEnd(_ metadata: [UInt8], from start: Int) -> Int? {
+        let name = start + topicHead
+        guard metadata.count > name, metadata[start] == UInt8(topicMime.count - 1),
+            Array(metadata[(start + 1)...].prefix(topicMime.count)) == topicMime, metadata[name - 3] == 0
+        else { return nil }
+        let end = name + Int(metadata[name - 2]) << 8 + Int(metadata[name - 1])
+        return end <= metadata.count ? end : nil
     }
 }
 

@@ -38,6 +38,31 @@ struct Lot: CustomStringConvertible {
 }
 
 extension NaiveCursor {
+    /// Like `follow`, if the view may have lost messages, or the store could not read some.
+    /// - Parameters:
+    ///   - before: the last inspection.
+    ///   - unreadable: the end of messages that the store could not read just now.
+    func keepUp(
+        with now: Inspection.Subscription, after before: Inspection.Subscription?, handing count: Int,
+        unreadable: UInt64?, isBatch: Bool
+    ) -> (NaiveCursor, Lot)? {
+        // If many subscriptions took their turns first, this one notices a loss later than its view.
+        let isLossy = now.viewLost > before?.viewLost ?? 1 || now.viewLost > next
+        var way = follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
+        if way == nil, let unreadable {
+            var lossy = now
+            lossy.viewLost = Swift.max(unreadable, now.viewLost)
+            way = follow(lossy, handing: count, isLossy: true, isBatch: isBatch)
+        }
+        if way == nil, isLossy {
+            // It has not had its turn yet.
+            var earlier = now
+            earlier.viewLost = before?.viewLost ?? 1
+            way = follow(earlier, handing: count, isLossy: false, isBatch: isBatch)
+        }
+        return way
+    }
+
     /// The cursor after `count` messages were handed over, and what these may have been. Nil if no possible order leads
     /// to the observed state.
     /// - Parameters:

@@ -50,6 +50,7 @@ struct ListCheck {
     }
 
     private func figures(of ledger: SubscriberLedger) -> [(name: String, value: String)] {
+        if let ledger = ledger as? PatternLedger { return ledger.figures }
         guard let cursor = ledger.cursor, let topic = journal.topic(ledger.epoch) else {
             return [("delivered", "known, as it has joined")]
         }
@@ -83,7 +84,8 @@ struct ListCheck {
             checkSums(row, topic)
         }
         // A subscription that has not received all messages of a deleted topic still exists.
-        for ledger in subscribers where ledger.isAwaited && !journal.deleted.contains(ledger.request.topic) {
+        for ledger in subscribers
+        where ledger.isAwaited && ledger.endsWithTopic && !journal.deleted.contains(ledger.request.topic) {
             referee.expect(table[ledger.request.topic] != nil, "\(ledger.name) uses a topic that is not listed")
         }
         for ledger in channels where ledger.isAwaited {
@@ -123,8 +125,12 @@ struct ListCheck {
     private func checkSums(_ row: Row, _ topic: TopicLedger) {
         let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
         let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
-        let handed = all.reduce(0) { $0 + Swift.max($1.handed, $1.received) }
-        let lost = all.reduce(0) { $0 + ($1.cursor?.dropped ?? 0) }
+        let patterns = subscribers.compactMap { $0 as? PatternLedger }.filter { $0.matches(topic) && $0.isFed }
+        let matches = patterns.compactMap { $0.match(topic) }
+        let handed =
+            all.reduce(0) { $0 + Swift.max($1.handed, $1.received) }
+            + matches.reduce(0) { $0 + Swift.max($1.handed, $1.received) }
+        let lost = all.reduce(0) { $0 + ($1.cursor?.dropped ?? 0) } + matches.reduce(0) { $0 + $1.dropped }
         // Some subscriptions may have joined and left within one moment, or discarded messages that were on their way
         // to them.
         let isWhole = subscribers.allSatisfy {
@@ -132,7 +138,9 @@ struct ListCheck {
             if case .unknown? = $0.leaving { return false }
             return ($0.cursor != nil || !$0.isFed) && !($0.client.givesUp && ($0.isCancelled || $0.client.isOver))
         }
-        let unseen = isWhole ? all.reduce(0) { $0 + $1.unseen } : .max / 2
+        // A pattern's cursors may have come and gone unobserved.
+        let isWhollySeen = isWhole && patterns.allSatisfy { !$0.hasUnseen }
+        let unseen = isWhollySeen ? all.reduce(0) { $0 + $1.unseen } : .max / 2
         referee.expect(
             handed <= delivered && delivered <= handed + unseen,
             "'\(topic.name)' is listed with \(delivered) messages delivered, but \(handed) were delivered")

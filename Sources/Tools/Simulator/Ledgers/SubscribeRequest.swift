@@ -6,7 +6,9 @@ import ForebayWire
 struct SubscribeRequest {
     enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?), since(StartTime) }
 
+    /// A topic's name, or a pattern.
     var topic: String
+    var isPattern = false
     var policy = "drop-oldest"
     var buffer = 1024
     var start = Start.next

@@ -5,7 +5,7 @@ import Core
 import ForebayWire
 import Replay
 
-final class SubscriberLedger: StreamLedger {
+class SubscriberLedger: StreamLedger {
     static let everything = 0x7FFF_FFFF
 
     /// How the subscription left the engine, and what may still reach the client.
@@ -40,8 +40,8 @@ final class SubscriberLedger: StreamLedger {
     private(set) var handed = 0
     /// Messages that may have been handed over or dropped without being observed, at the moment the subscription left.
     private(set) var unseen = 0
-    private(set) var leaving: Leaving?
-    private(set) var seen: Inspection.Subscription?
+    var leaving: Leaving?
+    var seen: Inspection.Subscription?
     /// How many bytes the connection had room for at the last inspection.
     private var room = 0
     /// What the client has received.
@@ -60,6 +60,8 @@ final class SubscriberLedger: StreamLedger {
     }
 
     override var isOpen: Bool { isAwaited && !isHalfClosed }
+    /// Whether the topic's end is the subscription's.
+    var endsWithTopic: Bool { true }
 
     func asks(_ n: Int) {
         asked += n
@@ -76,11 +78,13 @@ final class SubscriberLedger: StreamLedger {
 
     /// Compares the ledger with the engine, which has the subscription in this state.
     /// - Parameters:
-    ///   - unreadable: the end of messages that the store could not read just now.
+    ///   - unreadable: the topic and the end of messages that the store could not read just now.
     ///   - isBatch: whether this is called after several messages from other shards.
     func reconcile(
-        _ now: Inspection.Subscription, _ connection: Inspection.Connection, unreadable: UInt64?, isBatch: Bool
+        _ now: Inspection.Subscription, _ connection: Inspection.Connection,
+        unreadable: (epoch: UInt64, end: UInt64)?, isBatch: Bool
     ) {
+        let unreadable = unreadable.flatMap { $0.epoch == now.epoch ? $0.end : nil }
         defer {
             seen = now
             room = Swift.min(client.output, client.window(connection)) - connection.output
@@ -100,20 +104,7 @@ final class SubscriberLedger: StreamLedger {
         guard count >= 0, now.viewEnd >= cursor.next || cursor.hasFailed else {
             return referee.fail("\(name) went backwards: \(now)")
         }
-        // If many subscriptions took their turns first, this one notices a loss later than its view.
-        let isLossy = now.viewLost > seen?.viewLost ?? 1 || now.viewLost > cursor.next
-        var way = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
-        if way == nil, let unreadable {
-            var lossy = now
-            lossy.viewLost = Swift.max(unreadable, now.viewLost)
-            way = cursor.follow(lossy, handing: count, isLossy: true, isBatch: isBatch)
-        }
-        if way == nil, isLossy {
-            // It has not had its turn yet.
-            var before = now
-            before.viewLost = seen?.viewLost ?? 1
-            way = cursor.follow(before, handing: count, isLossy: false, isBatch: isBatch)
-        }
+        let way = cursor.keepUp(with: now, after: seen, handing: count, unreadable: unreadable, isBatch: isBatch)
         guard let (next, lot) = way else {
             return referee.fail(
                 "\(name) does not follow its policy: it had \(cursor), was handed \(count) messages up to "
@@ -130,7 +121,7 @@ final class SubscriberLedger: StreamLedger {
         checkWaiting(next, now, connection)
     }
 
-    private func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
+    func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
         let isReported = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
         referee.expect(isReported, "\(name) requested \(askedFed) messages, but the broker counted \(now.requested)")
         if !connection.isHeld {
@@ -156,6 +147,23 @@ final class SubscriberLedger: StreamLedger {
             cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
                 || connection.isFlushing || now.isHeldUp || client.window(connection) <= 0,
             "\(name) has credit and its connection has room, but messages wait: \(now)")
+    }
+
+    /// Checks that nothing is missing once everything has been requested and all is quiet.
+    func checkFed() {
+        guard let seen, seen.hasJoined else { return referee.fail("\(name) neither joined nor was refused") }
+        referee.expect(
+            seen.waiting.isEmpty,
+            "\(name) requested everything, but \(seen.waiting) are still waiting: "
+                + (client.session?.standing ?? "\(seen)"))
+        referee.expect(
+            received == Int(seen.delivered),
+            "\(name) was handed \(seen.delivered) messages, but received \(received)")
+        guard let topic = journal.topic(epoch), let last else { return }
+        referee.expect(
+            last.sequence + seen.droppedSinceDelivery + 1 == topic.end,
+            "\(name) received \(last.sequence) last, was due everything before \(topic.end), and lost "
+                + "\(seen.droppedSinceDelivery)")
     }
 
     // Joining
@@ -285,16 +293,21 @@ final class SubscriberLedger: StreamLedger {
 
     /// Checks a message, and what is reported about it, unless it was requested without metadata.
     func item(_ figures: MessagePosition?, _ data: [UInt8]) {
-        received += 1
-        referee.expect(
-            isUnbounded || received <= asked, "\(name) received \(received) messages, but requested \(asked)")
-        referee.expect(end == nil, "\(name) received a message after its end")
-        if isCancelled, client.isOver { return }
+        guard counts() else { return }
         if let figures { checkCarried(figures, data) }
         take(data, figures.map { (Place(epoch: $0.epoch, sequence: $0.sequence), Int($0.dropped)) })
     }
 
-    private func checkCarried(_ figures: MessagePosition, _ data: [UInt8]) {
+    /// Counts a message. Returns false if the client does not look at it.
+    func counts() -> Bool {
+        received += 1
+        referee.expect(
+            isUnbounded || received <= asked, "\(name) received \(received) messages, but requested \(asked)")
+        referee.expect(end == nil, "\(name) received a message after its end")
+        return !(isCancelled && client.isOver)
+    }
+
+    func checkCarried(_ figures: MessagePosition, _ data: [UInt8]) {
         guard let known = figures.carried, let number = journal.known(data) else { return }
         let carried = journal.messages[number].hasMetadata ? ContentType.entry(number) : []
         referee.expect(
@@ -375,6 +388,10 @@ final class SubscriberLedger: StreamLedger {
     ///   - isSpent: whether the end reported that everything requested has been delivered.
     func ended(_ error: String?, lost: UInt64, isSpent: Bool) {
         super.ended(nil, error)
+        checkEnd(error, lost: lost, isSpent: isSpent)
+    }
+
+    func checkEnd(_ error: String?, lost: UInt64, isSpent: Bool) {
         if !isCancelled {
             EndCheck(self, error, lost: lost, isSpent: isSpent).run(
                 owed: handed - Swift.min(received, handed), restFirst: restFirst)

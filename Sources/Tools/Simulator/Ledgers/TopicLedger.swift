@@ -30,6 +30,8 @@ final class TopicLedger {
     var head: UInt64 = 1
     /// Like `head`, but including messages in the store.
     var kept: UInt64 = 1
+    /// The oldest message that a new subscription may get.
+    var retained: UInt64 = 1
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?

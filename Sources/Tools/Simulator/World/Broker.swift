@@ -232,9 +232,12 @@ final class Broker {
     private func takeMessages(_ index: Int, _ batch: [ShardMessage]) {
         trace.add(.messages, index, batch.count)
         if plan.splitsBatches {
-            for messages in batch {
-                Heap.engine { shards[index].receive([messages], now: now) }
-                examine(index, false)
+            var rest = batch[...]
+            while !rest.isEmpty {
+                let count = 1 + rest.prefix(rest.count - 1).prefix(while: \.needsNext).count
+                Heap.engine { shards[index].receive(Array(rest.prefix(count)), now: now) }
+                examine(index, count > 1)
+                rest.removeFirst(count)
             }
         } else {
             Heap.engine { shards[index].receive(batch, now: now) }

@@ -64,17 +64,12 @@ final class Examiner {
                 let ledger = ledgers[shard][stream.connection]?[stream.stream]
             else { continue }
             ledger.stamp = stamp
-            ledger.reconcile(seen, connection, unreadable: unreadable(seen), isBatch: isBatch)
+            ledger.reconcile(seen, connection, unreadable: broker.unreadable, isBatch: isBatch)
         }
         for ledger in subscribers[shard] where ledger.stamp != stamp && ledger.isFed {
             ledger.left(isUnreadable: broker.unreadable?.epoch == ledger.epoch)
         }
         subscribers[shard].removeAll { $0.leaving != nil }
-    }
-
-    /// The end of the messages that the subscription may have lost just now because the store could not read them.
-    private func unreadable(_ seen: Inspection.Subscription) -> UInt64? {
-        broker.unreadable.flatMap { $0.epoch == seen.epoch ? $0.end : nil }
     }
 
     /// The broker has been started again: it knows none of its clients.
@@ -149,6 +144,7 @@ final class Examiner {
         ledger.head = topic.head
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
+        ledger.retained = topic.retained
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
             guard let message = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
                 referee.fail("message \(sequence) of '\(topic.name)' is within the range of its log, but missing")

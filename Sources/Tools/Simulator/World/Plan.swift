@@ -49,12 +49,14 @@ public enum Feature: String, CaseIterable, Sendable {
     case storeFailures = "store-failures"
     /// A broker that crashes, or is restarted, and continues with what its store has. Requires `store`.
     case crashes
+    /// Subscriptions to patterns, and more topics.
+    case patterns
 
     /// The features to draw from by default.
     public static let usual = Set(allCases)
     /// Features that were added later. They are drawn separately, so that runs without them stay the same.
     static let drawnApart: Set<Feature> = [
-        .overload, .store, .times, .numbers, .storeFailures, .crashes,
+        .overload, .store, .times, .numbers, .storeFailures, .crashes, .patterns,
     ]
 }
 
@@ -62,7 +64,7 @@ struct Plan {
     private var features: Set<Feature>
     let shards: Int
     private(set) var steps: Int
-    let topics: [String]
+    private(set) var topics: [String]
     let policies: [String]
     /// Whether shard messages are examined one by one, so that only one thing happens between two inspections of a
     /// shard.
@@ -80,6 +82,9 @@ struct Plan {
 
     /// Bytes of a message, including its metadata.
     var largestMessage: Int { has(.overload) ? limits.payload + 100 : Workload.largestMessage }
+
+    /// Whether topics may lose messages that are waiting.
+    var mayLose: Bool { isMemoryShort || has(.shortLogs) || has(.storeFailures) }
 
     var isMemoryShort: Bool { has(.shortMemory) || has(.overload) }
 
@@ -128,11 +133,12 @@ struct Plan {
         let isNumbered = permitted.contains(.numbers) && apart.isOne(in: 3)
         if isNumbered || required.contains(.numbers) { number(apart) }
         if !required.isDisjoint(with: [.storeFailures, .crashes]), !has(.store) { store(apart) }
-        guard has(.store) else { return }
-        for feature in [Feature.storeFailures, .crashes] {
+        for feature in [Feature.storeFailures, .crashes] where has(.store) {
             let isDrawn = permitted.contains(feature) && apart.isOne(in: 2)
             if isDrawn || required.contains(feature) { features.insert(feature) }
         }
+        let hasPatterns = permitted.contains(.patterns) && apart.isOne(in: 4)
+        if hasPatterns || required.contains(.patterns) { follow(apart) }
     }
 
     /// One shard and default limits.
@@ -159,6 +165,12 @@ struct Plan {
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
         limits.resident = apart.pick([0, 0, 5000, 16 << 20])
         if apart.isOne(in: 3) { swap(&limits.durable, &limits.relaxed) }
+    }
+
+    private mutating func follow(_ apart: Chance) {
+        features.insert(.patterns)
+        topics += ["c.e", "f.g.h", "i"].prefix(apart.below(4))
+        limits.patterns = apart.pick([1, 3, 1024])
     }
 
     private mutating func number(_ apart: Chance) {

@@ -41,6 +41,7 @@ final class Workload {
         if plan.has(.overload), chance.below(3) > 0 { return overload() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         if plan.has(.times), chance.isOne(in: 12) { return broker.setClock(by: chance.pick([-1, 1]) * span()) }
+        if plan.has(.patterns), chance.isOne(in: 12) { return subscribeToPattern() }
         if plan.has(.numbers), chance.isOne(in: 6) { return publishNumbered() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
@@ -121,8 +122,19 @@ final class Workload {
 
     // Subscribers
 
-    func subscribe() {
-        var request = SubscribeRequest(topic: chance.pick(plan.topics))
+    func subscribe() { subscribe(request(chance.pick(plan.topics))) }
+
+    private func subscribeToPattern() {
+        guard subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
+        var request = request(chance.pick([">", ">", "*", "c.*", "c.>", "*.d", "f.*.h"]))
+        request.isPattern = true
+        if request.policy == "block" { request.policy = "drop-oldest" }
+        if case .from = request.start { request.start = .next }
+        subscribe(request)
+    }
+
+    private func request(_ topic: String) -> SubscribeRequest {
+        var request = SubscribeRequest(topic: topic)
         request.policy = chance.pick(plan.policies)
         request.buffer = chance.pick(plan.buffers)
         request.hasMeta = chance.below(4) > 0
@@ -137,7 +149,7 @@ final class Workload {
         if plan.has(.times), chance.isOne(in: 3) {
             request.start = .since(.at(broker.now.wall - chance.pick([-1, 1, 1, 1]) * span()))
         }
-        subscribe(request)
+        return request
     }
 
     /// Nanoseconds between two moments of a run.
@@ -147,7 +159,10 @@ final class Workload {
         guard let client = client() else { return }
         var request = request
         client.adapt(&request)
-        let ledger = SubscriberLedger(client, request, journal, referee)
+        let ledger =
+            request.isPattern
+            ? PatternLedger(client, request, journal, referee, mayLose: plan.mayLose)
+            : SubscriberLedger(client, request, journal, referee)
         ledger.known = known[request.topic]
         subscribers.append(ledger)
         examiner.add(ledger)

@@ -1,0 +1,161 @@
+// MatchLedger: one topic of a subscription to a pattern: the naive cursor while the engine has a cursor for it, and the
+// position up to which the client has everything while it has none.
+
+import Core
+
+final class MatchLedger {
+    let epoch: UInt64
+    let name: String
+    let referee: Referee
+    /// The engine's cursor; nil while the topic has no news for the subscription.
+    private(set) var cursor: NaiveCursor?
+    /// The first message for the subscription; nil if it was not observed.
+    private(set) var start: UInt64?
+    /// Where a new cursor has to begin.
+    private(set) var position: UInt64?
+    private var seen: Inspection.Subscription?
+    /// Handed over, and not received by the client yet.
+    private var owed: [Lot] = []
+    private(set) var handed = 0
+    private(set) var received = 0
+    /// Messages that earlier cursors lost.
+    private var droppedBefore = 0
+    var dropped: Int { droppedBefore + (cursor?.dropped ?? 0) }
+    /// The sequence that the client expects, if nothing is dropped.
+    private(set) var next: UInt64?
+    /// Messages of a topic that has ended, which the client must still receive.
+    private(set) var due: Set<UInt64> = []
+    /// Whether the cursor left with the topic.
+    private(set) var isOver = false
+    /// Whether messages waited at the last inspection that nothing but credit or output could hold up, and how many
+    /// messages of other topics have been handed over since, by epoch.
+    private var isReady = false
+    private var overtaken: [UInt64: Int] = [:]
+
+    /// - Parameter title: the subscription.
+    init(epoch: UInt64, topic: String, of title: String, _ referee: Referee) {
+        self.epoch = epoch
+        name = "topic '\(topic)' of \(title)"
+        self.referee = referee
+    }
+
+    // The engine's side
+
+    /// The engine has a new cursor.
+    func begin(_ request: SubscribeRequest, _ now: Inspection.Subscription, start: UInt64, begin: UInt64) {
+        if let position {
+            referee.expect(
+                start == position, "\(name) had everything before \(position), and continues at \(start): \(now)")
+        } else {
+            self.start = start
+        }
+        var cursor = NaiveCursor(
+            policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: Int(now.missed))
+        if request.policy == "latest" { cursor.keepNewest(isReported: true) }
+        self.cursor = cursor
+    }
+
+    /// Compares the cursor with the engine's. Returns how many messages were handed over.
+    func reconcile(_ now: Inspection.Subscription, unreadable: UInt64?, isBatch: Bool) -> Int {
+        defer { seen = now }
+        guard let cursor else { return 0 }
+        let count = Int(now.delivered) - cursor.delivered
+        guard count >= 0, now.viewEnd >= cursor.next || cursor.hasFailed else {
+            referee.fail("\(name) went backwards: \(now)")
+            return 0
+        }
+        let way = cursor.keepUp(with: now, after: seen, handing: count, unreadable: unreadable, isBatch: isBatch)
+        guard let (next, lot) = way else {
+            referee.fail(
+                "\(name) does not follow its policy: it had \(cursor), was handed \(count) messages up to "
+                    + "\(now.viewEnd), lost those before \(now.viewLost), and is at \(now)")
+            return 0
+        }
+        self.cursor = next
+        if count > 0 { owed.append(lot) }
+        handed += count
+        referee.expect(
+            next.waiting.count <= next.limit,
+            "\(name) has \(next.waiting.count) messages waiting; the limit is \(next.limit)")
+        return count
+    }
+
+    /// Checks the turns: while a topic has messages that could be handed over, any other gets one turn.
+    func checkTurn(_ now: Inspection.Subscription, handed: [UInt64: Int]) {
+        let isReadyNow = now.hasJoined && !now.waiting.isEmpty && !now.isHeldUp
+        defer { isReady = isReadyNow }
+        guard isReady, isReadyNow, handed[epoch] == nil else { return overtaken = [:] }
+        for (other, count) in handed {
+            overtaken[other, default: 0] += count
+            referee.expect(
+                overtaken[other]! <= 1,
+                "\(name) has messages waiting, but was overtaken by \(overtaken[other]!) of epoch \(other): \(now)")
+        }
+    }
+
+    /// The engine's cursor is gone, and the subscription continues.
+    /// - Parameters:
+    ///   - end: the end of what is committed; nil if the last messages were not observed.
+    ///   - hasEnded: whether the topic has ended.
+    ///   - mayLose: whether its last messages may be lost.
+    /// - Returns: the least number of messages that were handed over unobserved.
+    func removed(end: UInt64?, hasEnded: Bool, mayLose: Bool) -> Int {
+        guard let cursor else { return 0 }
+        droppedBefore += cursor.dropped
+        self.cursor = nil
+        seen = nil
+        isReady = false
+        overtaken = [:]
+        // Later messages may be on their way from the owner.
+        if cursor.waiting.isEmpty, cursor.unreportedCount == 0, !hasEnded || end == nil || end == cursor.next {
+            position = cursor.next
+            isOver = hasEnded
+            return 0
+        }
+        referee.expect(hasEnded, "\(name) has no cursor any more, but had \(cursor), and the topic goes to \(end ?? 0)")
+        isOver = true
+        guard !mayLose, cursor.policy != "fail" else { return 0 }
+        due = Set(cursor.policy == "latest" ? [] : cursor.waiting)
+        return due.count
+    }
+
+    // The client's side
+
+    /// - Parameter mayBeUnseen: whether the message may have been handed over unobserved.
+    func take(_ sequence: UInt64, dropped: UInt64, mayBeUnseen: Bool) {
+        received += 1
+        if owed.isEmpty {
+            referee.expect(
+                mayBeUnseen || isOver || cursor == nil && start == nil,
+                "\(name) received \(sequence), which had not been handed to it")
+        } else {
+            let lot = owed[0]
+            referee.expect(
+                owed[0].take(sequence, Int(dropped)) != nil,
+                "\(name) received \(sequence) (\(dropped) dropped), but due was \(lot)")
+            if owed[0].isEmpty { owed.removeFirst() }
+        }
+        if let expected = next ?? start {
+            referee.expect(
+                sequence == expected + dropped,
+                "\(name) received \(sequence) (\(dropped) dropped), but expected \(expected)")
+        }
+        next = sequence + 1
+        due.remove(sequence)
+    }
+
+    /// Checks that nothing is missing once everything has been requested and all is quiet.
+    func checkFed(_ topic: TopicLedger) {
+        referee.expect(due.isEmpty, "\(name) never received \(due.sorted()), which waited when the topic ended")
+        guard !isOver, !topic.isGone else { return }
+        if let cursor {
+            referee.expect(
+                cursor.waiting.isEmpty && cursor.next == topic.committed,
+                "\(name) requested everything, but has \(cursor), and the topic goes to \(topic.committed)")
+        } else if let position {
+            referee.expect(
+                position == topic.committed,
+                "\(name) has everything before \(position), but the topic goes to \(topic.committed)")
+        }
+    }
+}
