@@ -46,7 +46,7 @@ def test_the_contract_on_names_numbers_and_types(tmp_path):
         "SubscribeRequest": "open=1:message request_n=2:uint32",
         "Open": "topic=1:string request_n=2:uint32 replay_last=3:uint32 replay_all=4:bool from_sequence=5:uint64 "
         "epoch=6:uint64 buffer=7:uint32 overflow=8:enum gap_fail=9:bool opening=10:bool "
-            "since_ns=11:int64 since_ago_ns=12:uint64",
+            "since_ns=11:int64 since_ago_ns=12:uint64 positions=13:message",
         "SubscribeResponse": "messages=1:message outstanding_credit=2:uint64 epoch=3:uint64 dropped=4:uint64 "
             "next_sequence=5:uint64",
         "Message": "sequence=1:uint64 payload=2:bytes timestamp_ns=3:int64 content_type=4:string headers=5:message "

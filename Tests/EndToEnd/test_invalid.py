@@ -132,7 +132,9 @@ def test_a_bad_name_is_explained(connect, name):
 @pytest.mark.parametrize("name", ["a*b", "news.>.x"])
 def test_a_bad_pattern_is_explained(connect, name):
     this = connect(mime=b"text/plain")
-    text = invalid(this, open_stream(this, raw.REQUEST_STREAM, name))
+    stream = next(this.ids)
+    this.send(raw.request(raw.REQUEST_STREAM, stream, b"", this.route(name), 1))
+    text = invalid(this, stream)
     assert "pattern" in text and "orders.>" in text, text
 
 
