@@ -311,7 +311,7 @@ def test_a_broker_that_answers_and_refuses_is_not_reported(restarted, start, rea
     """NATS, which its shared topics need, cannot be reached."""
     refusing = start(
         "--upstream", "nats://127.0.0.1:1", "--shared", ">", "--upstream-time", "1s", "--admin", "127.0.0.1:0")
-    assert b"unavailable" in reach(refusing).run("sub", "t").stderr
+    assert b"unavailable" in reach(refusing).run("sub", "t", "--no-reconnect").stderr
     forebay, admin = reach(restarted.broker), Admin(refusing)
 
     def refusals():
