@@ -308,6 +308,8 @@ final class Subscribing: ShardPart {
     /// Ends a subscription with an error. If it is one to a pattern, the error names the topic.
     private func fail(_ subscriber: Subscriber, _ refusal: Refusal) {
         guard let match = subscriber.match else { return ends.fail(subscriber, refusal) }
+        // What the end reports as lost includes what was lost just now.
+        match.note(subscriber, now: moment)
         ends.fail(
             match.subscription, Refusal(refusal.word, "topic '\(subscriber.view.name)': \(refusal.sentence)"))
     }
