@@ -55,6 +55,10 @@ final class MatchLedger {
         self.cursor = cursor
     }
 
+    /// Whether the engine's cursor is the one that was seen last. Between two inspections, it may have been removed,
+    /// and the topic's next message have made another one.
+    func isStill(_ now: Inspection.Subscription) -> Bool { seen.map { $0.joined == now.joined } ?? true }
+
     /// Compares the cursor with the engine's. Returns how many messages were handed over.
     func reconcile(_ now: Inspection.Subscription, unreadable: UInt64?, isBatch: Bool) -> Int {
         defer { seen = now }

@@ -87,7 +87,10 @@ final class PatternLedger: SubscriberLedger {
 
     /// The ledger of a cursor's topic, which begins if the cursor is new.
     private func begun(_ now: Inspection.Subscription) -> MatchLedger? {
-        if let match = matches[now.epoch], match.cursor != nil { return match }
+        if let match = matches[now.epoch], match.cursor != nil {
+            if match.isStill(now) { return match }
+            _ = match.removed(end: nil, hasEnded: false, mayLose: mayLose)
+        }
         guard let topic = journal.topic(now.epoch) else {
             referee.fail("\(name) has a cursor in a topic with an unknown epoch: \(now.epoch)")
             return nil
