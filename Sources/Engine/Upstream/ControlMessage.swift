@@ -26,9 +26,12 @@ struct StreamEnd: Equatable {
 extension SharedEnd {
     static let header = "Forebay-Control"
 
+    /// What a message is for, if it is for nodes; nil if it is for subscribers.
+    static func control(_ headers: NATSHeaders) -> String? { headers["Forebay-Control"]?.text }
+
     /// The end that a message of a stream stands for; nil if it is none.
     init?(_ headers: NATSHeaders, _ payload: UnsafeRawBufferPointer) {
-        guard let name = headers["Forebay-Control"]?.text else { return nil }
+        guard let name = SharedEnd.control(headers) else { return nil }
         self.init(name: name, reason: payload.text)
     }
 

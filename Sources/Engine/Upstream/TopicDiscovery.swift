@@ -48,7 +48,7 @@ final class TopicDiscovery {
     /// Nanoseconds for a page: the server waits some seconds for the leaders of all streams on it.
     private static let time = 8 * TopicFeed.second
     private static let retry = TopicFeed.second
-    /// Nanoseconds after the first scan: until then, servers learn that this node hears all topics.
+    /// Nanoseconds after the first list: until then, servers learn that this node hears all topics.
     private static let secondScan = 2 * TopicFeed.second
     /// Nanoseconds between two lists; and at least so many times as long as one takes.
     private static let interval = 60 * TopicFeed.second
@@ -82,9 +82,7 @@ final class TopicDiscovery {
 
     // Patterns
 
-    func search(
-        _ number: UInt64, _ pattern: TopicPattern, wantsNames: Bool, from shard: Int
-    ) {
+    func search(_ number: UInt64, _ pattern: TopicPattern, wantsNames: Bool, from shard: Int) {
         patterns[pattern] = (patterns[pattern] ?? []).union([shard])
         let search = Search(
             number: number, pattern: pattern, shard: shard, wantsNames: wantsNames, since: upstream.now)
@@ -104,7 +102,7 @@ final class TopicDiscovery {
         if let subscription { upstream.link.unsubscribe(subscription) }
         stop()
         topics = [:]
-        (isListed, isComplete) = (false, false)
+        (isListed, isComplete, retryPause) = (false, false, TopicDiscovery.secondScan)
     }
 
     private func answer(_ search: Search) {
@@ -211,11 +209,8 @@ final class TopicDiscovery {
         let pause = Swift.max(TopicDiscovery.interval, TopicDiscovery.share * (now - begunAt))
         // The second list comes soon, and so do those after one that is not complete, at first.
         state = .due(now + (retryPause < TopicDiscovery.interval ? retryPause : pause))
-        if isIncomplete || !isComplete {
-            retryPause = Swift.min(2 * retryPause, TopicDiscovery.interval)
-        } else {
-            retryPause = TopicDiscovery.interval
-        }
+        let isEveryStreamKnown = isComplete && !isIncomplete
+        retryPause = isEveryStreamKnown ? TopicDiscovery.interval : Swift.min(2 * retryPause, TopicDiscovery.interval)
         isListed = true
         isComplete = isComplete || !isIncomplete
         if !isIncomplete { topics = topics.filter { $0.value.scan == scan } }
@@ -241,8 +236,7 @@ final class TopicDiscovery {
 
     /// A topic that was not known. After the first complete list it is new, and patterns lack all of it.
     private func new(_ epoch: UInt64, at end: SequenceNumber) -> Topic {
-        Topic(
-            epoch: epoch, next: isComplete ? SequenceNumber(1) : end, end: end, scan: scan, reportedAt: nil)
+        Topic(epoch: epoch, next: isComplete ? SequenceNumber(1) : end, end: end, scan: scan, reportedAt: nil)
     }
 
     // Messages
@@ -259,7 +253,7 @@ final class TopicDiscovery {
         topic.scan = scan
         let hadAll = topic.next == topic.end
         topic.end = Swift.max(topic.end, sequence.advanced(by: 1))
-        switch live.headers?["Forebay-Control"]?.text {
+        switch live.headers.flatMap({ SharedEnd.control($0) }) {
         case "deleted": return topics[name] = nil
         case nil: if shards(name).isEmpty { topic.next = topic.end } else { reportIfBehind(name, &topic) }
         default: if hadAll { topic.next = topic.end }
@@ -296,9 +290,7 @@ final class TopicDiscovery {
     /// - Parameters:
     ///   - next: the first message that its owner does not have; nil if it was not joined.
     ///   - end: of what is known of its stream.
-    func left(
-        _ name: String, epoch: UInt64?, at next: SequenceNumber?, end: SequenceNumber
-    ) {
+    func left(_ name: String, epoch: UInt64?, at next: SequenceNumber?, end: SequenceNumber) {
         guard isListed, let epoch else { return }
         var topic = topics[name] ?? new(epoch, at: end)
         if topic.epoch != epoch { topic = new(epoch, at: end) }

@@ -108,8 +108,8 @@ final class Connection: Timed {
         var standing = (delivered: UInt64(0), waiting: UInt64(0))
         for stream in streams where stream.isSubscription {
             if stream.kind == .pattern {
-                standing.delivered &+= stream.asPattern.delivered
-                standing.waiting &+= UInt64(stream.asPattern.waiting)
+                standing.delivered &+= stream.asPattern.sums.delivered
+                standing.waiting &+= UInt64(stream.asPattern.sums.waiting)
                 continue
             }
             let subscriber = stream.asSubscriber

@@ -46,7 +46,7 @@ final class MessageSender: ShardPart {
             !exchange.isFinished,
             subscription.hasBegun, subscription.credit.available == 0
         else { return }
-        httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscription.droppedSinceDelivery)
+        httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscription.sums.droppedSinceDelivery)
         subscription.end = MessageSender.spent
         ends.drop(subscription)
     }

@@ -118,7 +118,7 @@ final class Exchange {
     /// How many messages the exchange's subscription has lost since the last one delivered; 0 if there is no
     /// subscription.
     var dropped: UInt64 {
-        if let bound, bound.kind == .pattern { return bound.asPattern.droppedSinceDelivery }
+        if let bound, bound.kind == .pattern { return bound.asPattern.sums.droppedSinceDelivery }
         return subscriber?.known { $0.droppedSinceDelivery } ?? 0
     }
 

@@ -27,7 +27,7 @@ import Testing
         for shard in broker.shards {
             let streams = shard.parts.tables.streams
             for stream in (0..<streams.bound).compactMap(streams.at) where stream.kind == .pattern {
-                #expect(stream.asPattern.positions.isEmpty)
+                #expect(stream.asPattern.beginning.positions.isEmpty)
             }
         }
     }

@@ -225,9 +225,9 @@ import Testing
             let subscription = stream.asPattern
             let waiting = subscription.cursors.values.reduce(0) { $0 + ($1.known { $0.waiting } ?? 0) }
             let dropped = subscription.cursors.values.reduce(0) { $0 &+ ($1.known { $0.droppedSinceDelivery } ?? 0) }
-            #expect(subscription.waiting == waiting && (subscription.behindSince != nil) == (waiting > 0))
-            #expect(subscription.droppedSinceDelivery >= dropped)
-            #expect(subscription.formsAwaited == subscription.cursors.values.count { $0.awaitsForm })
+            #expect(subscription.sums.waiting == waiting && (subscription.sums.behindSince != nil) == (waiting > 0))
+            #expect(subscription.sums.droppedSinceDelivery >= dropped)
+            #expect(subscription.sums.formsAwaited == subscription.cursors.values.count { $0.awaitsForm })
             cursors += subscription.cursors.count
         }
         #expect(shard.currentCounters().cursors >= cursors)

@@ -225,8 +225,9 @@ package final class Inspector: ShardPart {
         let credit = subscription.credit
         return Inspection.Subscription(
             hasJoined: subscription.hasBegun, epoch: 0, joined: 0, waiting: [], limit: 0, requested: credit.requested,
-            outstanding: credit.outstanding, isUnbounded: credit.isUnbounded, delivered: subscription.delivered,
-            dropped: subscription.dropped, droppedSinceDelivery: subscription.droppedSinceDelivery, viewEnd: 0,
+            outstanding: credit.outstanding, isUnbounded: credit.isUnbounded, delivered: subscription.sums.delivered,
+            dropped: subscription.sums.dropped, droppedSinceDelivery: subscription.sums.droppedSinceDelivery,
+            viewEnd: 0,
             viewHead: 0, viewLost: 0, sharesLog: false, isHeldUp: !subscription.isConfirmed, missed: 0,
             cursors: subscription.cursors.values.map(figures).sorted { $0.epoch < $1.epoch })
     }

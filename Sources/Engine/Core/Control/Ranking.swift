@@ -168,7 +168,7 @@ extension Rank {
         let credit = subscription.credit
         self.init(
             order, id: subscription.id, topic: subscription.pattern.description, behind: behind,
-            waiting: subscription.waiting, dropped: subscription.dropped,
+            waiting: subscription.sums.waiting, dropped: subscription.sums.dropped,
             credit: credit.isUnbounded ? nil : credit.outstanding)
     }
 }

@@ -205,11 +205,7 @@ final class Surveys: ShardPart {
             guard let stream = streams.at(place), stream.isSubscription else { continue }
             let row = row(stream)
             var sums = SubscriptionSums()
-            if stream.kind == .pattern {
-                add(stream.asPattern, to: &sums, now: now)
-            } else {
-                add(stream.asSubscriber, to: &sums, now: now)
-            }
+            add(stream, to: &sums, now: now)
             part.subscriptionSums.add(sums)
             views[row.view, default: (row.name, SubscriptionSums())].sums.add(sums)
             if survey.pairs > 0, sums.slow > 0 {
@@ -257,33 +253,18 @@ final class Surveys: ShardPart {
             || survey.find.isIn(row.policy.name) || stream.principal.user.map(survey.find.isIn) ?? false
     }
 
-    private func add(_ subscription: PatternSubscription, to sums: inout SubscriptionSums, now: Instant) {
+    private func add(_ stream: BoundStream, to sums: inout SubscriptionSums, now: Instant) {
+        let pattern = stream.kind == .pattern ? stream.asPattern : nil
+        let subscriber = stream.kind == .pattern ? nil : stream.asSubscriber
+        guard let credit = pattern?.credit ?? subscriber?.credit else { return }
         sums.count = 1
-        sums.add(subscription.credit)
-        guard subscription.waiting > 0 else { return }
-        sums.waiting = subscription.waiting
-        if subscription.credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
-        sums.lag = subscription.waiting
-        sums.behind = subscription.behind(now: now)
-        if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
-    }
-
-    private func add(_ subscriber: Subscriber, to sums: inout SubscriptionSums, now: Instant) {
-        sums.count = 1
-        let credit = subscriber.credit
-        sums.add(credit)
-        guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return }
-        sums.waiting = subscriber.cursor.waiting
+        if credit.isUnbounded { sums.unbounded = 1 } else { sums.outstanding = credit.outstanding }
+        sums.waiting = pattern?.sums.waiting ?? subscriber?.known { $0.waiting } ?? 0
+        guard sums.waiting > 0 else { return }
         if credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
-        (sums.lag, sums.age) = subscriber.lag(now: now)
-        sums.behind = subscriber.behind(now: now)
+        (sums.lag, sums.age) = subscriber?.lag(now: now) ?? (sums.waiting, 0)
+        sums.behind = pattern?.sums.behind(now: now) ?? subscriber?.behind(now: now) ?? 0
         if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
-    }
-}
-
-extension SubscriptionSums {
-    fileprivate mutating func add(_ credit: Credit) {
-        if credit.isUnbounded { unbounded = 1 } else { outstanding = credit.outstanding }
     }
 }
 

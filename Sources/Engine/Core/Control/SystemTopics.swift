@@ -73,8 +73,8 @@ final class Events: ShardPart {
         object.add("pattern", subscription.pattern.description)
         object.add("connection", text(subscription.connection.id))
         object.add("policy", subscription.options.overflow.name)
-        object.add("delivered", subscription.delivered)
-        object.add("dropped", subscription.dropped)
+        object.add("delivered", subscription.sums.delivered)
+        object.add("dropped", subscription.sums.dropped)
         if let reason { object.add("reason", reason) }
         publishEvent(object)
     }

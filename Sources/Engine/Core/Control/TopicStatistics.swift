@@ -356,13 +356,14 @@ extension SubscriptionStatistics {
             peer: subscription.connection.peer, user: subscription.principal.user, stream: subscription.stream,
             policy: subscription.options.overflow, buffer: subscription.options.buffer,
             requested: credit.isUnbounded ? nil : credit.requested,
-            outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: subscription.delivered,
-            waiting: subscription.waiting, dropped: subscription.dropped, missed: 0, next: 0,
-            lag: subscription.waiting, age: 0, behind: subscription.behind(now: now),
+            outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: subscription.sums.delivered,
+            waiting: subscription.sums.waiting, dropped: subscription.sums.dropped, missed: 0, next: 0,
+            lag: subscription.sums.waiting, age: 0, behind: subscription.sums.behind(now: now),
             waitsFor: subscription.waitsFor,
             asked: now.monotonic - Swift.min(subscription.askedAt, now.monotonic), meta: true,
             pattern: Pattern(
-                matched: subscription.matches, cursors: subscription.cursors.count, skipped: subscription.skipped))
+                matched: subscription.beginning.matches, cursors: subscription.cursors.count,
+                skipped: subscription.sums.skipped))
     }
 }
 

@@ -72,9 +72,13 @@ final class PatternFollowers: ShardPart {
 
     /// A topic has been created: all that is published to it is for its followers.
     func noteNew(_ topic: Topic) {
-        guard !shardsByPattern.isEmpty, topic.shared == nil else { return }
+        if topic.shared == nil { follow(topic, from: .first) }
+    }
+
+    /// The shards with subscriptions that match a topic lack its messages from `first` on, unless they follow it.
+    func follow(_ topic: Topic, from first: SequenceNumber) {
         shardsByPattern.forEachMatch(topic.name) { shards in
-            for shard in shards { topic.follow(shard, from: .first) }
+            for shard in shards { topic.follow(shard, from: first) }
         }
     }
 
@@ -130,9 +134,7 @@ final class PatternFollowers: ShardPart {
 
     /// A shared topic has messages, and the node does not follow it.
     func heard(_ name: String, now: Instant) {
-        var isFollowed = false
-        shardsByPattern.forEachMatch(name) { _ in isFollowed = true }
-        if isFollowed { use(name, now: now) }
+        if shardsByPattern.hasMatch(name) { use(name, now: now) }
     }
 
     /// Makes the node follow a shared topic. If it cannot, that is logged and counted, and is tried again with the
@@ -141,13 +143,6 @@ final class PatternFollowers: ShardPart {
         guard limits.isShared(name), TopicName.fault(name) == nil else { return }
         work.spent += Work.subscribing
         _ = try? ownership.topic(named: name, for: nil, now: now)
-    }
-
-    /// The node follows a shared topic, of which its followers lack the messages from `first` on.
-    func follow(_ topic: Topic, from first: SequenceNumber) {
-        shardsByPattern.forEachMatch(topic.name) { shards in
-            for shard in shards { topic.follow(shard, from: first) }
-        }
     }
 
     /// A shared topic is current, or there is none: searches that wait for it go on.

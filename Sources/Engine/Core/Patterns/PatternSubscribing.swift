@@ -106,7 +106,7 @@ final class PatternSubscribing: ShardPart {
         connection.attach(subscription)
         subscriptions.insert(subscription)
         table.add(subscription)
-        subscription.positions = positions
+        subscription.beginning.positions = positions
         memory.add(positions.memory)
         work.spent += Work.subscribing + positions.count / Work.membersPerUnit
         ask(for: subscription, now: now)
@@ -119,19 +119,19 @@ final class PatternSubscribing: ShardPart {
             pattern: subscription.pattern, subscription: streams.key(subscription), connection: connection.id,
             wantsHistory: subscription.wantsHistory)
         for shard in 0..<context.shards where shard != index {
-            request.places = subscription.positions[shard]
+            request.places = subscription.beginning.positions[shard]
             // Subscribing and canceling repeatedly must not cause more work than the owners can handle.
             reading.forward(request.weight, of: connection)
             send(.match(request), to: shard)
         }
-        request.places = subscription.positions[index]
+        request.places = subscription.beginning.positions[index]
         followers.match(request, now: now)
     }
 
     /// The positions of a subscription have been used, or never will be.
     private func releasePositions(of subscription: PatternSubscription) {
-        memory.add(-subscription.positions.memory)
-        subscription.positions = .none
+        memory.add(-subscription.beginning.positions.memory)
+        subscription.beginning.positions = .none
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
@@ -151,7 +151,7 @@ final class PatternSubscribing: ShardPart {
     func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
         guard let stream = streams[handle], stream.kind == .pattern else { return }
         let subscription = stream.asPattern
-        if let rejoined = matches.rejoined { subscription.rejoining.remove(rejoined) }
+        if let rejoined = matches.rejoined { subscription.beginning.rejoining.remove(rejoined) }
         for epoch in matches.linked {
             guard !subscription.isOver else { return }
             guard !subscription.knows(epoch) else { continue }
@@ -165,16 +165,17 @@ final class PatternSubscribing: ShardPart {
             }
         }
         guard !subscription.isOver else { return }
-        let begins = subscription.note(matches.count, of: matches.owner, isLast: matches.isLast)
-        if subscription.matches > limits.matches {
+        let begins = subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
+        let count = subscription.beginning.matches
+        if count > limits.matches {
             reached(.matches)
             return ends.fail(
                 subscription,
                 .limit(
-                    "\(counted(subscription.matches, "topic matches", "topics match")) '\(subscription.pattern)', and "
+                    "\(counted(count, "topic matches", "topics match")) '\(subscription.pattern)', and "
                         + "a subscription may have \(limits.matches); use a narrower pattern."))
         }
-        if subscription.hasBegun, subscription.rejoining.isEmpty { releasePositions(of: subscription) }
+        if subscription.hasBegun, subscription.beginning.rejoining.isEmpty { releasePositions(of: subscription) }
         guard begins else { return }
         events.event("subscribed", pattern: subscription)
         guard subscription.hasBody else { return }
@@ -183,8 +184,8 @@ final class PatternSubscribing: ShardPart {
     }
 
     private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
-        guard subscription.wantsHistory || !subscription.positions.isEmpty else { return }
-        subscription.rejoining.insert(epoch)
+        guard subscription.wantsHistory || !subscription.beginning.positions.isEmpty else { return }
+        subscription.beginning.rejoining.insert(epoch)
         let key = streams.key(subscription)
         if owner == index {
             followers.rejoin(epoch, key, now: now)
@@ -227,14 +228,14 @@ final class PatternSubscribing: ShardPart {
     ) {
         guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
         guard subscription.cursors.count < limits.matches else {
-            subscription.skipped += 1
+            subscription.noteSkip()
             // Logged and counted. The subscription continues without this topic's messages.
             _ = context.refusal(
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
         guard !exceedsShare(subscription) else { return ends.fail(subscription, refusal(ofShare: subscription)) }
-        let begins = isNew || !subscription.hasBegun || subscription.rejoining.contains(view.epoch)
+        let begins = isNew || !subscription.hasBegun || subscription.beginning.rejoining.contains(view.epoch)
         var options = subscription.options
         if begins, let place = subscription.position(in: view) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)

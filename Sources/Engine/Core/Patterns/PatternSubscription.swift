@@ -22,16 +22,8 @@ final class PatternSubscription: BoundStream {
     private(set) var cursors: [UInt64: Subscriber] = [:]
     /// Messages that the cursor whose turn it is may still hand over.
     var allowance = 0
-    /// The shards that have not reported all of their matching topics yet.
-    private(set) var unanswered: Set<Int>
-    /// Topics that matched when the subscription began.
-    private(set) var matches = 0
-    /// Topics, by epoch, in which it begins where its options say although all shards have answered.
-    var rejoining: Set<UInt64> = []
-    /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
-    private var ended: Set<UInt64> = []
-    /// Where it continues in some topics; empty once it has begun everywhere.
-    var positions = PatternPositions.none
+    var beginning: PatternBeginning
+    fileprivate(set) var sums = PatternSums()
     /// Its index among the subscriptions with the same pattern.
     var member = 0
     /// The id under which it accepts credit over plain HTTP; nil over other protocols, or before it begins.
@@ -41,18 +33,6 @@ final class PatternSubscription: BoundStream {
     /// The cursor that waits for output space on behalf of all.
     var waiter: Subscriber?
     var isWaitingForOutput: Bool { waiter?.isWaitingForOutput ?? false }
-    /// Messages delivered, and lost, in all topics.
-    private(set) var delivered: UInt64 = 0
-    var dropped: UInt64 = 0
-    /// What no message has reported yet of the losses in all topics, also in those that have ended since.
-    private(set) var droppedSinceDelivery: UInt64 = 0
-    /// Messages that wait, in all topics, and since when any have, on the monotonic clock; nil if none do.
-    private(set) var waiting = 0
-    private(set) var behindSince: UInt64?
-    /// Cursors whose next message will be encoded when a turn has time for that.
-    fileprivate(set) var formsAwaited = 0
-    /// How often a topic with messages was left out, because the subscription had as many cursors as it may have.
-    var skipped = 0
     /// Whether the stream has ended. Cursors are then removed, some at a time.
     var isOver = false
     /// When the client last requested messages, on the monotonic clock.
@@ -69,22 +49,12 @@ final class PatternSubscription: BoundStream {
         self.pattern = pattern
         self.options = options
         self.credit = credit
-        unanswered = Set(owners)
+        beginning = PatternBeginning(unanswered: Set(owners))
         super.init(kind: .pattern, connection: connection, stream: stream, handle: handle)
     }
 
-    /// A shard has reported topics that match.
-    /// - Parameter isLast: whether it has reported all of them.
-    /// - Returns: whether it was the last shard to do so, which begins the subscription.
-    func note(_ count: Int, of owner: Int, isLast: Bool) -> Bool {
-        matches += count
-        guard isLast, unanswered.remove(owner) != nil, hasBegun else { return false }
-        ended = []
-        return true
-    }
-
     /// Whether all shards have reported the topics that matched when the subscription began.
-    var hasBegun: Bool { unanswered.isEmpty }
+    var hasBegun: Bool { beginning.isOver }
     /// Whether messages may be handed over. Over HTTP the response begins first, when the subscription begins.
     var isConfirmed: Bool { hasBegun || !hasBody }
     /// Whether it begins with messages that topics retain.
@@ -97,7 +67,7 @@ final class PatternSubscription: BoundStream {
     }
 
     /// Where it continues in a topic that it has not begun with.
-    func position(in view: TopicView) -> TopicPlace? { positions[view.owner][view.name] }
+    func position(in view: TopicView) -> TopicPlace? { beginning.positions[view.owner][view.name] }
 
     /// Adds the `n` messages that the client requests.
     /// - Returns: false if n is 0, which is INVALID and changes nothing.
@@ -106,27 +76,22 @@ final class PatternSubscription: BoundStream {
     fileprivate func spend(_ count: Int) {
         allowance -= count
         credit.spend(count)
-        delivered &+= UInt64(count)
+        sums.delivered &+= UInt64(count)
     }
 
     /// Whether the next message of a topic will be encoded when a turn has time for that.
-    var awaitsForm: Bool { formsAwaited > 0 }
+    var awaitsForm: Bool { sums.formsAwaited > 0 }
 
     /// What waits for the subscription, without computing a sum.
     var waitsFor: WaitsFor {
         guard hasBegun else { return .topic }
-        return waiting == 0 ? .nothing : credit.available == 0 ? .credit : .socket
+        return sums.waiting == 0 ? .nothing : credit.available == 0 ? .credit : .socket
     }
 
-    func behind(now: Instant) -> UInt64 {
-        behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
-    }
-
-    fileprivate func noteChange(waiting change: Int, dropped: UInt64, now: UInt64) {
-        droppedSinceDelivery &+= dropped
-        waiting += change
-        if waiting == 0 { behindSince = nil } else if behindSince == nil { behindSince = now }
-    }
+    /// Messages of a topic were lost.
+    func noteLoss(_ count: UInt64) { sums.dropped &+= count }
+    /// A topic with messages is left out, because the subscription has as many cursors as it may have.
+    func noteSkip() { sums.skipped += 1 }
 
     // Cursors
 
@@ -137,16 +102,16 @@ final class PatternSubscription: BoundStream {
     }
 
     /// Whether it has, or had, a cursor in the topic with that epoch.
-    func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || ended.contains(epoch) }
+    func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || beginning.ended.contains(epoch) }
 
     /// The shard is being deallocated.
     func removeAllCursors() { cursors = [:] }
 
     func remove(_ cursor: Subscriber, now: Instant) {
         cursor.match?.noteRemoval(of: cursor, now: now)
-        if cursor.awaitsForm { formsAwaited -= 1 }
+        if cursor.awaitsForm { sums.formsAwaited -= 1 }
         cursor.exchange = nil
-        if !hasBegun { ended.insert(cursor.view.epoch) }
+        if !hasBegun { beginning.ended.insert(cursor.view.epoch) }
         cursors[cursor.view.epoch] = nil
         endTurn(of: cursor)
     }
@@ -170,6 +135,61 @@ final class PatternSubscription: BoundStream {
         guard credit.available > 0, let cursor = turns.first else { return nil }
         allowance = turns.count == 1 ? credit.available : 1
         return cursor
+    }
+}
+
+/// What a subscription to a pattern knows until it has begun in all topics that matched.
+struct PatternBeginning {
+    /// The shards that have not reported all of their matching topics yet.
+    private(set) var unanswered: Set<Int>
+    /// Topics that matched.
+    private(set) var matches = 0
+    /// Topics, by epoch, in which it begins where its options say although all shards have answered.
+    var rejoining: Set<UInt64> = []
+    /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
+    fileprivate(set) var ended: Set<UInt64> = []
+    /// Where it continues in some topics; empty once it has begun everywhere.
+    var positions = PatternPositions.none
+
+    init(unanswered: Set<Int>) { self.unanswered = unanswered }
+
+    /// Whether all shards have answered.
+    var isOver: Bool { unanswered.isEmpty }
+
+    /// A shard has reported topics that match.
+    /// - Parameter isLast: whether it has reported all of them.
+    /// - Returns: whether it was the last shard to do so, which begins the subscription.
+    mutating func note(_ count: Int, of owner: Int, isLast: Bool) -> Bool {
+        matches += count
+        guard isLast, unanswered.remove(owner) != nil, isOver else { return false }
+        ended = []
+        return true
+    }
+}
+
+/// What happened in all topics of a subscription to a pattern, kept as it changes.
+struct PatternSums {
+    /// Messages delivered, and lost.
+    fileprivate(set) var delivered: UInt64 = 0
+    fileprivate(set) var dropped: UInt64 = 0
+    /// Losses that no message has reported yet, also in topics that have ended since.
+    private(set) var droppedSinceDelivery: UInt64 = 0
+    /// Messages that wait, and since when any have, on the monotonic clock; nil if none do.
+    private(set) var waiting = 0
+    private(set) var behindSince: UInt64?
+    /// Cursors whose next message will be encoded when a turn has time for that.
+    fileprivate(set) var formsAwaited = 0
+    /// How often a topic with messages was left out.
+    fileprivate(set) var skipped = 0
+
+    func behind(now: Instant) -> UInt64 {
+        behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
+    }
+
+    fileprivate mutating func note(waiting change: Int, dropped: UInt64, now: UInt64) {
+        droppedSinceDelivery &+= dropped
+        waiting += change
+        if waiting == 0 { behindSince = nil } else if behindSince == nil { behindSince = now }
     }
 }
 
@@ -198,7 +218,7 @@ final class Match {
         guard cursor.hasJoined else { return }
         let (waiting, dropped) = (cursor.cursor.waiting, cursor.cursor.droppedSinceDelivery)
         guard waiting != self.waiting || dropped != droppedSinceDelivery else { return }
-        subscription.noteChange(
+        subscription.sums.note(
             waiting: waiting - self.waiting, dropped: dropped &- droppedSinceDelivery, now: now.monotonic)
         (self.waiting, droppedSinceDelivery) = (waiting, dropped)
     }
@@ -206,13 +226,13 @@ final class Match {
     /// The cursor is being removed: nothing waits for it any longer, and its losses stay.
     fileprivate func noteRemoval(of cursor: Subscriber, now: Instant) {
         note(cursor, now: now)
-        subscription.noteChange(waiting: -waiting, dropped: 0, now: now.monotonic)
+        subscription.sums.note(waiting: -waiting, dropped: 0, now: now.monotonic)
         waiting = 0
     }
 
     /// Whether the cursor awaits the encoding of its next message has changed.
     func noteForm(_ cursor: Subscriber) {
         guard subscription.cursors[cursor.view.epoch] === cursor else { return }
-        subscription.formsAwaited += cursor.awaitsForm ? 1 : -1
+        subscription.sums.formsAwaited += cursor.awaitsForm ? 1 : -1
     }
 }

@@ -69,11 +69,7 @@ final class PatternTable: ShardPart {
     }
 
     /// Whether a subscription's pattern matches this topic.
-    func hasMatch(_ name: String) -> Bool {
-        var isFound = false
-        groups.forEachMatch(name) { _ in isFound = true }
-        return isFound
-    }
+    func hasMatch(_ name: String) -> Bool { groups.hasMatch(name) }
 
     /// The subscriptions whose patterns match a topic, in groups with the same pattern.
     func matches(_ name: String) -> [[PatternSubscription]] {

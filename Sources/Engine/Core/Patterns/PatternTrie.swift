@@ -73,6 +73,13 @@ package struct PatternTrie<Value> {
         PatternTrie.visit(root, tokens[...], literal: isSystem, body)
     }
 
+    /// Whether some pattern matches `name`.
+    func hasMatch(_ name: String) -> Bool {
+        var isFound = false
+        forEachMatch(name) { _ in isFound = true }
+        return isFound
+    }
+
     /// - Parameter literal: whether `*` and `>` do not match the first token.
     private static func visit(
         _ node: Node, _ tokens: ArraySlice<Substring>, literal: Bool = false, _ body: (Value) -> Void

@@ -82,7 +82,7 @@ final class Delivery: ShardPart {
         guard dropped != subscriber.countedDropped else { return }
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
         subscriber.view.dropped.add(dropped &- subscriber.countedDropped, under: subscriber.options.overflow)
-        if let match = subscriber.match { match.subscription.dropped &+= dropped &- subscriber.countedDropped }
+        if let match = subscriber.match { match.subscription.noteLoss(dropped &- subscriber.countedDropped) }
         subscriber.countedDropped = dropped
         if subscriber.options.overflow != .latest { counters.lastDrop = moment.monotonic }
     }
