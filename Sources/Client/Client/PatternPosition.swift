@@ -1,8 +1,10 @@
 // PatternPosition: the positions of a subscription to a pattern in its topics, over any number of connections, and
 // SubscriptionPosition: the position of any subscription. No I/O.
 //
-// The broker cannot resume such a subscription by positions. The next subscription begins at the time of the newest
-// message; what is then received again is recognized by its sequence, and what is missing by a jump of the sequences.
+// The next subscription continues in each topic at its position. If not all positions fit into a request, or if some
+// were forgotten, the other topics begin at the time of the newest message; what is then received again is recognized
+// by its sequence, and what is missing by a jump of the sequences. A broker that knows no positions ignores them, and
+// then this holds for all topics.
 
 import ForebayWire
 
@@ -14,16 +16,23 @@ struct PatternPosition: Sendable {
         var next: UInt64
         /// `losses` when the last message was received.
         var losses: Int
+        /// The latest timestamp of the topic's messages.
+        var newest: Int64
     }
 
-    /// Topics whose positions are kept; the broker's default for the topics that match. Beyond that, others are
-    /// forgotten: their next message counts as the first.
+    /// Topics in a request; the broker's default for the topics that match. When there are positions in more than
+    /// twice as many, only this many with the newest messages are kept: the next message of another topic counts as
+    /// its first.
     static let mostTopics = 10_000
+    /// Bytes of the positions in a request; the broker's default for a payload.
+    static let mostBytes = 1 << 20
 
     private let asked: SubscribeOptions.Start
     private var places: [String: Place] = [:]
     /// The latest timestamp of all messages, in nanoseconds since 1970.
     private(set) var newest: Int64?
+    /// The latest timestamp in topics whose positions were forgotten; nil if none was.
+    private var forgotten: Int64?
     /// Whether the last message was the first of its topic since a connection was lost.
     private(set) var isBack = false
     /// Lost connections.
@@ -31,25 +40,36 @@ struct PatternPosition: Sendable {
     /// Whether messages of topics without a position may have been lost.
     private var isUncertain = false
 
-    init(_ start: SubscribeOptions.Start) { asked = start }
+    // The next request
+
+    /// Where to continue, in the topics with the newest messages; empty once a message has arrived.
+    private(set) var positions: [ResumePosition] = []
+    /// Where the other topics begin.
+    private(set) var start: SubscribeOptions.Start
+    /// Whether the others begin where the subscription first wanted to, which repeats and loses nothing.
+    private(set) var isComplete = true
+
+    init(_ start: SubscribeOptions.Start) {
+        asked = start
+        self.start = start
+    }
 
     /// The number of topics whose positions are kept.
     var topicCount: Int { places.count }
 
-    /// Where to begin on the next connection.
-    var start: SubscribeOptions.Start { newest.map { .since(.at(max(0, $0))) } ?? asked }
-
     /// Notes that a message was received.
     mutating func receive(_ info: MessageInfo) -> TopicPosition.Arrival {
+        if !positions.isEmpty { positions = [] }
         let topic = info.topic ?? ""
         let place = places[topic]
         if let place, place.epoch == info.epoch, info.sequence < place.next { return .again }
         let arrival = arrival(info, place)
         isBack = losses > place?.losses ?? 0
-        if place == nil, places.count >= Self.mostTopics { places.remove(at: places.startIndex) }
-        let next = info.sequence == .max ? .max : info.sequence + 1
-        places[topic] = Place(epoch: info.epoch, next: next, losses: losses)
+        places[topic] = Place(
+            epoch: info.epoch, next: info.sequence == .max ? .max : info.sequence + 1, losses: losses,
+            newest: max(place?.newest ?? .min, info.timestamp))
         newest = max(newest ?? .min, info.timestamp)
+        if places.count > 2 * Self.mostTopics { discardOldest() }
         return arrival
     }
 
@@ -67,14 +87,49 @@ struct PatternPosition: Sendable {
         return missing > 0 ? .behind(missing) : .next
     }
 
+    /// Discards half of the positions: those in topics without new messages.
+    private mutating func discardOldest() {
+        let sorted = newestFirst()
+        forgotten = max(forgotten ?? .min, sorted[Self.mostTopics].value.newest)
+        places = Dictionary(uniqueKeysWithValues: sorted.prefix(Self.mostTopics).map { ($0.key, $0.value) })
+    }
+
+    private func newestFirst() -> [Dictionary<String, Place>.Element] {
+        places.sorted { $0.value.newest > $1.value.newest }
+    }
+
     /// Notes that the connection was lost.
     mutating func lost() {
         losses += 1
-        switch asked {
-        case .next, .last, .since(.ago): isUncertain = true
-        // If nothing has been received, the same messages are requested again.
-        case .all, .from, .since(.at): isUncertain = isUncertain || newest != nil
+        var left = Self.mostBytes - "{}".utf8.count
+        positions = []
+        for (topic, place) in newestFirst().prefix(Self.mostTopics) {
+            let position = ResumePosition(topic: topic, epoch: place.epoch, sequence: place.next)
+            left -= position.jsonSize
+            guard left >= 0 else { break }
+            positions.append(position)
         }
+        findStart()
+    }
+
+    /// Notes that the broker refused the request. Returns whether to repeat it, now with half as many positions: the
+    /// broker's limits may be smaller.
+    mutating func refused(_ error: ClientError) -> Bool {
+        guard !positions.isEmpty, let word = error.word, [.invalid, .tooLarge, .limit].contains(word) else {
+            return false
+        }
+        positions.removeLast((positions.count + 1) / 2)
+        findStart()
+        return true
+    }
+
+    private mutating func findStart() {
+        isComplete = positions.count == places.count && forgotten == nil && asked.isRepeatable
+        isUncertain = isUncertain || !isComplete
+        start = asked
+        guard !isComplete, let newest else { return }
+        // What was received of a forgotten topic cannot be recognized, so it must not be sent again.
+        start = .since(.at(max(0, newest, (forgotten ?? .min) &+ 1)))
     }
 }
 
@@ -92,8 +147,14 @@ public struct SubscriptionPosition: Sendable {
         pattern = ofPattern ? PatternPosition(start) : nil
     }
 
-    /// Where to begin on the next connection.
+    /// Where to begin on the next connection, in topics without one of `positions`.
     public var start: SubscribeOptions.Start { pattern?.start ?? topic.start }
+
+    /// For a pattern, where to continue in some topics on the next connection. Empty once a message has arrived there.
+    public var positions: [ResumePosition] { pattern?.positions ?? [] }
+
+    /// Whether all that the topics still hold is received on the next connection.
+    public var isComplete: Bool { pattern?.isComplete ?? true }
 
     /// The latest timestamp of all messages of a pattern, in nanoseconds since 1970; nil if there is none.
     public var newest: Int64? { pattern?.newest }
@@ -114,4 +175,8 @@ public struct SubscriptionPosition: Sendable {
         topic.lost()
         pattern?.lost()
     }
+
+    /// Notes that the broker refused to continue the subscription. Returns whether to repeat the request, which then
+    /// has other `positions`, and possibly another `start`.
+    public mutating func refused(_ error: ClientError) -> Bool { pattern?.refused(error) ?? false }
 }

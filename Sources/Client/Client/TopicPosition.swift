@@ -64,11 +64,17 @@ public struct TopicPosition: Sendable {
 
     /// Notes that the connection was lost.
     public mutating func lost() {
-        // A subscription that wants all retained messages, or begins at a given position or time, receives the same
-        // messages again.
-        switch asked {
-        case .next, .last, .since(.ago): if place == nil { isUncertain = true }
-        case .all, .from, .since(.at): break
+        if place == nil, !asked.isRepeatable { isUncertain = true }
+    }
+}
+
+extension SubscribeOptions.Start {
+    /// Whether a subscription that begins here again receives the same messages again: all that are retained, or those
+    /// from a given position or time.
+    var isRepeatable: Bool {
+        switch self {
+        case .all, .from, .since(.at): true
+        case .next, .last, .since(.ago): false
         }
     }
 }

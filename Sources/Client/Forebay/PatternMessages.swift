@@ -19,11 +19,17 @@ public struct Topics: Sendable {
     /// message. The end of a topic does not end the messages and is not reported. As a `Publisher` and as an
     /// `AsyncSequence` they request messages like ``Topic/messages(replay:buffer:overflow:window:)``.
     ///
-    /// If the connection is lost, the subscription begins again at the time of the newest message received, or, if
-    /// there was none, where `replay` says. Unmet demand is requested again. No message arrives twice, for up to
-    /// 10,000 topics. Messages that are older than the newest one and were still waiting at the broker, and messages
-    /// that their topics no longer hold, are lost. The ``Message/gap`` of the topic's next message reports this: with
-    /// the number, or as ``Gap/Cause/newEpoch(previous:)``, if the topic has delivered a message before; otherwise as
+    /// If the connection is lost, the subscription continues in each topic after its last message, and unmet demand is
+    /// requested again. No message arrives twice, and none is lost that its topic still holds. This needs a position in
+    /// each topic. Topics without one begin where `replay` says if that is `.all` or a time, otherwise at the time of
+    /// the newest message received: older ones that were still waiting at the broker are lost.
+    ///
+    /// Topics that have delivered no message have no position. Of the others, the 10,000 with the newest messages have
+    /// one, and fewer if they take more than 1 MiB or than the broker accepts. If some are missing, all topics without
+    /// one begin at the time of the newest message.
+    ///
+    /// The ``Message/gap`` of a topic's next message reports a loss: with the number, or as
+    /// ``Gap/Cause/newEpoch(previous:)``, if the topic has delivered a message before; otherwise as
     /// ``Gap/Cause/reconnected``, unless the message is the topic's first.
     ///
     /// - Parameters:

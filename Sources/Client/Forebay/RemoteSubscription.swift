@@ -152,7 +152,9 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         deliver(.finished)
     }
 
-    override func failed(_ error: ClientError, _ loop: ClientLoop) { fail(ForebayError(stream: error), loop) }
+    override func failed(_ error: ClientError, _ loop: ClientLoop) {
+        if state.refused(error) { flush(loop) } else { fail(ForebayError(stream: error), loop) }
+    }
 
     private func fail(_ error: ForebayError, _ loop: ClientLoop) {
         loop.finish(self)

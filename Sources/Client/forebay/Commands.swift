@@ -196,8 +196,9 @@ private let subSpec = CommandSpec(
             + "received from its first message. --from, --opening, --overflow block and --interactive need a single "
             + "topic.",
         "When the connection is lost, the command reconnects, resumes with the next message and reports any gap. A "
-            + "subscription to a pattern continues at the time of its newest message: older messages of other topics "
-            + "that were still waiting are lost, and the next message of such a topic reports it.",
+            + "subscription to a pattern does so in each topic that has sent a message. With --replay all or a fixed "
+            + "--since, other topics begin there again, otherwise at the time of the newest message: older ones that "
+            + "were still waiting in them are lost, and the next message of such a topic reports it.",
         "With --interactive, the subscription begins with one credit, or with --request; after that, keys grant "
             + "credit. A reconnect without remaining credit requests 1 again. --interactive implies --meta.",
     ],

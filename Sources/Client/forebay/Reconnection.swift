@@ -80,6 +80,9 @@ struct Reconnection {
         if unreported != nil { report(now: Clock.monotonic()) }
     }
 
+    /// Notes that the broker refused what was requested, and that something else is requested with another remark.
+    mutating func refused() { answeredAt = nil }
+
     /// When to call `report`, on the monotonic clock; `UInt64.max` for never.
     var reportDue: UInt64 {
         guard unreported != nil, let answeredAt else { return .max }

@@ -11,7 +11,7 @@ struct Subscriber: ~Copyable {
     private let format: MessageFormat
     private var session: Session
     private var reconnection: Reconnection
-    private var options: SubscribeOptions
+    private let options: SubscribeOptions
     private var position: SubscriptionPosition
     /// Whether no message has arrived since the connection was lost.
     private var isBack = false
@@ -31,6 +31,8 @@ struct Subscriber: ~Copyable {
         case completed
         case enough
         case failed(ClientError)
+        /// The broker refused to continue; another request may succeed.
+        case refused
     }
     private var end: End?
     /// Asks whether the topic exists, if stderr is a terminal.
@@ -91,15 +93,8 @@ struct Subscriber: ~Copyable {
             }
             position.lost()
             isBack = true
-            options.start = position.start
-            // The next message will report what is missing.
-            if settings.isPattern { reconnection.remark = remark } else { options.gap = .tell }
-            creditWindow = CreditWindow(
-                batch: settings.once ? left : settings.request, once: settings.once,
-                limit: settings.count.map { $0 - delivered })
             do throws(ClientError) {
-                stream = try session.connection.subscribe(settings.topic, options, n: creditWindow.first())
-                try reconnection.greet(session)
+                try resume()
                 return nil
             } catch let other {
                 error = other
@@ -107,11 +102,30 @@ struct Subscriber: ~Copyable {
         }
     }
 
+    /// Resumes the subscription on the current connection.
+    private mutating func resume() throws(ClientError) {
+        var options = options
+        (options.start, options.positions) = (position.start, position.positions)
+        // The next message will report what is missing.
+        options.gap = .tell
+        if settings.isPattern { reconnection.remark = remark }
+        creditWindow = CreditWindow(
+            batch: settings.once ? left : settings.request, once: settings.once,
+            limit: settings.count.map { $0 - delivered })
+        stream = try session.connection.subscribe(settings.topic, options, n: creditWindow.first())
+        try reconnection.greet(session)
+    }
+
     /// Prints what arrives on one connection.
     private mutating func follow() throws(ClientError) -> Int32 {
         while true {
             try pull()
             if !output.isUsable { return finishWithoutReader() }
+            if case .refused = end {
+                end = nil
+                reconnection.refused()
+                try resume()
+            }
             if let end { return try finish(end) }
             askAgain()
             var wants = Session.Wants()
@@ -178,7 +192,7 @@ struct Subscriber: ~Copyable {
         case .completed(stream, let dropped, let info):
             if settings.meta { announceEnd(dropped: dropped, info) }
             end = .completed
-        case .failed(stream, let error): end = .failed(advised(error))
+        case .failed(stream, let error): end = position.refused(error) ? .refused : .failed(advised(error))
         // A user that may subscribe is not always allowed to ask.
         case .failed(topicQuery, let error) where error.word == .notFound:
             notify("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
@@ -217,15 +231,16 @@ struct Subscriber: ~Copyable {
 
     /// What a subscription to a pattern does after a lost connection.
     private var remark: String {
-        if let newest = position.newest {
-            return
-                " The subscription continues with the messages since \(MessageFormat.clock(newest)); older ones that "
-                + "were still waiting are lost."
+        if position.isComplete { return "" }
+        guard let newest = position.newest else { return " Messages published in between may be lost." }
+        let since = "with the messages since \(MessageFormat.clock(newest))"
+        guard !position.positions.isEmpty else {
+            return " The subscription continues \(since); older ones that were still waiting are lost."
         }
-        return switch settings.options.start {
-        case .all, .from, .since(.at): ""
-        case .next, .last, .since(.ago): " Messages published in between may be lost."
-        }
+        let topics = counted(UInt64(position.positions.count), "topic")
+        return
+            " The subscription continues in \(topics); others begin \(since), and older ones that were still waiting "
+            + "in them are lost."
     }
 
     private mutating func report(_ info: MessageInfo) {

@@ -1,5 +1,7 @@
 // ResumePosition: where a subscription to a pattern continues in one of its topics.
 
+import Bytes
+
 /// A position in a topic, with which a subscription to a pattern resumes.
 public struct ResumePosition: Equatable, Sendable {
     public var topic: String
@@ -12,5 +14,19 @@ public struct ResumePosition: Equatable, Sendable {
         self.topic = topic
         self.epoch = epoch
         self.sequence = sequence
+    }
+
+    /// The most bytes that this position takes as JSON, with a comma.
+    public var jsonSize: Int { topic.utf8.count + "\"\":[\"\",],".utf8.count + 2 * 20 }
+
+    /// Appends positions as the data of a request: `{"orders.eu":["6616333571386961933",42],…}`.
+    public static func append(_ positions: [ResumePosition], to out: inout ByteBuffer) {
+        out.append("{")
+        for (index, position) in positions.enumerated() {
+            if index > 0 { out.append(",") }
+            JSONText.append(position.topic, to: &out)
+            out.append(":[\"\(position.epoch)\",\(position.sequence)]")
+        }
+        out.append("}")
     }
 }

@@ -23,6 +23,8 @@ public struct SubscribeOptions: Equatable, Sendable {
 
     /// Where to begin, if the messages are retained.
     public var start = Start.next
+    /// For a pattern: where to continue in some topics. Others begin at `start`.
+    public var positions: [ResumePosition] = []
     /// Messages that may wait for credit, 1 to 2³¹−1.
     public var buffer: UInt32?
     /// What happens to messages that exceed `buffer`.

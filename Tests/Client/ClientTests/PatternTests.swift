@@ -118,9 +118,17 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
             ]
         ),
         // Of a topic without a position, the first message may not be the next one, unless it is the topic's first.
-        (.all, [.message("a", 1, 7, .next), .lost, .message("b", 1, 1, .next), .message("c", 1, 2, .uncertain)]),
+        (.next, [.message("a", 1, 7, .next), .lost, .message("b", 1, 1, .next), .message("c", 1, 2, .uncertain)]),
+        // Such topics begin where the subscription did.
         (
             .all,
+            [
+                .message("a", 1, 7, .next), .lost, .message("b", 1, 2, .next),
+                .message("c", 1, 9, dropped: 8, .behind(8)),
+            ]
+        ),
+        (
+            .last(2),
             [
                 .message("a", 1, 7, .next), .lost, .message("b", 1, 9, dropped: 4, .behind(nil)),
                 .message("b", 1, 10, .next),
@@ -148,14 +156,104 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
         }
     }
 
-    @Test func itBeginsAtTheNewestMessage() {
-        var position = SubscriptionPosition(.last(3), ofPattern: true)
-        #expect(position.start == .last(3) && position.newest == nil)
-        for timestamp in [Int64(5), 9, 7] {
-            let topic = "t\(timestamp)"
-            _ = position.receive(MessageInfo(epoch: 1, sequence: 1, timestamp: timestamp, dropped: 0, topic: topic))
+    /// Every topic continues at its position, if all fit into a request.
+    @Test(arguments: [SubscribeOptions.Start.next, .last(3), .since(.ago(1)), .all, .since(.at(2))])
+    func itContinuesInEachTopic(_ start: SubscribeOptions.Start) {
+        var position = SubscriptionPosition(start, ofPattern: true)
+        #expect(position.start == start && position.newest == nil)
+        position.lost()
+        // Other topics lose nothing if they begin again where all began.
+        let isRepeatable = start == .all || start == .since(.at(2))
+        #expect(position.start == start && position.positions == [] && position.isComplete == isRepeatable)
+        for (topic, sequence, time) in [("a", 4, 5), ("b", 2, 9), ("a", 5, 7)] {
+            _ = position.receive(info(topic, UInt64(sequence), at: Int64(time)))
         }
-        #expect(position.start == .since(.at(9)) && position.newest == 9)
+        position.lost()
+        // Those with the newest messages come first.
+        let (a, b) = (
+            ResumePosition(topic: "a", epoch: 1, sequence: 6), ResumePosition(topic: "b", epoch: 1, sequence: 3)
+        )
+        #expect(position.positions == [b, a] && position.newest == 9)
+        #expect(position.start == (isRepeatable ? start : .since(.at(9))) && position.isComplete == isRepeatable)
+        _ = position.receive(info("b", 3, at: 10))
+        #expect(position.positions == [])
+    }
+
+    @Test func positionsThatDoNotFitAreLeftOut() {
+        var position = SubscriptionPosition(.all, ofPattern: true)
+        let name = String(repeating: "x", count: 240)
+        for number in 1...9000 {
+            let info = MessageInfo(
+                epoch: .max, sequence: 1, timestamp: Int64(number), dropped: 0, topic: "\(name).\(number)")
+            _ = position.receive(info)
+        }
+        position.lost()
+        #expect((3000..<9000).contains(position.positions.count) && position.start == .since(.at(9000)))
+        #expect(position.positions.first?.topic == "\(name).9000" && !position.isComplete)
+        var data = ByteBuffer()
+        ResumePosition.append(position.positions, to: &data)
+        #expect((900_000...1 << 20).contains(data.count))
+        // What is received again of the others is recognized.
+        let again = MessageInfo(epoch: .max, sequence: 1, timestamp: 1, dropped: 0, topic: "\(name).1")
+        #expect(position.receive(again) == .again)
+    }
+
+    @Test func positionsAreWrittenAsJSON() {
+        var data = ByteBuffer()
+        ResumePosition.append(
+            [
+                ResumePosition(topic: "a.b", epoch: .max, sequence: 7),
+                ResumePosition(topic: "\"", epoch: 1, sequence: 2),
+            ], to: &data)
+        #expect(String(decoding: data.readable, as: UTF8.self) == #"{"a.b":["18446744073709551615",7],"\"":["1",2]}"#)
+        data.removeAll()
+        ResumePosition.append([], to: &data)
+        #expect(Array(data.readable) == Array("{}".utf8))
+    }
+
+    /// A broker may have smaller limits than the client assumes.
+    @Test(arguments: [ErrorWord.invalid, .tooLarge, .limit])
+    func aRefusedRequestIsRepeatedWithFewerPositions(_ word: ErrorWord) {
+        let refusal = ClientError(.rejected, word.text("There are too many."))
+        var position = SubscriptionPosition(.all, ofPattern: true)
+        position.lost()
+        let hasNone = position.refused(refusal)
+        #expect(!hasNone)
+        for number in 1...5 { _ = position.receive(info("t\(number)", 1, at: Int64(number))) }
+        position.lost()
+        #expect(position.start == .all)
+        for topics in [["t5", "t4"], ["t5"], []] {
+            let isRepeated = position.refused(refusal)
+            #expect(isRepeated && position.positions.map(\.topic) == topics)
+            #expect(position.start == .since(.at(5)) && !position.isComplete)
+        }
+        let again = position.refused(refusal)
+        #expect(!again)
+        #expect(position.receive(info("t1", 3, at: 9)) == .behind(1))
+        #expect(position.receive(info("other", 3, at: 9)) == .uncertain)
+    }
+
+    @Test func otherRefusalsAreFinal() {
+        func mayRepeat(_ error: ClientError, afterMessage: Bool = false) -> Bool {
+            var position = SubscriptionPosition(.next, ofPattern: true)
+            _ = position.receive(info("t", 1, at: 1))
+            position.lost()
+            if afterMessage { _ = position.receive(info("t", 2, at: 2)) }
+            return position.refused(error)
+        }
+        let invalid = ErrorWord.invalid.text("There are too many.")
+        #expect(mayRepeat(ClientError(.invalid, invalid)))
+        #expect(!mayRepeat(ClientError(.invalid, invalid), afterMessage: true))
+        // This side's own error.
+        #expect(!mayRepeat(ClientError(.overdelivered, invalid)))
+        for word in ErrorWord.allCases where ![.invalid, .tooLarge, .limit].contains(word) {
+            #expect(!mayRepeat(ClientError(.rejected, word.text("x"))))
+        }
+        var topic = SubscriptionPosition(.next, ofPattern: false)
+        _ = topic.receive(info("t", 1, at: 1))
+        topic.lost()
+        let isRepeated = topic.refused(ClientError(.invalid, invalid))
+        #expect(!isRepeated)
     }
 
     @Test func theFirstMessageOfEachTopicAfterALoss() {
@@ -169,16 +267,35 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
         #expect(isBack("a", 2) && !isBack("a", 3) && isBack("b", 7) && !isBack("b", 8))
     }
 
-    /// The positions of other topics are forgotten; the memory is bounded.
+    /// The positions in topics without new messages are forgotten; the memory is bounded.
     @Test func positionsOfManyTopics() {
+        var position = PatternPosition(.all)
+        let most = PatternPosition.mostTopics
+        // This topic's message is older than the others'.
+        for number in 1...2 * most { _ = position.receive(info("t\(number)", 2, at: Int64(number == 9 ? 0 : number))) }
+        #expect(position.topicCount == 2 * most)
+        _ = position.receive(info("new", 2, at: 7))
+        #expect(position.topicCount == most)
+        #expect(position.receive(info("t\(most + 1)", 2, at: 1)) == .again)
+        for topic in ["t9", "new", "t\(most)"] { #expect(position.receive(info(topic, 3, at: 8)) == .next) }
+        position.lost()
+        #expect(position.positions.count == most && position.positions.first?.topic == "t\(2 * most)")
+        #expect(!position.isComplete && position.start == .since(.at(Int64(2 * most))))
+        #expect(position.receive(info("t1", 4, at: .max)) == .uncertain)
+    }
+
+    /// Messages of a topic whose position was forgotten are not requested again.
+    @Test func positionsOfManyTopicsWithTheSameTime() {
         var position = PatternPosition(.next)
-        let most = UInt64(PatternPosition.mostTopics)
-        for number in 1...most + 10 {
-            let info = MessageInfo(epoch: 1, sequence: 2, timestamp: 1, dropped: 0, topic: "t\(number)")
-            _ = position.receive(info)
-        }
-        let last = MessageInfo(epoch: 1, sequence: 2, timestamp: 1, dropped: 0, topic: "t\(most + 10)")
-        #expect(position.receive(last) == .again)
-        #expect(position.topicCount == Int(most))
+        for number in 0...2 * PatternPosition.mostTopics { _ = position.receive(info("t\(number)", 2, at: 7)) }
+        position.lost()
+        #expect(position.start == .since(.at(8)))
+        for number in 0...2 * PatternPosition.mostTopics { _ = position.receive(info("u\(number)", 2, at: .max)) }
+        position.lost()
+        #expect(position.start == .since(.at(.max)))
+    }
+
+    private func info(_ topic: String, _ sequence: UInt64, at time: Int64) -> MessageInfo {
+        MessageInfo(epoch: 1, sequence: sequence, timestamp: time, dropped: 0, topic: topic)
     }
 }

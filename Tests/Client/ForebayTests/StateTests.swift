@@ -123,6 +123,27 @@ extension SubscriptionState {
         #expect(state.receive(epoch: 9, sequence: 2, dropped: 0) == .deliver(nil))
     }
 
+    @Test func aRefusedPatternIsRequestedAgain() {
+        let refusal = ClientError(.invalid, ErrorWord.invalid.text("There are too many."))
+        var state = SubscriptionState(SubscribeOptions(), ofPattern: true)
+        state.request(.max(3))
+        #expect(state.opening()?.n == 3)
+        let isFinal = !state.refused(refusal)
+        #expect(isFinal)
+        state = SubscriptionState(SubscribeOptions(), ofPattern: true)
+        state.request(.max(3))
+        _ = state.opening()
+        _ = state.receive(MessageInfo(epoch: 1, sequence: 4, timestamp: 9, dropped: 0, topic: "t"))
+        state.lost()
+        let opening = state.opening()
+        #expect(opening?.options.positions == [ResumePosition(topic: "t", epoch: 1, sequence: 5)])
+        #expect(opening?.n == 2)
+        let isRepeated = state.refused(refusal)
+        #expect(isRepeated && state.credit() == 0)
+        let next = state.opening()
+        #expect(next?.options.positions == [] && next?.options.start == .since(.at(9)) && next?.n == 2)
+    }
+
     @Test func theLastSequenceOfAllIsNoEnd() {
         var state = state(.all, demand: .unlimited)
         _ = state.opening()

@@ -330,6 +330,7 @@ extension SubscribeOptions {
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer
         open.opening = opening
+        open.positions = positions
         if let overflow { open.overflow = overflow }
         return open
     }

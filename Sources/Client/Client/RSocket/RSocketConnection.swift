@@ -16,8 +16,11 @@ public final class RSocketConnection: ClientConnection {
     // MARK: Requests
 
     public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
-        try requester.requestStream(
-            options.route(to: topic), n: n, opens: options.opening, ofPattern: TopicName.isPattern(topic))
+        var data = ByteBuffer()
+        if !options.positions.isEmpty { ResumePosition.append(options.positions, to: &data) }
+        return try requester.requestStream(
+            options.route(to: topic), n: n, data: data.readable, opens: options.opening,
+            ofPattern: TopicName.isPattern(topic))
     }
 
     public func publish(

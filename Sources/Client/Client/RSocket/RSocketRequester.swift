@@ -109,16 +109,17 @@ struct RSocketRequester: ~Copyable {
     }
 
     /// Sends REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded. `opens`: the route asks for
-    /// an opening, which is requested in addition.
-    /// `ofPattern`: the route is a pattern, so that messages name their topics.
+    /// an opening, which is requested in addition. `ofPattern`: the route is a pattern, so that messages name their
+    /// topics.
     mutating func requestStream(
-        _ route: Route, n: UInt32, opens: Bool = false, ofPattern: Bool = false
+        _ route: Route, n: UInt32, data: UnsafeRawBufferPointer = Frames.nothing, opens: Bool = false,
+        ofPattern: Bool = false
     ) throws(ClientError) -> StreamID {
         precondition((1...CreditWindow.unbounded).contains(n))
         let n = opens ? min(n + 1, CreditWindow.unbounded) : n
         let id = try newStream()
         try Frames.request(
-            .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
+            .stream, id, n: n, route, data, complete: false, fragment: limits.fragment, into: &output)
         let stream = RSocketStream(id: id, kind: .stream, demand: n, sends: false)
         stream.awaitsOpening = opens
         stream.isOfPattern = ofPattern

@@ -43,7 +43,7 @@ struct SubscriptionState {
         guard wanted > .none else { return nil }
         isOpen = true
         var options = options
-        options.start = position.start
+        (options.start, options.positions) = (position.start, position.positions)
         return (options, credit())
     }
 
@@ -78,9 +78,20 @@ struct SubscriptionState {
     /// Notes that the connection was lost, and with it the credit requested there.
     mutating func lost() {
         guard isOpen else { return }
+        close()
+        position.lost()
+    }
+
+    /// Notes that the broker refused the subscription. Returns whether to request it again on the same connection.
+    mutating func refused(_ error: ClientError) -> Bool {
+        guard position.refused(error) else { return false }
+        close()
+        return true
+    }
+
+    private mutating func close() {
         isOpen = false
         onWire = 0
-        position.lost()
     }
 }
 
