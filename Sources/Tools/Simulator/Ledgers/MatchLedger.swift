@@ -110,11 +110,17 @@ final class MatchLedger {
         seen = nil
         isReady = false
         overtaken = [:]
-        // Later messages may be on their way from the owner.
-        if cursor.waiting.isEmpty, cursor.unreportedCount == 0, !hasEnded || end == nil || end == cursor.next {
+        // Later messages may be on their way from the owner. What waited may have been handed over just before.
+        var rested = cursor
+        let count = cursor.waiting.count
+        if let row = rested.handOver(hasEnded ? 0 : count, upTo: cursor.next), rested.waiting.isEmpty,
+            rested.unreportedCount == 0, !hasEnded || end == nil || end == cursor.next
+        {
+            if !row.isEmpty { owed.append(Lot([row], count: row.count)) }
+            handed += row.count
             position = cursor.next
             isOver = hasEnded
-            return 0
+            return row.count
         }
         referee.expect(hasEnded, "\(name) has no cursor any more, but had \(cursor), and the topic goes to \(end ?? 0)")
         isOver = true

@@ -21,6 +21,8 @@ final class PatternLedger: SubscriberLedger {
     /// Where the topics were when the subscription's CANCEL had been handled.
     private var barriers: [UInt64: UInt64]?
     private var delivered = 0
+    /// Messages that cursors must have handed over before they were removed, since the last inspection.
+    private var unobserved = 0
     /// Whether some cursor may have come and gone, or left with its topic, unobserved.
     private(set) var hasUnseen = false
 
@@ -89,7 +91,7 @@ final class PatternLedger: SubscriberLedger {
     private func begun(_ now: Inspection.Subscription) -> MatchLedger? {
         if let match = matches[now.epoch], match.cursor != nil {
             if match.isStill(now) { return match }
-            _ = match.removed(end: nil, hasEnded: false, mayLose: mayLose)
+            unobserved += match.removed(end: nil, hasEnded: false, mayLose: mayLose)
         }
         guard let topic = journal.topic(now.epoch) else {
             referee.fail("\(name) has a cursor in a topic with an unknown epoch: \(now.epoch)")
@@ -144,7 +146,8 @@ final class PatternLedger: SubscriberLedger {
 
     /// Accounts for cursors that are gone, and for all messages handed over.
     private func checkTotal(_ count: Int, observed: Int, _ now: Inspection.Subscription) {
-        var least = observed
+        var least = observed + unobserved
+        unobserved = 0
         let present = Set(now.cursors.lazy.filter(\.hasJoined).map(\.epoch))
         for match in matches.values where match.cursor != nil && !present.contains(match.epoch) {
             guard let topic = journal.topic(match.epoch) else { continue }
