@@ -163,9 +163,11 @@ final class MatchLedger {
                 cursor.waiting.isEmpty && cursor.next == topic.committed,
                 "\(name) requested everything, but has \(cursor), and the topic goes to \(topic.committed)")
         } else if let position {
+            // A topic's last messages may have been handed over unobserved, by a cursor that left with it.
+            let known = Swift.max(position, next ?? position)
             referee.expect(
-                position == topic.committed,
-                "\(name) has everything before \(position), but the topic goes to \(topic.committed)")
+                known == topic.committed,
+                "\(name) has everything before \(known), but the topic goes to \(topic.committed)")
         }
     }
 }
