@@ -283,4 +283,30 @@ struct StressTests {
             }
         }
     }
+    @Test("a MergeInput holds its publishers back and loses nothing, whatever its subscribers request")
+    func mergeInputHoldsBack() {
+        let count = StressSize.of(300)
+        let input = MergeInput<Mark>(buffer: 4)
+        let probes = (0..<3).map { _ in StressProbe<Never>() }
+        for probe in probes { input.subscribe(probe) }
+        let merging: [@Sendable () -> Void] = (0..<3).map { sender in
+            { (1...count).publisher.map { Mark(sender: sender, number: $0) }.merge(into: input) }
+        }
+        let requesting: [@Sendable () -> Void] = probes.map { probe in
+            { for _ in 0..<3 * count { probe.request(1) } }
+        }
+        let passing: @Sendable () -> Void = {
+            for round in 0..<count {
+                let probe = StressProbe<Never>()
+                input.subscribe(probe)
+                probe.request(round % 3 + 1)
+                probe.cancel()
+            }
+        }
+        inParallel(merging + requesting + [passing])
+        for probe in probes {
+            #expect(probe.breaches == [] && probe.disorder == [] && probe.count == 3 * count)
+        }
+        input.cancel()
+    }
 }
