@@ -24,7 +24,7 @@ def test_the_check_notices_a_change(tmp_path):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text((ROOT / file).read_text())
     copy = tmp_path / "Protocol/forebay/v1/forebay.proto"
-    copy.write_text(copy.read_text().replace("uint64 dropped = 4;", "uint64 dropped = 6;"))
+    copy.write_text(copy.read_text().replace("uint64 dropped = 4;", "uint64 dropped = 7;"))
     check = [sys.executable, str(tmp_path / ".ci" / "descriptors.py"), "--check"]
     run = subprocess.run(check, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1
@@ -48,7 +48,8 @@ def test_the_contract_on_names_numbers_and_types(tmp_path):
         "epoch=6:uint64 buffer=7:uint32 overflow=8:enum gap_fail=9:bool opening=10:bool "
             "since_ns=11:int64 since_ago_ns=12:uint64 positions=13:message",
         "SubscribeResponse": "messages=1:message outstanding_credit=2:uint64 epoch=3:uint64 dropped=4:uint64 "
-            "next_sequence=5:uint64",
+            "next_sequence=5:uint64 topic_end=6:message",
+        "TopicEnd": "topic=1:string failure=2:string",
         "Message": "sequence=1:uint64 payload=2:bytes timestamp_ns=3:int64 content_type=4:string headers=5:message "
             "topic=6:string",
         "PublishRequest": "open=1:message message=2:message fail_topic=3:string",

@@ -1,6 +1,7 @@
 """RSocket and gRPC on one topic: the same messages, with the same content types and headers, and the same outcome."""
 
 import base64
+import queue
 
 import grpc
 import pytest
@@ -193,3 +194,30 @@ def test_a_pattern_resumes_in_each_topic(a, b, topic):
     with pytest.raises(grpc.RpcError) as raised:
         list(a.pubsub.Subscribe(iter([pb.SubscribeRequest(open=this)]), timeout=DEADLINE))
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT and "epoch" in raised.value.details()
+
+
+def test_ends_of_topics_in_a_pattern(a, r, topic):
+    """They come after the last message of the topic, without credit. Over RSocket there are messages only."""
+    other = r.subscribe(f"{topic}.*", n=9, meta=True)
+    for part in "abc":
+        r.publish(f"{topic}.{part}", b"1")
+    requests = queue.SimpleQueue()
+    requests.put(pb.SubscribeRequest(open=pb.Open(topic=f"{topic}.*", request_n=1)))
+    call = a.pubsub.Subscribe(iter(requests.get, None), timeout=DEADLINE)
+    assert next(call).epoch == 0
+    a.control("$SYS.topic.complete", name=f"{topic}.a")
+    a.control("$SYS.topic.delete", name=f"{topic}.b")
+    ends = [next(call), next(call)]
+    assert [(end.topic_end.topic, end.topic_end.failure, len(end.messages)) for end in ends] == [
+        (f"{topic}.a", "", 0), (f"{topic}.b", "topic failed: deleted", 0)]
+    assert [end.outstanding_credit for end in ends] == [1, 1] and len({end.epoch for end in ends}) == 2
+    r.publish(f"{topic}.c", b"2", b"3")
+    a.control("$SYS.topic.fail", name=f"{topic}.c", message="broken")
+    assert [one.payload for one in next(call).messages] == [b"2"]
+    requests.put(pb.SubscribeRequest(request_n=5))
+    assert [one.payload for one in next(call).messages] == [b"3"]
+    last = next(call)
+    assert last.topic_end == pb.TopicEnd(topic=f"{topic}.c", failure="topic failed: broken")
+    assert last.outstanding_credit == 4
+    call.cancel()
+    assert len(other.take(5)) == 5 and other.pending() == 0

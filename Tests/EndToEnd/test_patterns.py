@@ -47,6 +47,28 @@ def test_a_pattern_that_fails(web, topic):
     assert again.status == 204
 
 
+def test_ends_of_topics(web, a, topic):
+    events, lines = web.events(f"{topic}.*", "request=1"), web.lines(f"{topic}.*")
+    web.publish(f"{topic}.a", b"1", b"2")
+    web.publish(f"{topic}.b", b"1")
+    a.control("$SYS.topic.complete", name=f"{topic}.a")
+    a.control("$SYS.topic.delete", name=f"{topic}.b")
+    read = [lines.line() for _ in range(5)]
+    epochs = {line["topic"]: line["epoch"] for line in read if "topic" in line}
+    ends = [
+        {"topic_end": f"{topic}.a", "epoch": epochs[f"{topic}.a"], "dropped": 0},
+        {"topic_end": f"{topic}.b", "epoch": epochs[f"{topic}.b"], "dropped": 0, "failure": "topic failed: deleted"}]
+    assert [line for line in read if "topic_end" in line] == ends
+    # Messages wait for credit, and the ends for the messages.
+    assert [event.type for event in events.take(2)] == ["topic", "message"]
+    web.ask(events.id, 2)
+    found = events.take(6)
+    assert [event.type for event in found] == ["topic", "message", "topic-end"] * 2
+    found = [{"topic_end" if key == "topic" else key: value for key, value in json.loads(event.data).items()}
+             for event in found[2::3]]
+    assert sorted(found, key=lambda end: end["topic_end"]) == ends
+
+
 @pytest.mark.parametrize("query", ["from=3", "overflow=block", "opening=on"])
 def test_what_a_pattern_cannot_be(web, topic, query):
     answer = web.send(web.topic(f"{topic}.*", query))

@@ -16,6 +16,8 @@ public enum ClientEvent {
     /// A subscription with `opening` has begun at this position. This event precedes the first message and used no
     /// credit.
     case opened(StreamID, OpeningPosition)
+    /// One topic of a subscription's pattern has ended, after all its messages. Only over gRPC.
+    case topicEnded(StreamID, EndNotice)
     /// The broker has accepted published messages: one message, or those of a channel so far.
     case acknowledged(StreamID, Acknowledgement)
     /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription

@@ -115,7 +115,7 @@ struct PatternPosition: Sendable {
     /// Notes that the broker refused the request. Returns whether to repeat it, now with half as many positions: the
     /// broker's limits may be smaller.
     mutating func refused(_ error: ClientError) -> Bool {
-        guard !positions.isEmpty, let word = error.word, [.invalid, .tooLarge, .limit].contains(word) else {
+        guard !positions.isEmpty, let word = error.word, [.invalid, .tooLarge].contains(word) else {
             return false
         }
         positions.removeLast((positions.count + 1) / 2)

@@ -16,8 +16,9 @@ public struct Topics: Sendable {
     ///
     /// One demand counts for all topics. Topics with messages take turns, one message each, and within a topic messages
     /// keep their order. The parameters count for each topic; a topic that is created later is received from its first
-    /// message. The end of a topic does not end the messages and is not reported. As a `Publisher` and as an
-    /// `AsyncSequence` they request messages like ``Topic/messages(replay:buffer:overflow:window:)``.
+    /// message. The end of a topic does not end the messages. It is not reported, nor is what was lost just before it.
+    /// As a `Publisher` and as an `AsyncSequence` they request messages like
+    /// ``Topic/messages(replay:buffer:overflow:window:)``.
     ///
     /// If the connection is lost, the subscription continues in each topic after its last message, and unmet demand is
     /// requested again. No message arrives twice, and none is lost that its topic still holds. This needs a position in

@@ -297,7 +297,7 @@ struct ChannelPublisher: ~Copyable {
         case .granted: works()
         case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, the end is reported separately.
-        case .opened, .closing, .message: break
+        case .opened, .closing, .message, .topicEnded: break
         }
     }
 

@@ -3,6 +3,7 @@
 import Bytes
 import Client
 import EventLoop
+import ForebayWire
 
 /// How a long-running command keeps its connection to one of several brokers.
 struct Reconnection {
@@ -193,6 +194,15 @@ struct Reconnection {
 
     private mutating func show(_ sentence: String) {
         if note == nil { notify(sentence) } else { note = SafeText.line(sentence) }
+    }
+}
+
+extension EndNotice {
+    /// The notice for a person.
+    var sentence: String {
+        let loss = dropped > 0 ? " \(counted(dropped, "message")) dropped before the end." : ""
+        guard let failure else { return "The topic \(topic) completed.\(loss)" }
+        return "\(topic): \(failure).\(loss)"
     }
 }
 

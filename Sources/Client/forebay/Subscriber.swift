@@ -189,6 +189,7 @@ struct Subscriber: ~Copyable {
                 session.connection.cancel(stream)
                 end = .enough
             }
+        case .topicEnded(stream, let end): if settings.meta { note(end.sentence) }
         case .completed(stream, let dropped, let info):
             if settings.meta { announceEnd(dropped: dropped, info) }
             end = .completed
@@ -198,7 +199,7 @@ struct Subscriber: ~Copyable {
             notify("There is no topic '\(settings.topic)' yet; waiting for its first message. ^C exits.")
         case .pong: reconnection.answered(by: session.address)
         // If this ends the connection, the end is reported separately.
-        case .opened, .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
+        case .opened, .message, .topicEnded, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
     }
 

@@ -82,6 +82,13 @@ enum TopicState: Sendable {
     case left(Refusal)
 
     var isLive: Bool { if case .live = self { true } else { false } }
+    /// Whether the topic has ended, wherever it is followed.
+    var isEnd: Bool {
+        switch self {
+        case .live, .left: false
+        case .completed, .failed: true
+        }
+    }
 
     var name: String {
         switch self {
@@ -111,6 +118,10 @@ struct TopicSnapshot: Sendable {
     var wasRequested = true
     /// Up to where the shard has followed the topic for its subscriptions to patterns; nil if it has none that match.
     var followed: SequenceNumber?
+    /// Whether the topic has ended, and those subscriptions have not been notified of that.
+    var isEndNew = false
+    /// Whether the topic is deleted: its name may be another's.
+    var isDeleted = false
     /// The oldest message retained for replay. Older messages are kept for subscriptions that wait for them.
     var retained: SequenceNumber
     /// Messages before this sequence were lost to the byte limit.
@@ -163,6 +174,8 @@ struct ViewTotals: Sendable, EmptyInitializable {
     var delivered: UInt64 = 0
     /// Up to where the shard has followed the topic; nil if it has no subscriptions to patterns that match.
     var followed: SequenceNumber?
+    /// Whether those subscriptions have been notified of the topic's end.
+    var knowsEnd = false
 }
 
 /// The opening of a channel, or an acknowledged publish, with its first message.

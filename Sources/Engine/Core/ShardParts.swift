@@ -56,7 +56,7 @@ final class ShardParts {
     func dismantle() {
         tables.connections.removeAll()
         tables.streams.removeAll()
-        requests.patterns.table.removeAll()
+        requests.patterns.removeAll()
         requests.followers.links.removeAll()
         output.views.removeAll()
         tables.topics.removeAll()

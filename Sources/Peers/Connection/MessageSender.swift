@@ -1,5 +1,8 @@
 // MessageSender: hands messages to subscriptions in their protocol's form.
 
+import ForebayWire
+import HTTP2
+
 final class MessageSender: ShardPart {
     let httpResponses: HTTPResponses
     let messageDelivery: MessageDelivery
@@ -28,6 +31,17 @@ final class MessageSender: ShardPart {
         return entryDelivery.handOverRecords(subscriber, exchange, plain, quantum: quantum, now: now)
     }
 
+    /// When a notice can be sent on an exchange.
+    func room(_ exchange: Exchange) -> EntryDelivery.Room { entryDelivery.room(exchange) }
+
+    /// Notifies the client of a pattern that a topic has ended.
+    func send(_ end: EndNotice, to subscription: PatternSubscription) {
+        guard let exchange = subscription.exchange else { return }
+        if let plain = exchange.plain { return httpResponses.report(end, exchange, plain) }
+        let credit = subscription.credit.reported
+        httpResponses.sendMessage(exchange) { end.append(outstandingCredit: credit, to: &$0) }
+    }
+
     /// Ends a subscription whose client has half-closed and whose credit is spent: it can get no more.
     func endIfSpent(_ subscriber: Subscriber) {
         if let match = subscriber.match { return endIfSpent(match.subscription) }
@@ -44,7 +58,7 @@ final class MessageSender: ShardPart {
     func endIfSpent(_ subscription: PatternSubscription) {
         guard let exchange = subscription.exchange, exchange.method != nil, exchange.request.isHalfClosed,
             !exchange.isFinished,
-            subscription.hasBegun, subscription.credit.available == 0
+            subscription.hasBegun, subscription.credit.available == 0, subscription.ends.isEmpty
         else { return }
         httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscription.sums.droppedSinceDelivery)
         subscription.end = MessageSender.spent

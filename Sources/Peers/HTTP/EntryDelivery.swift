@@ -81,6 +81,35 @@ final class EntryDelivery: ShardPart {
         return forms + size <= most
     }
 
+    /// Makes an exchange wait until the peer's windows open.
+    func stall(_ exchange: Exchange, _ http: HTTPConnection) {
+        exchange.isStalled = true
+        http.detach(exchange)
+        connections.noteRoom(exchange.connection)
+        connections.charge(exchange.connection)
+    }
+
+    /// When a notice can be sent on an exchange.
+    enum Room {
+        case now
+        case whenWindowOpens
+        case whenOutputHasSpace
+    }
+
+    /// When a notice of any size can be sent on an exchange.
+    func room(_ exchange: Exchange) -> Room {
+        let connection = exchange.connection
+        guard let http = connection.http else { return .whenWindowOpens }
+        let window = http.transport.room(exchange)
+        guard window > 0, !exchange.isStalled else {
+            stall(exchange, http)
+            return .whenWindowOpens
+        }
+        let most = Swift.min(window, EntryDelivery.largestRecords)
+        let hasSpace = connection.room(limits.output) > 0 && connection.isOpen && exchange.body.count < most
+        return hasSpace ? .now : .whenOutputHasSpace
+    }
+
     /// The most bytes of entries in one response, unless a single entry is larger.
     static let largestResponse = 1 << 20
 
@@ -95,10 +124,7 @@ final class EntryDelivery: ShardPart {
         while let range = subscriber.deliverable() {
             let window = http.transport.room(exchange)
             guard window > 0, !exchange.isStalled else {
-                exchange.isStalled = true
-                http.detach(exchange)
-                connections.noteRoom(connection)
-                connections.charge(connection)
+                stall(exchange, http)
                 return false
             }
             let output = connection.room(limits.output)

@@ -123,6 +123,12 @@ extension HTTPResponses {
         end(exchange)
     }
 
+    /// Notifies the client of a pattern that a topic has ended.
+    func report(_ end: EndNotice, _ exchange: Exchange, _ plain: PlainExchange) {
+        plain.lastSign = moment.monotonic
+        send(exchange) { plain.format.append(end, into: &$0) }
+    }
+
     /// Sends keepalives on streams that have been silent for long. A stream with something left to send needs none.
     func sendHeartbeats(_ http: HTTPConnection, now: Instant) {
         guard http.heartbeats.take(now: now.monotonic) else { return }

@@ -26,10 +26,7 @@ extension EntryDelivery {
         while let range = subscriber.deliverable() {
             let window = http.transport.room(exchange)
             guard window > 0, !exchange.isStalled else {
-                exchange.isStalled = true
-                http.detach(exchange)
-                connections.noteRoom(connection)
-                connections.charge(connection)
+                stall(exchange, http)
                 return false
             }
             let waiting = exchange.body.count

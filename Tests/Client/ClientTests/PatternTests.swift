@@ -212,7 +212,7 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
     }
 
     /// A broker may have smaller limits than the client assumes.
-    @Test(arguments: [ErrorWord.invalid, .tooLarge, .limit])
+    @Test(arguments: [ErrorWord.invalid, .tooLarge])
     func aRefusedRequestIsRepeatedWithFewerPositions(_ word: ErrorWord) {
         let refusal = ClientError(.rejected, word.text("There are too many."))
         var position = SubscriptionPosition(.all, ofPattern: true)
@@ -246,7 +246,7 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
         #expect(!mayRepeat(ClientError(.invalid, invalid), afterMessage: true))
         // This side's own error.
         #expect(!mayRepeat(ClientError(.overdelivered, invalid)))
-        for word in ErrorWord.allCases where ![.invalid, .tooLarge, .limit].contains(word) {
+        for word in ErrorWord.allCases where ![.invalid, .tooLarge].contains(word) {
             #expect(!mayRepeat(ClientError(.rejected, word.text("x"))))
         }
         var topic = SubscriptionPosition(.next, ofPattern: false)

@@ -1,6 +1,7 @@
 // What several tests of the client share: scripted frames of a broker, and events as values that can be compared.
 
 import Bytes
+import ForebayWire
 import RSocket
 import Testing
 
@@ -27,6 +28,7 @@ enum Seen: Equatable {
     case opened(UInt32, epoch: UInt64, next: UInt64)
     case acknowledged(UInt32, UInt64)
     case completed(UInt32, dropped: UInt64)
+    case topicEnded(UInt32, EndNotice)
     case failed(UInt32, ClientError)
     case granted(UInt32, UInt32)
     case declined(UInt32)
@@ -42,6 +44,7 @@ enum Seen: Equatable {
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
         case .opened(let id, let position):
             self = .opened(id.value, epoch: position.epoch, next: position.next)
+        case .topicEnded(let id, let end): self = .topicEnded(id.value, end)
         case .acknowledged(let id, let reported): self = .acknowledged(id.value, reported.sequence)
         case .completed(let id, let dropped, _): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)

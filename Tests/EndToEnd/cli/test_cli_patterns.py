@@ -215,3 +215,18 @@ def test_without_a_message_it_begins_again(start, reach):
     assert "Messages published in between may be lost." in line_of(reader.stderr, "Reconnected to")
     reader.send_signal(signal.SIGINT)
     ended(reader)
+
+
+@pytest.mark.parametrize("scheme", ["http"])  # RSocket has no frame for that.
+def test_ends_of_topics_are_reported(forebay):
+    for topic in ("orders.eu", "orders.us"):
+        forebay.ok("pub", topic, "1")
+    reader = forebay.start("sub", "orders.*", "--replay", "all", "--meta")
+    for _ in range(2):
+        assert re.match(rb"orders\.(eu|us) ", reader.stdout.readline())
+    forebay.ok("topic", "complete", "orders.eu")
+    assert line_of(reader.stderr, "completed").endswith("The topic orders.eu completed.\n")
+    forebay.ok("topic", "delete", "orders.us")
+    assert line_of(reader.stderr, "orders.us").endswith("orders.us: topic failed: deleted.\n")
+    reader.send_signal(signal.SIGINT)
+    ended(reader)

@@ -66,6 +66,8 @@ struct TestResponse {
     var epoch: UInt64 = 0
     var dropped: UInt64 = 0
     var next: UInt64 = 0
+    /// The topic whose end it reports, and why that failed.
+    var ended: (topic: String, failure: String)?
 
     init(_ bytes: [UInt8]) {
         eachField(bytes) { number, value, inner in
@@ -81,6 +83,13 @@ struct TestResponse {
             case 2: outstanding = value
             case 3: epoch = value
             case 4: dropped = value
+            case 6:
+                var end = (topic: "", failure: "")
+                eachField(inner) { number, _, inner in
+                    if number == 1 { end.topic = String(decoding: inner, as: UTF8.self) }
+                    if number == 2 { end.failure = String(decoding: inner, as: UTF8.self) }
+                }
+                ended = end
             default: next = value
             }
         }

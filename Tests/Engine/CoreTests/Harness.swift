@@ -205,6 +205,8 @@ final class TestClient {
     var window = Int.max
     var isClosed = false
     var isRead = true
+    /// Whether the shards have turns after what the client does.
+    var isFollowedByTurns = true
 
     let wireProtocol: WireProtocol
 
@@ -235,7 +237,7 @@ final class TestClient {
         write(&buffer)
         broker.now.monotonic += 1000
         broker.shards[shard].receive(buffer.readable, on: id, now: broker.now)
-        broker.run()
+        if isFollowedByTurns { broker.run() }
     }
 
     /// Lets the socket accept `count` more bytes.
@@ -247,7 +249,7 @@ final class TestClient {
 
     func disconnect() {
         broker.shards[shard].lost(id, reason: "test", now: broker.now)
-        broker.run()
+        if isFollowedByTurns { broker.run() }
     }
 
     // Requests, with plain-text routes

@@ -1,5 +1,7 @@
 // What subscriptions to patterns may take of the broker, and what happens while one begins.
 
+import Bytes
+import RSocket
 import Testing
 
 @testable import Core
@@ -15,7 +17,13 @@ import Testing
         greedy.subscribe("g.>", n: 1)
         modest.subscribe("m.>", n: 10)
         publisher.fireAndForget("m.first", "x")
-        for number in 0..<1000 { publisher.fireAndForget("g.\(number)", "x") }
+        // While they take all they may, others still get new ones.
+        let whole = (4 << 20) / 8 / PatternSubscribing.cursorMemory / shards
+        for number in 1..<whole { publisher.fireAndForget("g.\(number)", "x") }
+        #expect(broker.shards[0].parts.requests.patterns.table.cursors == whole)
+        publisher.fireAndForget("m.extra", "x")
+        #expect(modest.received() == ["1:[1]m.first:x", "1:[1]m.extra:x"])
+        publisher.fireAndForget("g.0", "x")
         let received = greedy.received()
         #expect(
             received.count == 2 && received.last?.contains("limit: The subscription to 'g.>' has positions in ") == true
@@ -24,7 +32,82 @@ import Testing
         let used = broker.shards.map { $0.parts.requests.patterns.table.cursors * PatternSubscribing.cursorMemory }
         #expect(used.reduce(0, +) <= most)
         publisher.fireAndForget("m.second", "x")
-        #expect(modest.received() == ["1:[1]m.first:x", "1:[1]m.second:x"])
+        #expect(modest.received() == ["1:[1]m.second:x"])
+    }
+
+    /// A subscription that is refused for another reason does not count its pattern.
+    @Test func aRefusedSubscriptionTakesNoPattern() {
+        var limits = Limits()
+        limits.subscriptions = 1
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        client.subscribe("t.*", stream: 1)
+        client.subscribe("u.*", stream: 3)
+        let received = client.received()
+        #expect(received.count == 1 && received[0].hasPrefix("3:! "), "\(received)")
+        #expect(broker.quotas.patterns.value == 1)
+        client.subscribe("t.*", stream: 5)
+        #expect(broker.quotas.patterns.value == 1)
+        client.cancel(stream: 1)
+        #expect(broker.quotas.patterns.value == 0)
+    }
+
+    /// Of many topics that get messages at once, some get a view in each turn.
+    @Test func viewsAreMadeSomeAtATime() {
+        let broker = TestBroker()
+        broker.shards[0].parts.requests.followers.links.most = 2
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        subscriber.subscribe("t.*")
+        // Of two choices: whether the shard has a turn.
+        broker.chaos = LedgerRandom(state: 1)
+        publisher.send { buffer in
+            for number in 0..<20 {
+                let route = Array("t.\(number)".utf8)
+                route.withUnsafeBytes {
+                    FrameWriter.requestFNF(
+                        stream: UInt32(2 * number + 9), metadata: $0, data: $0, fragment: 1 << 20, into: &buffer)
+                }
+            }
+        }
+        // Some when they arrived, and some in a turn after that.
+        var made = broker.shards[0].views.namedCount
+        #expect(made <= 4)
+        while broker.shards[0].hasWork {
+            broker.run()
+            let count = broker.shards[0].views.namedCount
+            #expect(count - made <= 2)
+            made = count
+        }
+        broker.chaos = nil
+        broker.run()
+        #expect(made == 20 && subscriber.received().count == 20)
+    }
+
+    /// Clients that subscribe and leave, again and again, leave no more positions behind than they make.
+    @Test func positionsOfCancelledSubscriptionsMakeWay() {
+        let broker = TestBroker()
+        let publisher = broker.connect()
+        for number in 0..<1000 { publisher.fireAndForget("t.\(number)", "x") }
+        publisher.subscribe("t.*?replay=all", n: 1)
+        broker.shards[0].parts.requests.followers.slice = 2000
+        let clients = (0..<6).map { _ in broker.connect() }
+        clients[0].subscribe("t.*?replay=all", n: 1)
+        let table = broker.shards[0].parts.requests.patterns.table
+        #expect(table.cursors == 2000)
+        for (client, next) in zip(clients, clients.dropFirst()) {
+            for client in [client, next] { client.isFollowedByTurns = false }
+            // As if each came in a turn of its own, with no time left for what was deferred.
+            table.work.spent = 0
+            client.disconnect()
+            table.work.spent = 0
+            next.subscribe("t.*?replay=all", n: 1)
+            #expect(table.cursors == 2000)
+        }
+        broker.run()
+        #expect(table.cursors == 2000)
+        for client in [clients[5], publisher] { client.disconnect() }
+        broker.run()
+        #expect(table.cursors == 0)
     }
 
     /// While the owners of topics are still being asked for those that match, topics may deliver messages and end.

@@ -34,6 +34,21 @@ import Testing
         #expect(place.map { $0 <= 6 } == true, "\(received.map { $0.prefix(20) })")
     }
 
+    /// A topic that has been quiet for a while still owes the report of what was lost after its last delivery.
+    @Test(arguments: DeliveryTests.placements)
+    func whatWasLostBeforeARestIsReported(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let (publisher, subscriber) = (broker.connect(from), broker.connect(at))
+        subscriber.subscribe("t.*?buffer=1&overflow=drop-newest", n: 1)
+        for text in ["1", "2", "3"] { publisher.fireAndForget("t.a", text) }
+        subscriber.requestN(1)
+        broker.advance(seconds: 20)
+        publisher.fireAndForget("t.a", "4")
+        subscriber.requestN(1)
+        #expect(
+            subscriber.received().filter { $0.hasPrefix("1:") } == ["1:[1]t.a:1", "1:[2]t.a:2", "1:[4-1]t.a:4"])
+    }
+
     /// A subscription that waited for output space once is released when it ends.
     @Test func anEndedSubscriptionThatWaitedIsReleased() {
         let broker = broker(1) { $0.output = 400 }

@@ -83,6 +83,17 @@ import Testing
         #expect(broker.quotas.patterns.value == 1)
     }
 
+    /// A position of another epoch is none, even if the topic is just as long now.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatIsAsLongAsBeforeIsReceivedFromItsStart(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = broker(shards)
+        let publisher = broker.connect(from)
+        for text in ["1", "2"] { publisher.fireAndForget("t.a", text) }
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t.*", data: #"{"t.a": ["7", 3]}"#)
+        #expect(subscriber.received() == ["1:[1]t.a:1", "1:[2]t.a:2"])
+    }
+
     /// A topic that does not exist has no position yet. When it is created, all of it is new.
     @Test(arguments: DeliveryTests.placements)
     func aTopicThatIsCreatedLaterIsReceivedFromItsStart(_ shards: Int, _ at: Int, _ from: Int) {

@@ -255,7 +255,8 @@ import Testing
         subscriber.subscribe("t.*")
         let received = subscriber.received()
         #expect(received.count == 1)
-        #expect(received[0].contains("4 topics match 't.*', and a subscription may have 3; use a narrower pattern."))
+        let text = "More than 3 topics match 't.*', the maximum of one subscription; use a narrower pattern."
+        #expect(received[0].contains(text))
     }
 
     /// The first topics are visited at once, the others in later turns.

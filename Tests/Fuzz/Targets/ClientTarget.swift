@@ -212,6 +212,9 @@ private final class ClientScript {
         case .opened(let id, let position):
             note("opened \(id.value) \(position)")
             received(id)
+        case .topicEnded(let id, let end):
+            note("topic ended \(id.value) \(end)")
+            received(id)
         case .acknowledged(let id, let reported):
             note("acknowledged \(id.value) \(reported)")
             received(id)

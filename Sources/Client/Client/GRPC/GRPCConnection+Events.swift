@@ -119,6 +119,7 @@ extension GRPCConnection {
         switch call.kind {
         case .subscription:
             let response = try ReceivedMessages(bytes)
+            if let end = response.ended { return .topicEnded(call.id, end) }
             call.dropped = call.dropped.addingClamped(response.dropped)
             if response.epoch != 0 { call.epoch = response.epoch }
             chunk?.response = response

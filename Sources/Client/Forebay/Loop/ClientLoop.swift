@@ -299,9 +299,7 @@ final class ClientLoop {
         case .acknowledged(let id, let acknowledgement): activity(id)?.acknowledged(acknowledgement, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
         case .declined(let id): activity(id)?.declined(self)
-        case .completed(let id, let dropped, _):
-            guard let activity = activity(id) else { return }
-            activity.completed(dropped: dropped, self)
+        case .completed(let id, let dropped, _): activity(id)?.completed(dropped: dropped, self)
         case .failed(let id, let error):
             guard let activity = activity(id) else { return }
             unbind(activity)
@@ -310,6 +308,8 @@ final class ClientLoop {
             // A broker that is shutting down finishes the other streams.
             if error.word == .unavailable { lose(error) } else { closing = closing ?? error.message }
         case .pong: answered()
+        // What a program receives does not depend on the protocol, and RSocket has no such notice.
+        case .topicEnded: break
         case .closing(let why): closing = why
         }
     }

@@ -174,7 +174,7 @@ final class BenchPublisher {
                     throw ClientError(.rejected, "The broker accepts no more messages on a channel.")
                 }
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .opened, .pong, .message: break
+            case .opened, .pong, .message, .topicEnded: break
             }
         }
         try connection.flush(&poller)

@@ -52,7 +52,7 @@ final class BenchSubscriber {
                 guard settings.overflow == .fail, error.word == .overflow else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .opened, .granted, .declined, .pong, .acknowledged: break
+            case .opened, .granted, .declined, .pong, .acknowledged, .topicEnded: break
             }
         }
         if count > 0, deliveries.messages > before {

@@ -1,6 +1,7 @@
 // PatternDelivery: serves the cursors of a subscription to a pattern in turn, one message each, so that a topic with
-// many messages does not delay those of others.
+// many messages does not delay those of others. Notifies clients of the ends of topics, where the protocol can.
 
+import ForebayWire
 import Replay
 
 final class PatternDelivery: ShardPart {
@@ -17,7 +18,7 @@ final class PatternDelivery: ShardPart {
         subscription.addTurn(for: cursor)
         serve(subscription, quantum: quantum, now: now)
         // Messages that have to wait for a turn are subject to the overflow policy.
-        guard cursor.hasTurn, !subscription.isOver, cursor.isMember else { return }
+        guard !subscription.isOver, cursor.isMember, cursor.hasTurn || cursor.cursor.end != nil else { return }
         delivery.applyPolicy(to: cursor, now: now)
         cursor.match?.note(cursor, now: now)
         delivery.endIfDue(cursor, now: now)
@@ -31,6 +32,8 @@ final class PatternDelivery: ShardPart {
             subscription.isServing = false
             subscription.allowance = 0
         }
+        reportEnds(to: subscription, now: now)
+        guard !subscription.isWaitingForOutput else { return }
         while !subscription.isOver, let cursor = subscription.nextTurn() {
             let delivered = cursor.cursor.delivered
             delivery.handOver(to: cursor, quantum: quantum, now: now)
@@ -49,5 +52,60 @@ final class PatternDelivery: ShardPart {
             if cursor.isWaitingForOutput { subscription.waiter = cursor }
             if keepsTurn || cursor.isWaitingForOutput { return }
         }
+    }
+
+    // Ends of topics
+
+    /// Notifies the client that a cursor's topic has ended, for which it needs no credit. Over RSocket, which has no
+    /// frame for that, nothing is sent.
+    /// - Returns: false if the client will be notified later. The cursor stays until then, so a client that does not
+    ///   read has no more ends waiting than it may have cursors.
+    func report(endOf cursor: Subscriber, to subscription: PatternSubscription) -> Bool {
+        guard let exchange = subscription.exchange, let notice = EndNotice(of: cursor) else { return true }
+        guard mayNotify(subscription, of: cursor, on: exchange) else {
+            // The topic may be followed again, with another view. Nothing may wait in this one then.
+            if case .left = cursor.view.state { return true }
+            subscription.awaitEnd(of: cursor)
+            return false
+        }
+        delivery.sender.send(notice, to: subscription)
+        subscription.noteReported(notice.dropped)
+        return true
+    }
+
+    /// Whether a notice can be sent now. If not, the subscription is served when it can.
+    private func mayNotify(_ subscription: PatternSubscription, of cursor: Subscriber, on exchange: Exchange) -> Bool {
+        guard subscription.isConfirmed, !subscription.isWaitingForOutput else { return false }
+        switch delivery.sender.room(exchange) {
+        case .now: return true
+        case .whenWindowOpens: return false
+        case .whenOutputHasSpace:
+            if !cursor.isWaitingForOutput { cursor.connection.add(outputWaiter: cursor) }
+            subscription.waiter = cursor
+            return false
+        }
+    }
+
+    /// Notifies the client of ends for which its output had no space.
+    private func reportEnds(to subscription: PatternSubscription, now: Instant) {
+        while !subscription.isOver, let cursor = subscription.ends.first {
+            delivery.endIfDue(cursor, now: now)
+            if cursor.isMember { return }
+        }
+    }
+}
+
+extension EndNotice {
+    /// The end of a cursor's topic; nil if something else ends the cursor.
+    fileprivate init?(of cursor: Subscriber) {
+        var failure: String?
+        switch (cursor.cursor.end, cursor.view.state) {
+        case (.completed, _): break
+        case (.topicFailed, .failed(let reason)): failure = Refusal(.topicFailed, reason).message
+        case (.topicFailed, _), (.overflow, _), (nil, _): return nil
+        }
+        self.init(
+            topic: cursor.view.name, epoch: cursor.view.epoch, failure: failure,
+            dropped: cursor.cursor.droppedSinceDelivery, restarts: cursor.hasUnreportedGap)
     }
 }

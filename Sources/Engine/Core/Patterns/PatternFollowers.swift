@@ -200,9 +200,14 @@ final class PatternFollowers: ShardPart {
         topic.follow(shard, from: topic.committed)
         if topic.views.isLinked(shard) { return true }
         if let place = request.places[topic.name] {
-            guard place != TopicPlace(epoch: topic.epoch, next: topic.committed) else { return false }
+            // The client may not know of the topic's end yet.
+            guard place != TopicPlace(epoch: topic.epoch, next: topic.committed) || topic.visibleState.isEnd else {
+                return false
+            }
         } else {
-            guard request.wantsHistory, topic.retained < topic.committed else { return false }
+            guard request.wantsHistory, topic.retained < topic.committed || topic.visibleState.isEnd else {
+                return false
+            }
         }
         links.link(topic, to: shard, now: now)
         return true

@@ -38,7 +38,7 @@ final class PatternLinks: ShardPart {
     /// Gives the shards that follow a topic a view of it, if it has messages for them.
     /// - Parameter isLast: whether it will not have those messages later.
     func linkFollowers(of topic: Topic, isLast: Bool = false, now: Instant) {
-        for follower in topic.views.followersBehind(topic.committed) {
+        for follower in topic.views.followersBehind(topic.committed, isOver: topic.visibleState.isEnd) {
             if isLast || (!follower.isQueued && !isBusy(follower.shard)) {
                 link(topic, to: follower.shard, now: now)
             } else if !follower.isQueued {

@@ -49,6 +49,10 @@ final class PatternSubscribing: ShardPart {
     let subscribing: Subscribing
     let followers: PatternFollowers
     let rest: PatternRest
+    /// Cursors of subscriptions that have ended, which are still to be removed.
+    private var leftovers = TurnQueue<Subscriber>()
+    /// Whether a later turn will remove some.
+    private var isRemovalDeferred = false
 
     init(
         _ context: ShardContext, _ table: PatternTable, _ streams: StreamTable, _ subscriptions: SubscriptionTable,
@@ -151,29 +155,30 @@ final class PatternSubscribing: ShardPart {
     func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
         guard let stream = streams[handle], stream.kind == .pattern else { return }
         let subscription = stream.asPattern
-        if let rejoined = matches.rejoined { subscription.beginning.rejoining.remove(rejoined) }
-        for epoch in matches.linked {
+        // Meanwhile, a message or the topic's end may have made a cursor.
+        let isAwaited = matches.rejoined.map { subscription.beginning.rejoining.remove($0) != nil } ?? true
+        for epoch in isAwaited ? matches.linked : [] {
             guard !subscription.isOver else { return }
             guard !subscription.knows(epoch) else { continue }
             guard let view = views[epoch: epoch] else {
                 rejoin(epoch, subscription, of: matches.owner, now: now)
                 continue
             }
-            // Without history, its position is that of all others without a cursor.
-            if view.followed == nil || subscription.wantsHistory || subscription.position(in: view) != nil {
+            // Without history, its position is that of all others without a cursor. An ended topic has nothing more.
+            let isBehind = view.followed == nil && !view.state.isEnd
+            if isBehind || subscription.wantsHistory || subscription.position(in: view) != nil {
                 join(subscription, to: view, from: view.followed, isNew: true, now: now)
             }
         }
         guard !subscription.isOver else { return }
         let begins = subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
-        let count = subscription.beginning.matches
-        if count > limits.matches {
+        if subscription.beginning.matches > limits.matches {
             reached(.matches)
             return ends.fail(
                 subscription,
                 .limit(
-                    "\(counted(count, "topic matches", "topics match")) '\(subscription.pattern)', and "
-                        + "a subscription may have \(limits.matches); use a narrower pattern."))
+                    "More than \(counted(limits.matches, "topic")) match '\(subscription.pattern)', the maximum of "
+                        + "one subscription; use a narrower pattern."))
         }
         if subscription.hasBegun, subscription.beginning.rejoining.isEmpty { releasePositions(of: subscription) }
         guard begins else { return }
@@ -209,6 +214,8 @@ final class PatternSubscribing: ShardPart {
         var left = PatternSubscribing.slice
         while left > 0, let subscription = joins.nextSubscription() {
             left -= 1
+            // Only the topic's end is new.
+            if joins.followed == view.end, !subscription.hasBody { continue }
             join(subscription, to: view, from: joins.followed, isNew: false, now: now)
         }
         work.spent += (PatternSubscribing.slice - left) / Work.cursorsPerUnit
@@ -247,6 +254,8 @@ final class PatternSubscribing: ShardPart {
         cursor.match = Match(subscription)
         cursor.principal = subscription.principal
         cursor.rateLimit = subscription.rateLimit
+        // Clients that subscribe and cancel again and again must not leave cursors behind faster than they are removed.
+        removeLeftovers(most: 2)
         memory.add(PatternSubscribing.cursorMemory)
         table.cursors += 1
         subscription.add(cursor)
@@ -269,7 +278,7 @@ final class PatternSubscribing: ShardPart {
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
             subscription.waiter = nil
-            if !subscription.isOver, let next = subscription.turns.first {
+            if !subscription.isOver, let next = subscription.turns.first ?? subscription.ends.first {
                 subscription.waiter = next
                 next.connection.add(outputWaiter: next)
             }
@@ -295,16 +304,31 @@ final class PatternSubscribing: ShardPart {
             }
         }
         work.spent += Work.ending
-        remove(Array(subscription.cursors.values)[...])
+        for cursor in subscription.cursors.values { leftovers.append(cursor) }
+        if !isRemovalDeferred { removeLeftovers() }
     }
 
-    /// Removes some of an ended subscription's cursors now, and the others later.
-    private func remove(_ cursors: ArraySlice<Subscriber>) {
-        for cursor in cursors.suffix(PatternSubscribing.slice) { remove(cursor) }
-        work.spent += Swift.min(cursors.count, PatternSubscribing.slice) / Work.cursorsPerUnit
-        if cursors.count > PatternSubscribing.slice {
-            work.doLater(.remove(cursors.dropLast(PatternSubscribing.slice)))
+    /// Removes some cursors of ended subscriptions now, and the others later.
+    private func removeLeftovers() {
+        removeLeftovers(most: PatternSubscribing.slice)
+        isRemovalDeferred = !leftovers.isEmpty
+        if isRemovalDeferred { work.doLater(.removeLeftovers) }
+    }
+
+    /// The shard is being deallocated.
+    func removeAll() {
+        leftovers.forEach { $0.match?.subscription.removeAllCursors() }
+        leftovers.removeAll()
+        table.removeAll()
+    }
+
+    private func removeLeftovers(most: Int) {
+        var count = 0
+        while count < most, let cursor = leftovers.popFirst() {
+            remove(cursor)
+            count += 1
         }
+        work.spent += count / Work.cursorsPerUnit
     }
 
     /// Continues what was deferred.
@@ -312,7 +336,7 @@ final class PatternSubscribing: ShardPart {
         switch deferred {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
-        case .remove(let cursors): remove(cursors)
+        case .removeLeftovers: removeLeftovers()
         case .links: followers.links.goOn(now: now)
         case .restOthers: rest.goOn(now: now)
         case .rest(let view, let place): rest.goOn(view, below: place, now: now)
@@ -325,7 +349,7 @@ enum PatternWork {
     case search(PatternSearch)
     case join(PatternJoins)
     /// Cursors of ended subscriptions.
-    case remove(ArraySlice<Subscriber>)
+    case removeLeftovers
     case rest(TopicView, below: Int)
     /// Views that wait until others were made.
     case links

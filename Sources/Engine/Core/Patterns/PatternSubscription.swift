@@ -18,6 +18,8 @@ final class PatternSubscription: BoundStream {
     private(set) var credit: Credit
     /// Cursors with messages to hand over, in the order of their turns.
     private(set) var turns = TurnQueue<Subscriber>()
+    /// Cursors whose topics have ended, in the order in which the client is notified of that. They have no turn.
+    private(set) var ends = TurnQueue<Subscriber>()
     /// All cursors, by their topics' epochs.
     private(set) var cursors: [UInt64: Subscriber] = [:]
     /// Messages that the cursor whose turn it is may still hand over.
@@ -88,6 +90,8 @@ final class PatternSubscription: BoundStream {
         return sums.waiting == 0 ? .nothing : credit.available == 0 ? .credit : .socket
     }
 
+    /// The notice of a topic's end has reported losses.
+    func noteReported(_ count: UInt64) { sums.noteReported(count) }
     /// Messages of a topic were lost.
     func noteLoss(_ count: UInt64) { sums.dropped &+= count }
     /// A topic with messages is left out, because the subscription has as many cursors as it may have.
@@ -105,22 +109,24 @@ final class PatternSubscription: BoundStream {
     func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || beginning.ended.contains(epoch) }
 
     /// The shard is being deallocated.
-    func removeAllCursors() { cursors = [:] }
+    func removeAllCursors() { (cursors, turns, ends) = ([:], TurnQueue(), TurnQueue()) }
 
     func remove(_ cursor: Subscriber, now: Instant) {
         cursor.match?.noteRemoval(of: cursor, now: now)
         if cursor.awaitsForm { sums.formsAwaited -= 1 }
         cursor.exchange = nil
         if !hasBegun { beginning.ended.insert(cursor.view.epoch) }
+        beginning.rejoining.remove(cursor.view.epoch)
         cursors[cursor.view.epoch] = nil
         endTurn(of: cursor)
+        if let place = cursor.match?.end.take() { ends.withdraw(place) }
     }
 
     // Turns
 
     /// Gives a cursor with messages a turn after those that already have one.
     func addTurn(for cursor: Subscriber) {
-        guard let match = cursor.match, match.turn == nil else { return }
+        guard let match = cursor.match, match.turn == nil, match.end == nil else { return }
         match.turn = turns.append(cursor)
     }
 
@@ -128,6 +134,13 @@ final class PatternSubscription: BoundStream {
     func endTurn(of cursor: Subscriber) {
         guard let turn = cursor.match?.turn.take() else { return }
         turns.withdraw(turn)
+    }
+
+    /// The client will be notified of the end of a cursor's topic, of which it has received everything.
+    func awaitEnd(of cursor: Subscriber) {
+        endTurn(of: cursor)
+        guard let match = cursor.match, match.end == nil else { return }
+        match.end = ends.append(cursor)
     }
 
     /// The cursor whose turn it is, which may hand over one message; all it has if no other has any.
@@ -186,6 +199,8 @@ struct PatternSums {
         behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
     }
 
+    fileprivate mutating func noteReported(_ count: UInt64) { droppedSinceDelivery &-= count }
+
     fileprivate mutating func note(waiting change: Int, dropped: UInt64, now: UInt64) {
         droppedSinceDelivery &+= dropped
         waiting += change
@@ -198,6 +213,8 @@ final class Match {
     let subscription: PatternSubscription
     /// The cursor's place in the turns; nil if it has none.
     fileprivate var turn: TurnQueue<Subscriber>.Ticket?
+    /// Its place among those whose topics have ended; nil if it has none.
+    fileprivate var end: TurnQueue<Subscriber>.Ticket?
     /// What the subscription's sums contain of this cursor.
     private var waiting = 0
     private var droppedSinceDelivery: UInt64 = 0

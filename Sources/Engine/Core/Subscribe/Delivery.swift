@@ -49,14 +49,21 @@ final class Delivery: ShardPart {
 
     @inline(__always)
     func endIfDue(_ subscriber: Subscriber, now: Instant) {
-        if let end = subscriber.cursor.takeEnd() {
-            subscribing.finish(subscriber, end, now: now)
-            // The last message of an ended topic may have used the last credit.
-            if let subscription = subscriber.match?.subscription, !subscription.isOver, subscription.hasBody {
-                sender.endIfSpent(subscription)
-            }
+        if subscriber.cursor.end != nil {
+            end(subscriber, now: now)
         } else if subscriber.hasBody {
             sender.endIfSpent(subscriber)
+        }
+    }
+
+    private func end(_ subscriber: Subscriber, now: Instant) {
+        // The end of one topic of a pattern waits for output space.
+        if let match = subscriber.match, !patterns.report(endOf: subscriber, to: match.subscription) { return }
+        guard let end = subscriber.cursor.takeEnd() else { return }
+        subscribing.finish(subscriber, end, now: now)
+        // The last message of an ended topic may have used the last credit.
+        if let subscription = subscriber.match?.subscription, !subscription.isOver, subscription.hasBody {
+            sender.endIfSpent(subscription)
         }
     }
 

@@ -97,8 +97,10 @@ final class Subscriber: BoundStream, Timed {
     @inline(never)
     private var availableToMatch: Int { match?.available ?? 0 }
 
-    /// Whether it has received everything, including the reports of what it has lost.
-    var isAtRest: Bool { known { $0.isUpToDate && $0.droppedSinceDelivery == 0 } ?? false && !hasUnreportedGap }
+    /// Whether it has received everything, including the reports of what it has lost and of the topic's end.
+    var isAtRest: Bool {
+        known { $0.isUpToDate && $0.droppedSinceDelivery == 0 && $0.end == nil } ?? false && !hasUnreportedGap
+    }
 
     /// Whether a cursor of a subscription to a pattern waits for its turn.
     var hasTurn: Bool { match?.hasTurn ?? false }

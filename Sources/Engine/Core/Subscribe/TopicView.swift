@@ -233,6 +233,7 @@ final class TopicView {
         }
         retained = advance.retained
         typical = advance.typical
+        let isEndNew = state.isLive && advance.state.isEnd
         state = advance.state
         lostAtEnd = advance.lostAtEnd
         if advance.isDeleted { views.removeName(of: self) }
@@ -241,7 +242,7 @@ final class TopicView {
             if isStored { log.evict(before: advance.resident) }
         }
         round.begin(upTo: advance.end, count: members.count)
-        if let followed, followed < advance.end { views.patterns.joinAll(self, from: followed, now: now) }
+        if let followed, followed < advance.end || isEndNew { views.patterns.joinAll(self, from: followed, now: now) }
         goOn(most: views.slice, now: now)
     }
 

@@ -58,12 +58,12 @@ final class ViewAttachment: ShardPart {
     func attachView(to topic: Topic, now: Instant) {
         assert(views[epoch: topic.epoch] == nil)
         work.spent += Work.subscribing
-        if let view = views[topic.name] {
+        if !topic.isDeleted, let view = views[topic.name] {
             guard view.isAttached else { return attach(view, to: topic, now: now) }
             views.removeName(of: view)
         }
         let view = TopicView(name: topic.name, owner: index, views: views, log: topic.log, end: topic.committed)
-        views.insert(view)
+        if !topic.isDeleted { views.insert(view) }
         attach(view, to: topic, now: now)
     }
 
@@ -80,20 +80,23 @@ final class ViewAttachment: ShardPart {
         view.followed = topic.views.followed(by: index)
         topic.link(index)
         for subscriber in waiting { subscribing.join(subscriber, wasEmpty: wasEmpty, now: now) }
-        joinFollowers(of: view, now: now)
+        let isEndNew = view.state.isEnd && topic.views.isEndNew(for: index)
+        joinFollowers(of: view, isEndNew: isEndNew, now: now)
         // All that waited may have been cancelled: the view is then unlinked again.
         view.markDirty()
     }
 
     /// Attaches views to the topic's log, which the owner has sent.
     func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
-        var view = views[name]
+        // The name of a deleted topic may be another's.
+        var view = snapshot.isDeleted ? nil : views[name]
         if snapshot.followed != nil, view?.isAttached != false {
             // Sent for subscriptions to patterns, not because this shard asked for it.
             work.spent += Work.subscribing
             if let view { views.removeName(of: view) }
-            view = TopicView(name: name, owner: owner(of: name), views: views)
-            view.map(views.insert)
+            let made = TopicView(name: name, owner: owner(of: name), views: views)
+            if !snapshot.isDeleted { views.insert(made) }
+            view = made
         }
         guard let view, !view.isAttached else {
             send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))
@@ -109,13 +112,14 @@ final class ViewAttachment: ShardPart {
         view.followed = snapshot.followed
         views.attach(view)
         for subscriber in view.attach(snapshot) { subscribing.join(subscriber, wasEmpty: snapshot.wasEmpty, now: now) }
-        joinFollowers(of: view, now: now)
+        joinFollowers(of: view, isEndNew: snapshot.isEndNew, now: now)
         view.markDirty()
     }
 
-    /// Gives subscriptions to patterns the messages that came before the view was attached.
-    private func joinFollowers(of view: TopicView, now: Instant) {
-        if let followed = view.followed, followed < view.end { patterns.joinAll(view, from: followed, now: now) }
+    /// Gives subscriptions to patterns the messages that came before the view was attached, and the topic's end.
+    private func joinFollowers(of view: TopicView, isEndNew: Bool, now: Instant) {
+        guard let followed = view.followed, followed < view.end || isEndNew else { return }
+        patterns.joinAll(view, from: followed, now: now)
     }
 
     func attachRefused(_ name: String, _ refusal: Refusal) {
@@ -140,7 +144,7 @@ final class ViewAttachment: ShardPart {
         let isFollowed = patterns.table.hasMatch(view.name)
         let past = ViewTotals(
             dropped: view.dropped, delivered: view.delivered,
-            followed: isFollowed ? view.followed ?? view.end : nil)
+            followed: isFollowed ? view.followed ?? view.end : nil, knowsEnd: view.state.isEnd)
         if view.owner == index {
             ownership.unlink(view.epoch, index, past, now: now)
         } else {

@@ -230,7 +230,9 @@ final class Topic: Timed {
     }
 
     /// A shard has subscriptions to patterns, which follow the topic from `first` on.
-    func follow(_ shard: Int, from first: SequenceNumber) { views.follow(shard, from: first) }
+    func follow(_ shard: Int, from first: SequenceNumber) {
+        views.follow(shard, from: first, isOver: visibleState.isEnd)
+    }
 
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
@@ -251,7 +253,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        linkFollowers(isLast: isOver, now: now)
+        linkFollowers(isLast: isOver && isDeleted, now: now)
         evict(now: now)
     }
 

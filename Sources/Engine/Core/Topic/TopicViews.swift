@@ -23,6 +23,8 @@ struct Follower {
     fileprivate(set) var followed: SequenceNumber
     /// Whether it waits for a view.
     fileprivate(set) var isQueued = false
+    /// Whether it need not be notified of the topic's end.
+    fileprivate(set) var knowsEnd: Bool
 }
 
 struct TopicViews {
@@ -59,18 +61,23 @@ struct TopicViews {
     // Followers
 
     /// A shard follows the topic from `first` on, unless it already does.
-    mutating func follow(_ shard: Int, from first: SequenceNumber) {
+    /// - Parameter isOver: whether the topic has already ended.
+    mutating func follow(_ shard: Int, from first: SequenceNumber, isOver: Bool) {
         guard followed(by: shard) == nil else { return }
-        followers.append(Follower(shard: shard, followed: first))
+        followers.append(Follower(shard: shard, followed: first, knowsEnd: isOver))
     }
 
     /// The end up to which a shard has followed the topic; nil if it does not follow it.
     func followed(by shard: Int) -> SequenceNumber? { followers.first { $0.shard == shard }?.followed }
 
     /// The followers without a view that have not followed the topic up to `end`.
-    func followersBehind(_ end: SequenceNumber) -> [Follower] {
-        followers.filter { $0.followed < end && !isLinked($0.shard) }
+    /// - Parameter isOver: whether the topic has ended, of which they are notified.
+    func followersBehind(_ end: SequenceNumber, isOver: Bool) -> [Follower] {
+        followers.filter { ($0.followed < end || isOver && !$0.knowsEnd) && !isLinked($0.shard) }
     }
+
+    /// Whether a follower has to be notified of the end of the topic, which has ended.
+    func isEndNew(for shard: Int) -> Bool { followers.contains { $0.shard == shard && !$0.knowsEnd } }
 
     /// Whether a follower waits for a view.
     var hasQueued: Bool { followers.contains(where: \.isQueued) }
@@ -82,10 +89,15 @@ struct TopicViews {
 
     func isLinked(_ shard: Int) -> Bool { index(of: shard) != nil }
 
-    /// A follower whose view was removed has followed the topic up to `end`; nil if it does not follow it any longer.
-    private mutating func setFollowed(_ end: SequenceNumber?, by shard: Int) {
+    /// A follower's view was removed.
+    private mutating func noteFollowed(_ totals: ViewTotals, by shard: Int) {
         guard let place = followers.firstIndex(where: { $0.shard == shard }) else { return }
-        if let end { followers[place].followed = end } else { followers.remove(at: place) }
+        guard let end = totals.followed else {
+            followers.remove(at: place)
+            return
+        }
+        followers[place].followed = end
+        if totals.knowsEnd { followers[place].knowsEnd = true }
     }
 
     /// Returns false if that shard is not linked.
@@ -94,7 +106,7 @@ struct TopicViews {
         past.value.dropped.add(totals.dropped)
         past.value.delivered &+= totals.delivered
         links.remove(at: index)
-        setFollowed(totals.followed, by: shard)
+        noteFollowed(totals, by: shard)
         return true
     }
 

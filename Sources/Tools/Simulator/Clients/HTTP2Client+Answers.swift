@@ -106,6 +106,10 @@ extension HTTP2Client {
                 Array(message.payload))
             dropped = 0
         }
+        if let end = response.ended {
+            takeEnd(end, ledger)
+            dropped = 0
+        }
         referee.expect(dropped == 0, "\(ledger.name) received a loss of \(dropped) without a message")
         checkCredit(response.outstandingCredit, ledger, call)
     }

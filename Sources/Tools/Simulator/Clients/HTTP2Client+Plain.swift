@@ -110,10 +110,30 @@ extension HTTP2Client {
             call.dropped = notice?.number("dropped") ?? 0
         case "subscribed":
             referee.expect(notice?["subscription"] == call.id, "\(ledger.name) received a different id: \(data)")
+        case "topic-end":
+            guard let topic = notice?["topic"], let epoch = notice?.number("epoch") else {
+                return referee.fail("\(ledger.name) was sent '\(text)'")
+            }
+            takeEnd(of: topic, epoch, notice, ledger)
         case "complete"?: call.end = (nil, notice?.number("dropped") ?? 0)
         case "failed"?: call.end = (notice?["message"] ?? "", notice?.number("dropped") ?? 0)
         default: referee.fail("\(ledger.name) was sent '\(text)'")
         }
+    }
+
+    private func takeEnd(of topic: String, _ epoch: UInt64, _ notice: Row?, _ ledger: SubscriberLedger) {
+        takeEnd(
+            EndNotice(
+                topic: topic, epoch: epoch, failure: notice?["failure"], dropped: notice?.number("dropped") ?? 0,
+                restarts: false), ledger)
+    }
+
+    /// One topic of a pattern has ended.
+    func takeEnd(_ end: EndNotice, _ ledger: SubscriberLedger) {
+        guard let pattern = ledger as? PatternLedger else {
+            return referee.fail("\(ledger.name) is not to a pattern, but received \(end)")
+        }
+        pattern.topicEnded(end)
     }
 
     private func takeLine(_ text: String, _ ledger: SubscriberLedger, _ call: Call) {
@@ -121,6 +141,9 @@ extension HTTP2Client {
         let dropped = line?.number("dropped") ?? 0
         if let end = line?["end"] {
             return call.end = (end == "complete" ? nil : line?["message"] ?? end, dropped)
+        }
+        if let topic = line?["topic_end"], let epoch = line?.number("epoch") {
+            return takeEnd(of: topic, epoch, line, ledger)
         }
         guard let sequence = line?.number("sequence"), let epoch = line?.number("epoch"), let payload = line?["payload"]
         else { return referee.fail("\(ledger.name) was sent '\(text)'") }

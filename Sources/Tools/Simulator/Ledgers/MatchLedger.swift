@@ -25,6 +25,8 @@ final class MatchLedger {
     private(set) var next: UInt64?
     /// Messages of a topic that has ended, which the client must still receive.
     private(set) var due: Set<UInt64> = []
+    /// Whether the client was notified of the topic's end.
+    private var isEndKnown = false
     /// Whether the cursor left with the topic.
     private(set) var isOver = false
     /// Whether messages waited at the last inspection that nothing but credit or output could hold up, and how many
@@ -134,6 +136,7 @@ final class MatchLedger {
     /// - Parameter mayBeUnseen: whether the message may have been handed over unobserved.
     func take(_ sequence: UInt64, dropped: UInt64, mayBeUnseen: Bool) {
         received += 1
+        referee.expect(!isEndKnown, "\(name) received \(sequence) after the topic's end")
         if owed.isEmpty {
             referee.expect(
                 mayBeUnseen || isOver || cursor == nil && start == nil,
@@ -154,8 +157,23 @@ final class MatchLedger {
         due.remove(sequence)
     }
 
+    /// The client was notified of the topic's end, and how many messages it lost at the end.
+    /// - Parameter end: the end of the topic; nil if its last messages may not have been observed.
+    func noteEnd(dropped: UInt64, at end: UInt64?) {
+        referee.expect(!isEndKnown, "\(name) was notified of the topic's end twice")
+        isEndKnown = true
+        guard let end, let expected = next ?? start else { return }
+        referee.expect(
+            expected + dropped == end,
+            "\(name) ended with \(dropped) dropped, but expected \(expected), and the topic goes to \(end)")
+    }
+
     /// Checks that nothing is missing once everything has been requested and all is quiet.
-    func checkFed(_ topic: TopicLedger) {
+    /// - Parameter isNotified: whether the client is notified of topics' ends.
+    func checkFed(_ topic: TopicLedger, isNotified: Bool) {
+        let hasEnded = topic.states.contains("completed") || topic.states.contains("failed")
+        referee.expect(
+            !isNotified || !isOver || !hasEnded || isEndKnown, "\(name) was not notified of the topic's end")
         referee.expect(due.isEmpty, "\(name) never received \(due.sorted()), which waited when the topic ended")
         guard !isOver, !topic.isGone else { return }
         if let cursor {

@@ -216,6 +216,20 @@ final class PatternLedger: SubscriberLedger {
             figures.sequence, dropped: figures.dropped, mayBeUnseen: hasUnseen || leaving != nil)
     }
 
+    /// The client was notified that one of the topics has ended.
+    func topicEnded(_ notice: EndNotice) {
+        guard !(isCancelled && client.isOver) else { return }
+        referee.expect(end == nil, "\(name) was notified after its own end: \(notice)")
+        guard let topic = journal.topic(notice.epoch) ?? journal.unseen(notice.epoch, notice.topic),
+            topic.name == notice.topic, matches(topic)
+        else { return referee.fail("\(name) was notified of the end of an unknown topic: \(notice)") }
+        let isDeleted = topic.isGone || journal.deleted.contains(topic.name)
+        let state = notice.failure == nil ? "completed" : "failed"
+        referee.expect(isDeleted || topic.states.contains(state), "\(name) was notified of a wrong end: \(notice)")
+        var isNew = false
+        match(topic, isNew: &isNew).noteEnd(dropped: notice.dropped, at: isDeleted ? nil : topic.committed)
+    }
+
     override func checkEnd(_ error: String?, lost: UInt64, isSpent: Bool) {
         guard !isCancelled else { return }
         if isSpent {
@@ -237,7 +251,7 @@ final class PatternLedger: SubscriberLedger {
             received == Int(seen.delivered), "\(name) was handed \(seen.delivered) messages, but received \(received)")
         for topic in topics where matches[topic.epoch] == nil && topic.states == ["live"] { checkMissing(topic) }
         for match in matches.values.sorted(by: { $0.epoch < $1.epoch }) {
-            if let topic = journal.topic(match.epoch) { match.checkFed(topic) }
+            if let topic = journal.topic(match.epoch) { match.checkFed(topic, isNotified: client is HTTP2Client) }
         }
     }
 

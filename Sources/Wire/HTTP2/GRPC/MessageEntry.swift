@@ -5,6 +5,7 @@
 //   0A len | 08 sequence | 12 len payload | 18 timestamp_ns | [22 len content_type] | [2A len header]… | [32 len topic]
 
 import Bytes
+import ForebayWire
 import RSocket
 
 /// Encodes a message: `size` is the space needed; then write it at once, or its head and tail around the payload.
@@ -148,6 +149,25 @@ public struct SubscribeTail: Equatable, Sendable {
         let target = out.reserve(GRPCFraming.prefix + size)
         writePrefix(entries: 0, to: target)
         write(to: target + GRPCFraming.prefix)
+        out.commit(GRPCFraming.prefix + size)
+    }
+}
+
+extension EndNotice {
+    /// Appends a SubscribeResponse without messages, with its prefix.
+    /// - Parameter outstandingCredit: as in `SubscribeTail`.
+    public func append(outstandingCredit: UInt64, to out: inout ByteBuffer) {
+        let tail = SubscribeTail(outstandingCredit: outstandingCredit, epoch: epoch, dropped: dropped)
+        let (name, reason) = (Array(topic.utf8), Array((failure ?? "").utf8))
+        let inner = Protobuf.size(bytes: name.count) + (reason.isEmpty ? 0 : Protobuf.size(bytes: reason.count))
+        let size = tail.size + Protobuf.size(bytes: inner)
+        let target = out.reserve(GRPCFraming.prefix + size)
+        GRPCFraming.writePrefix(count: size, to: target)
+        tail.write(to: target + GRPCFraming.prefix)
+        var writer = RawWriter(target + GRPCFraming.prefix + tail.size)
+        writer.head(6, count: inner)
+        name.withUnsafeBytes { writer.field(1, $0) }
+        if !reason.isEmpty { reason.withUnsafeBytes { writer.field(2, $0) } }
         out.commit(GRPCFraming.prefix + size)
     }
 }

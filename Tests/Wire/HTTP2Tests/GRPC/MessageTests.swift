@@ -1,6 +1,7 @@
 // Outgoing messages: entries as Python writes them, and metadata carried from protocol to protocol.
 
 import Bytes
+import ForebayWire
 import RSocket
 import Testing
 
@@ -91,6 +92,20 @@ private func seen(_ metadata: [UInt8]) throws -> String {
         let most = SubscribeTail(outstandingCredit: .max, epoch: .max, dropped: .max, nextSequence: .max)
         #expect(try message { most.append(to: &$0) }.count == SubscribeTail.largest)
         #expect(most.size == SubscribeTail.largest)
+    }
+
+    @Test(arguments: [
+        (nil, "32060a04742e6575"),
+        ("topic failed: no", "32180a04742e65751210746f706963206661696c65643a206e6f"),
+    ]) func aTopicsEndIsWhatPythonWrites(_ failure: String?, _ golden: String) throws {
+        let end = EndNotice(topic: "t.eu", epoch: .max, failure: failure, dropped: 5, restarts: false)
+        let bytes = try message { end.append(outstandingCredit: 7, to: &$0) }
+        #expect(hex(bytes) == "100718ffffffffffffffffff012005" + golden)
+        try bytes.withUnsafeBytes { bytes in
+            var response = try ReceivedMessages(bytes)
+            #expect(response.ended == end && response.outstandingCredit == 7)
+            #expect(try response.next() == nil)
+        }
     }
 
     @Test func everyPayloadSizeFits() throws {

@@ -104,6 +104,9 @@ struct EventStreamTests {
             StreamFormat.eventStream.appendFailed(
                 after: last, message: "topic failed: \"no\nmore\"", StreamLoss(), into: &$0)
             StreamFormat.eventStream.appendComplete(after: last, StreamLoss(dropped: 7, restarts: true), into: &$0)
+            StreamFormat.eventStream.append(
+                EndNotice(topic: "t.eu", epoch: 66, failure: "topic failed: no\nmore", dropped: 7, restarts: true),
+                into: &$0)
         }
         #expect(
             text(stream) == """
@@ -123,11 +126,14 @@ struct EventStreamTests {
                 event: complete
                 data: {"dropped":7,"restarted":true}
 
+                event: topic-end
+                data: {"topic":"t.eu","epoch":"66","dropped":7,"restarted":true,"failure":"topic failed: no\\nmore"}
+
 
                 """)
         let source = EventSource(stream)
         #expect(source.retry == 250)
-        #expect(source.events.map(\.type) == ["subscribed", "failed", "complete"])
+        #expect(source.events.map(\.type) == ["subscribed", "failed", "complete", "topic-end"])
         #expect(source.comments == [" heartbeat", " the broker is shutting down"])
         #expect(try json(Array(source.events[1].data.utf8))["message"] as? String == "topic failed: \"no\nmore\"")
         // The request that an EventSource sends when it reconnects after that.

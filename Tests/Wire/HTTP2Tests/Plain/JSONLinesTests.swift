@@ -96,12 +96,15 @@ struct JSONLinesTests {
             StreamFormat.jsonLines.appendComplete(after: last, StreamLoss(dropped: 2), into: &$0)
             StreamFormat.jsonLines.appendFailed(
                 after: last, message: "overflow: \u{2028}", StreamLoss(restarts: true), into: &$0)
+            StreamFormat.jsonLines.append(
+                EndNotice(topic: "t.eu", epoch: 66, failure: nil, dropped: 0, restarts: false), into: &$0)
         }
         #expect(
             text(stream) == """
                 {"end":"draining"}
                 {"end":"complete","dropped":2}
                 {"end":"failed","message":"overflow: \\u2028","dropped":0,"restarted":true}
+                {"topic_end":"t.eu","epoch":"66","dropped":0}
 
                 """)
     }

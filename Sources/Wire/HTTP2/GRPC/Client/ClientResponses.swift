@@ -2,6 +2,7 @@
 // fields that are unknown or have another wire type are skipped.
 
 import Bytes
+import ForebayWire
 
 /// A message that a subscriber received, pointing into the bytes of its response.
 public struct ReceivedMessage {
@@ -50,6 +51,22 @@ public struct ReceivedMessage {
     }
 }
 
+extension EndNotice {
+    /// Reads a TopicEnd, without the fields that are in its response.
+    fileprivate init(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
+        var (topic, failure) = ("", "")
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "TopicEnd", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): topic = String(decoding: try checkedText(text, "topic"), as: UTF8.self)
+            case (2, .bytes(let text)): failure = String(decoding: try checkedText(text, "failure"), as: UTF8.self)
+            default: break
+            }
+        }
+        self.init(topic: topic, epoch: 0, failure: failure.isEmpty ? nil : failure, dropped: 0, restarts: false)
+    }
+}
+
 /// A SubscribeResponse: its counters, and its messages one by one.
 public struct ReceivedMessages {
     /// The value as in the .proto; 2³¹−1 is unbounded.
@@ -60,6 +77,8 @@ public struct ReceivedMessages {
     public private(set) var dropped: UInt64 = 0
     /// Where the subscription begins, in a first response if the call requested it; 0 in all others.
     public private(set) var nextSequence: UInt64 = 0
+    /// The topic of a pattern that has ended; nil if the response reports no end.
+    public private(set) var ended: EndNotice?
     private var reader: ProtobufReader
 
     /// Reads the counters, which follow the messages, and checks that everything can be parsed.
@@ -74,9 +93,12 @@ public struct ReceivedMessages {
             case (3, .varint(let n)): epoch = n
             case (4, .varint(let n)): dropped = n
             case (5, .varint(let n)): nextSequence = n
+            case (6, .bytes(let end)): ended = try EndNotice(end)
             default: break
             }
         }
+        ended?.epoch = epoch
+        ended?.dropped = dropped
     }
 
     /// The next message; nil if there is none left.

@@ -111,6 +111,22 @@ extension StreamFormat {
         out.append(self == .eventStream ? ",\(loss.members)}\n\n" : ",\(loss.members)}\n")
     }
 
+    /// Appends a notice that one topic of a pattern has ended. The stream goes on.
+    public func append(_ end: EndNotice, into out: inout ByteBuffer) {
+        let loss = StreamLoss(dropped: end.dropped, restarts: end.restarts)
+        switch self {
+        case .eventStream: out.append("event: topic-end\ndata: {\"topic\":\"")
+        case .jsonLines: out.append("{\"topic_end\":\"")
+        }
+        // Names need no escapes.
+        out.append("\(end.topic)\",\"epoch\":\"\(end.epoch)\",\(loss.members)")
+        if let failure = end.failure {
+            out.append(",\"failure\":")
+            JSONText.append(failure, to: &out)
+        }
+        out.append(self == .eventStream ? "}\n\n" : "}\n")
+    }
+
     /// Appends a notice that the broker is shutting down. This is not an end: an EventSource reconnects and resumes.
     public func appendDraining(into out: inout ByteBuffer) {
         switch self {
