@@ -31,9 +31,6 @@ final class MessageSender: ShardPart {
         return entryDelivery.handOverRecords(subscriber, exchange, plain, quantum: quantum, now: now)
     }
 
-    /// When a notice can be sent on an exchange.
-    func room(_ exchange: Exchange) -> EntryDelivery.Room { entryDelivery.room(exchange) }
-
     /// Notifies the client of a pattern that a topic has ended.
     func send(_ end: EndNotice, to subscription: PatternSubscription) {
         guard let exchange = subscription.exchange else { return }

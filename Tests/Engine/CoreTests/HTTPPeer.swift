@@ -96,6 +96,13 @@ struct TestResponse {
     }
 }
 
+/// Publishes one message to each topic, over RSocket.
+func publish(_ broker: TestBroker, _ text: String, to topics: [String], shard: Int = 0) {
+    let client = broker.connect(shard)
+    for (index, topic) in topics.enumerated() { client.publish(topic, text, stream: UInt32(2 * index + 1)) }
+    client.disconnect()
+}
+
 /// A PublishResponse.
 struct TestGrant {
     var granted: UInt64 = 0

@@ -10,12 +10,6 @@ import Testing
 @testable import Core
 
 @Suite struct PatternEndTests {
-    private func publish(_ broker: TestBroker, _ text: String, to topics: [String], shard: Int = 0) {
-        let client = broker.connect(shard)
-        for (index, topic) in topics.enumerated() { client.publish(topic, text, stream: UInt32(2 * index + 1)) }
-        client.disconnect()
-    }
-
     private func end(_ broker: TestBroker, _ call: String, shard: Int = 0) {
         let client = broker.connect(shard)
         client.publish("$SYS.topic." + call, "")

@@ -8,12 +8,6 @@ import Testing
 @testable import Core
 
 @Suite struct PlainPatternTests {
-    private func publish(_ broker: TestBroker, _ text: String, to topics: [String], shard: Int = 0) {
-        let client = broker.connect(shard)
-        for (index, topic) in topics.enumerated() { client.publish(topic, text, stream: UInt32(2 * index + 1)) }
-        client.disconnect()
-    }
-
     private func expectNothingLeft(_ broker: TestBroker) {
         for shard in broker.shards {
             #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.views.count == 0)

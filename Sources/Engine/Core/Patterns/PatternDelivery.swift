@@ -76,7 +76,7 @@ final class PatternDelivery: ShardPart {
     /// Whether a notice can be sent now. If not, the subscription is served when it can.
     private func mayNotify(_ subscription: PatternSubscription, of cursor: Subscriber, on exchange: Exchange) -> Bool {
         guard subscription.isConfirmed, !subscription.isWaitingForOutput else { return false }
-        switch delivery.sender.room(exchange) {
+        switch delivery.sender.entryDelivery.room(exchange) {
         case .now: return true
         case .whenWindowOpens: return false
         case .whenOutputHasSpace:

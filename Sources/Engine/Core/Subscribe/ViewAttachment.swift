@@ -80,8 +80,7 @@ final class ViewAttachment: ShardPart {
         view.followed = topic.views.followed(by: index)
         topic.link(index)
         for subscriber in waiting { subscribing.join(subscriber, wasEmpty: wasEmpty, now: now) }
-        let isEndNew = view.state.isEnd && topic.views.isEndNew(for: index)
-        joinFollowers(of: view, isEndNew: isEndNew, now: now)
+        joinFollowers(of: view, isEndNew: topic.isEndNew(for: index), now: now)
         // All that waited may have been cancelled: the view is then unlinked again.
         view.markDirty()
     }

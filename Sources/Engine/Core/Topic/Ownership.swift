@@ -111,7 +111,7 @@ final class TopicOwnership: ShardPart {
                     holes: topic.log.holes.within(SequenceRange(lower: topic.log.head, upper: topic.committed)),
                     lostAtEnd: topic.lostAtEnd, wasEmpty: wasEmpty, wasRequested: wasRequested,
                     followed: topic.views.followed(by: shard),
-                    isEndNew: topic.visibleState.isEnd && topic.views.isEndNew(for: shard), isDeleted: topic.isDeleted,
+                    isEndNew: topic.isEndNew(for: shard), isDeleted: topic.isDeleted,
                     retained: topic.retained, lost: topic.window.lost, store: topic.window.stored?.reference,
                     typical: topic.publishers.room.typical)), to: shard)
     }

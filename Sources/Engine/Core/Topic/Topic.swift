@@ -234,6 +234,9 @@ final class Topic: Timed {
         views.follow(shard, from: first, isOver: visibleState.isEnd)
     }
 
+    /// Whether the topic has ended, and a shard that follows it for subscriptions to patterns does not know that.
+    func isEndNew(for shard: Int) -> Bool { visibleState.isEnd && views.isEndNew(for: shard) }
+
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
         guard views.note(progress, of: shard) else { return }
