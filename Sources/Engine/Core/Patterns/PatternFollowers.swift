@@ -1,5 +1,5 @@
 // PatternFollowers: an owner's knowledge of which shards have subscriptions to which patterns. A new topic finds its
-// followers in the trie of patterns; a new subscription is sent the topics that match, some in each turn.
+// followers in the trie of patterns; a new subscription finds its topics in the trie of topics, some in each turn.
 
 import ForebayWire
 import Replay
@@ -36,8 +36,9 @@ struct PatternMatches: Sendable {
 /// A request that is being answered.
 struct PatternSearch {
     let request: PatternRequest
-    /// The next slot in the list of topics.
-    var place = 0
+    var topics: TopicSearch
+    /// A topic that was found when it was not current yet.
+    var awaited: Handle?
     /// What has been found and not been sent yet.
     var found: PatternMatches
 }
@@ -67,7 +68,7 @@ final class PatternFollowers: ShardPart {
         links.followers = self
     }
 
-    /// Topics visited at a time. Tests use few.
+    /// Nodes of the trie of topics visited at a time. Tests use few.
     var slice = 256
 
     /// A topic has been created: all that is published to it is for its followers.
@@ -94,7 +95,7 @@ final class PatternFollowers: ShardPart {
 
     private func begin(_ request: PatternRequest, now: Instant) {
         let found = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
-        goOn(PatternSearch(request: request, found: found), now: now)
+        goOn(PatternSearch(request: request, topics: topics.search(request.pattern), found: found), now: now)
     }
 
     /// No subscription of a shard has this pattern any longer. The topics that it follows learn that when they have
@@ -166,21 +167,22 @@ final class PatternFollowers: ShardPart {
         guard isOpen(request) else { return done(request) }
         if request.wantsViews, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         let before = search.found.count
-        let end = Swift.min(search.place + slice, topics.placeBound)
-        for place in search.place..<Swift.max(end, search.place) {
-            guard let topic = topics.topic(at: place), request.pattern.matches(topic.name) else { continue }
+        var left = slice
+        var awaited = search.awaited.flatMap { topics[$0] }
+        search.awaited = nil
+        while let topic = awaited ?? search.topics.next(most: &left) {
+            awaited = nil
             if let shared = topic.shared, !shared.isCurrent {
                 // It is followed when it is current.
                 guard request.wantsViews, !shared.isAbsent else { continue }
-                search.place = place
+                search.awaited = topic.place
                 return shared.add(search)
             }
             search.found.count += 1
             if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }
         }
-        work.spent += (end - search.place) / Work.placesPerUnit + search.found.count - before
-        search.place = end
-        search.found.isLast = end >= topics.placeBound
+        work.spent += (slice - left) / Work.placesPerUnit + search.found.count - before
+        search.found.isLast = search.topics.isOver
         if search.found.isLast || search.found.linked.count >= slice {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)

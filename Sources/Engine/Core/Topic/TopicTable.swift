@@ -11,6 +11,8 @@ final class TopicTable {
     private let context: ShardContext
     private var named = PartitionedDictionary<String, Topic>()
     private var byEpoch = PartitionedDictionary<UInt64, Topic>()
+    /// Topics with a name.
+    private var trie = TopicTrie()
     /// Topics with a name, in slots over which lists iterate page by page.
     private var places = Slab<Topic>()
     /// All topics, in slots over which sweeps and memory relief iterate.
@@ -33,6 +35,8 @@ final class TopicTable {
     subscript(epoch epoch: UInt64) -> Topic? { byEpoch[epoch] }
 
     func hasName(_ topic: Topic) -> Bool { named[topic.name] === topic }
+
+    func search(_ pattern: TopicPattern) -> TopicSearch { TopicSearch(pattern, in: trie) }
 
     // Slots
 
@@ -77,6 +81,7 @@ final class TopicTable {
             return topic
         }
         named[name] = topic
+        trie.insert(topic)
         byEpoch[topic.epoch] = topic
         busiest.note(topic)
         return topic
@@ -107,6 +112,7 @@ final class TopicTable {
     func removeName(of topic: Topic) {
         guard hasName(topic) else { return }
         named[topic.name] = nil
+        trie.remove(topic.name)
         context.quotas.topics.give()
         topic.account?.topics.give()
         places.remove(topic.place)
@@ -148,6 +154,7 @@ final class TopicTable {
     func removeAll() {
         named = PartitionedDictionary()
         byEpoch = PartitionedDictionary()
+        trie = TopicTrie()
         places = Slab()
         held = Slab()
         dirty = []
