@@ -267,6 +267,13 @@ final class TestClient {
         }
     }
 
+    /// Publishes several messages at once.
+    func fireAndForget(_ route: String, _ texts: [String], stream: UInt32 = 9) {
+        request(route, texts) {
+            FrameWriter.requestFNF(stream: stream, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
+        }
+    }
+
     func publish(_ route: String, _ text: String, stream: UInt32 = 3) {
         request(route, text) {
             FrameWriter.requestResponse(stream: stream, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
@@ -307,10 +314,18 @@ final class TestClient {
         _ route: String, _ text: String = "",
         _ write: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, inout ByteBuffer) -> Void
     ) {
+        request(route, [text], write)
+    }
+
+    private func request(
+        _ route: String, _ texts: [String],
+        _ write: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, inout ByteBuffer) -> Void
+    ) {
         let route = Array(route.utf8)
-        let text = Array(text.utf8)
         send { buffer in
-            route.withUnsafeBytes { route in text.withUnsafeBytes { write(route, $0, &buffer) } }
+            for text in texts {
+                route.withUnsafeBytes { route in Array(text.utf8).withUnsafeBytes { write(route, $0, &buffer) } }
+            }
         }
     }
 

@@ -67,38 +67,6 @@ import Testing
         #expect(subscriber.received() == ["1:[3]t.busy:3", "1:[4]t.busy:4"])
     }
 
-    @Test(arguments: DeliveryTests.placements)
-    func eachTopicHasABufferOfItsOwn(_ shards: Int, _ at: Int, _ from: Int) {
-        let broker = broker(shards)
-        let publisher = broker.connect(from)
-        let subscriber = broker.connect(at)
-        subscriber.subscribe("t.*?buffer=2", n: 1)
-        for text in 1...5 { publisher.fireAndForget("t.a", "\(text)") }
-        for text in 1...2 { publisher.fireAndForget("t.b", "\(text)") }
-        subscriber.requestN(100)
-        #expect(
-            subscriber.received() == [
-                "1:[1]t.a:1", "1:[4-2]t.a:4", "1:[1]t.b:1", "1:[5]t.a:5", "1:[2]t.b:2",
-            ])
-    }
-
-    @Test(arguments: DeliveryTests.placements)
-    func anOverflowNamesTheTopic(_ shards: Int, _ at: Int, _ from: Int) {
-        let broker = broker(shards)
-        let publisher = broker.connect(from)
-        let subscriber = broker.connect(at)
-        subscriber.subscribe("t.*?buffer=1&overflow=fail", n: 1)
-        for text in 1...3 { publisher.fireAndForget("t.a", "\(text)") }
-        subscriber.requestN(100)
-        #expect(
-            subscriber.received() == [
-                "1:[1]t.a:1", "1:[2]t.a:2",
-                "1:! 201 overflow: topic 't.a': the buffer of 1 message was full",
-            ])
-        publisher.fireAndForget("t.b", "1")
-        #expect(subscriber.received() == [])
-    }
-
     /// The end of a topic does not end the subscription, which also receives a topic that has the same name later.
     @Test(arguments: DeliveryTests.placements)
     func topicsMayEndAndComeBack(_ shards: Int, _ at: Int, _ from: Int) {

@@ -127,7 +127,8 @@ final class Subscribing: ShardPart {
         }
     }
 
-    /// Sets the initial position of a cursor of a subscription to a pattern.
+    /// Sets the initial position of a cursor of a subscription to a pattern. What is before `followed` is replayed if
+    /// the options ask for it; what is after it has arrived since.
     /// - Parameters:
     ///   - followed: from where all messages are for the subscription.
     ///   - begins: whether the subscription begins where its options say, if that is earlier.
@@ -135,31 +136,43 @@ final class Subscribing: ShardPart {
         let view = cursor.view
         let window = window(of: view)
         let followed = followed ?? window.upper
-        // Messages that are not retained any longer may still be in the log, and so may those just lost.
-        let head = view.isStored ? view.lost : Swift.max(view.log.head, view.lost)
-        let oldest = Swift.min(window.lower, Swift.max(followed, head))
-        let whole = SequenceRange(lower: Swift.min(oldest, window.upper), upper: window.upper)
-        // A position of this topic.
+        // A position of this topic. Messages that are not retained any longer may still be in the log.
         if case .from = cursor.options.start {
             if isAhead(cursor) { return wait(cursor) }
             let start = cursor.isOfOtherEpoch ? Subscribing.newStart(of: cursor) : cursor.options.start
-            return join(cursor, at: start, in: whole, now: now)
+            let oldest = Swift.min(window.lower, Swift.max(followed, gone(from: view)))
+            return join(cursor, at: start, in: SequenceRange(lower: oldest, upper: window.upper), now: now)
         }
-        if begins, let since = cursor.options.since {
-            cursor.match?.followed = followed
-            if let first = first(atOrAfter: since.resolved(now: now.wall), for: cursor) {
-                join(cursor, at: .from(Swift.min(followed, Swift.max(first, window.lower))), in: whole, now: now)
-            }
-            return
+        guard begins else { return join(cursor, at: .next, replaying: followed, upTo: followed, now: now) }
+        guard let since = cursor.options.since else {
+            return join(cursor, at: cursor.options.start, replaying: window.lower, upTo: followed, now: now)
         }
-        let own: SequenceNumber? =
-            switch cursor.options.start {
-            case .all where begins: window.lower
-            case .last(let n) where begins:
-                SequenceNumber(window.upper.value - Swift.min(n, UInt64(window.upper - window.lower)))
-            default: nil
-            }
-        join(cursor, at: .from(Swift.min(own ?? followed, followed)), in: whole, now: now)
+        cursor.match?.followed = followed
+        if let first = first(atOrAfter: since.resolved(now: now.wall), for: cursor) {
+            join(cursor, since: first, now: now)
+        }
+    }
+
+    /// The same for a cursor whose subscription asked for the messages since a time.
+    /// - Parameter first: the first of them.
+    func join(_ cursor: Subscriber, since first: SequenceNumber, now: Instant) {
+        let window = window(of: cursor.view)
+        let followed = cursor.match?.followed ?? window.upper
+        join(cursor, at: .all, replaying: Swift.max(first, window.lower), upTo: followed, now: now)
+    }
+
+    private func join(
+        _ cursor: Subscriber, at start: Start, replaying first: SequenceNumber, upTo followed: SequenceNumber,
+        now: Instant
+    ) {
+        let first = Swift.max(first, gone(from: cursor.view))
+        let replayed = SequenceRange(lower: Swift.min(first, followed), upper: followed)
+        join(cursor, at: start, in: replayed, now: now)
+    }
+
+    /// Up to where a view's messages are gone, or just lost.
+    private func gone(from view: TopicView) -> SequenceNumber {
+        view.isStored ? view.lost : Swift.max(view.log.head, view.lost)
     }
 
     /// Whether a subscriber requested a position that its shared topic has on another node, but not on this one yet.
@@ -201,7 +214,8 @@ final class Subscribing: ShardPart {
         }
     }
 
-    /// - Parameter known: the messages available, if others than those for a new member.
+    /// - Parameter known: the messages to begin with, if others than those for a new member. Later ones have arrived
+    ///   since, and may have been lost.
     func join(_ subscriber: Subscriber, at start: Start, in known: SequenceRange? = nil, now: Instant) {
         let view = subscriber.view
         let options = subscriber.options
@@ -215,6 +229,10 @@ final class Subscribing: ShardPart {
             return fail(subscriber, refusal)
         }
         subscriber.join(at: cursor)
+        if known != nil {
+            subscriber.cursor.appended(upTo: self.window(of: view).upper)
+            subscriber.cursor.evict(before: gone(from: view))
+        }
         if view.log.hasHoles { subscriber.passHoles() }
         view.add(subscriber)
         view.notifyOfEnd(to: subscriber)

@@ -113,8 +113,7 @@ extension Subscribing {
         }
         view.removeWaiting(subscriber)
         if subscriber.match == nil { return join(subscriber, atOrAfter: first, now: now) }
-        let found = Swift.max(first, window(of: view).lower)
-        join(subscriber, from: Swift.min(subscriber.match?.followed ?? found, found), begins: false, now: now)
+        join(subscriber, since: first, now: now)
     }
 
     /// The subscription with this handle, or its cursor in one topic.

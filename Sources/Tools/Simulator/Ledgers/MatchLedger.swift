@@ -51,10 +51,8 @@ final class MatchLedger {
         } else {
             self.start = start
         }
-        var cursor = NaiveCursor(
+        cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: Int(now.missed))
-        if request.policy == "latest" { cursor.keepNewest(isReported: true) }
-        self.cursor = cursor
     }
 
     /// Whether the engine's cursor is the one that was seen last. Between two inspections, it may have been removed,
@@ -70,6 +68,8 @@ final class MatchLedger {
             referee.fail("\(name) went backwards: \(now)")
             return 0
         }
+        // While no cursor needed them, the log may have lost messages that the new one should have received.
+        let unreadable = unreadable ?? (seen == nil ? now.viewHead : nil)
         let way = cursor.keepUp(with: now, after: seen, handing: count, unreadable: unreadable, isBatch: isBatch)
         guard let (next, lot) = way else {
             referee.fail(

@@ -116,19 +116,23 @@ final class PatternLedger: SubscriberLedger {
         return match
     }
 
-    /// From where a topic's messages are for the subscription.
+    /// Where the subscription may begin in a topic: at the position from which its messages are for the subscription,
+    /// or at an earlier one if the options ask for it.
     private func expectedStart(_ now: Inspection.Subscription, _ topic: TopicLedger) -> ClosedRange<UInt64> {
         let before = atRequest[topic.epoch]?.committed ?? 1
         let began = atBegin.map { $0[topic.epoch]?.committed ?? 1 } ?? topic.committed
         let followed = before...Swift.max(before, began)
-        guard let own = own(now, topic) else { return followed }
-        return Swift.min(own.lowerBound, followed.lowerBound)...Swift.min(own.upperBound, followed.upperBound)
+        referee.expect(
+            followed.contains(now.joined),
+            "\(name) follows '\(topic.name)' from \(now.joined), but should from \(followed): \(now)")
+        return own(now, topic) ?? now.joined...now.joined
     }
 
     /// Where the subscription's options say; nil if they name no earlier message.
     private func own(_ now: Inspection.Subscription, _ topic: TopicLedger) -> ClosedRange<UInt64>? {
-        let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
-        var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
+        let retain = UInt64(client.retain)
+        func retained(of end: UInt64) -> UInt64 { end - Swift.min(end - 1, retain) }
+        var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first, retained(of: now.viewEnd))
         let wanted: ClosedRange<UInt64>
         switch request.start {
         case .next, .from, .last(0): return nil
@@ -140,8 +144,10 @@ final class PatternLedger: SubscriberLedger {
             wanted = topic.first(atOrAfter: time.resolved(now: 0), before: now.joined)
             gone = Swift.max(gone, topic.kept)
         }
-        let lower = Swift.min(Swift.max(wanted.lowerBound, retained), now.joined)
-        return lower...Swift.max(lower, Swift.min(Swift.max(wanted.upperBound, retained, gone), now.joined))
+        // With `latest`, only the newest one.
+        let least = request.policy == "latest" ? Swift.max(1, now.joined - 1) : 1
+        let lower = Swift.min(Swift.max(wanted.lowerBound, retained(of: now.joined), least), now.joined)
+        return lower...Swift.max(lower, Swift.min(Swift.max(wanted.upperBound, gone, least), now.joined))
     }
 
     /// Accounts for cursors that are gone, and for all messages handed over.
