@@ -85,14 +85,15 @@ final class EntryRun: Region, @unchecked Sendable {
             let message = MessageEntry(
                 sequence: end.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
                 metadata: chunk.metadata(entry), topic: topic)
-            guard capacity - start >= message.size else { return false }
+            let size = message.size
+            guard capacity - start >= size else { return false }
             var cursor = message.writeHead(to: base + start)
             chunk.forEachPayloadPart(entry) { part in
                 cursor.copyMemory(from: part.baseAddress!, byteCount: part.count)
                 cursor += part.count
             }
             message.writeTail(to: cursor)
-            ends.append(start + message.size)
+            ends.append(start + size)
             return true
         }
     }

@@ -29,6 +29,7 @@ public struct Refusal: Error, Sendable {
     static func invalid(_ sentence: String) -> Refusal { Refusal(.invalid, sentence) }
     static func limit(_ sentence: String) -> Refusal { Refusal(.limit, sentence) }
 
+    static var requestOfZero: Refusal { .invalid("REQUEST_N of 0 is not allowed; request 1 or more.") }
     static var draining: Refusal { Refusal(.draining, "The broker is shutting down; connect again later.") }
 
     /// Refuses a message, or a topic's end, that the store did not write.

@@ -109,7 +109,7 @@ final class ListRequests: ShardPart {
 
     func request(_ n: UInt32, of listStream: ListStream, now: Instant) {
         guard listStream.credit.add(n) else {
-            ends.fail(listStream, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
+            ends.fail(listStream, .requestOfZero)
             return
         }
         proceed(listStream, now: now)

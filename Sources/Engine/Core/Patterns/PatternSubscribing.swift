@@ -141,7 +141,7 @@ final class PatternSubscribing: ShardPart {
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
         subscription.askedAt = now.monotonic
         guard subscription.request(n) else {
-            return ends.fail(subscription, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
+            return ends.fail(subscription, .requestOfZero)
         }
         delivery.patterns.serve(subscription, now: now)
     }

@@ -259,7 +259,7 @@ final class Publishing: ShardPart {
     /// The peer requests more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
-            return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."), now: moment)
+            return ends.revoke(publisher, .requestOfZero, now: moment)
         }
         notices.sendUnsent(publisher)
     }

@@ -105,7 +105,7 @@ final class Subscribing: ShardPart {
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
         subscriber.askedAt = now.monotonic
         guard subscriber.request(n) else {
-            ends.fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; request 1 or more."))
+            ends.fail(subscriber, .requestOfZero)
             return
         }
         if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
