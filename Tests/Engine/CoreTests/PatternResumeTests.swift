@@ -106,6 +106,17 @@ import Testing
         #expect(subscriber.received() == ["1:[1]t.a:1", "1:[2]t.a:2"])
     }
 
+    @Test func aPositionMayBeAnyNumber() {
+        let broker = broker(1)
+        let publisher = broker.connect()
+        publisher.fireAndForget("t.a", "1")
+        let subscriber = broker.connect()
+        let last = json([("t.a", .max)], broker)
+        subscriber.subscribe("t.*", data: " \t\n\(last.replacing("t.a", with: "t\\u002ea"))\r\n")
+        publisher.fireAndForget("t.a", "2")
+        #expect(subscriber.received() == ["1:[2]t.a:2"])
+    }
+
     @Test(arguments: DeliveryTests.placements)
     func callsAndStreamsContinueToo(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = broker(shards)
@@ -137,7 +148,10 @@ import Testing
         ("3", "not a JSON object"), ("[]", "not a JSON object"), ("{", "not a JSON object"),
         (#"{"t.a": ["1", 1}"#, "not a JSON object"), (#"{"t.a": "1"}"#, "not a JSON object"),
         (#"{"t.a": ["1", 1, 1]}"#, "not a JSON object"), (#"{"t.a": {"epoch": 1}}"#, "not a JSON object"),
-        (#"{"t.a": ["1", 1], "t.a": ["1", 1]}"#, "not a JSON object"), (#"{"t.a": [["1"], 1]}"#, "not a JSON object"),
+        (#"{"t.a": [["1"], 1]}"#, "not a JSON object"), (#"{"t.a": ["1" 1]}"#, "not a JSON object"),
+        (#"{"t.a": ["1", 1],}"#, "not a JSON object"), (#"{"t.a": ["1", 1]} 2"#, "not a JSON object"),
+        (#"{"t.a\": ["1", 1]}"#, "not a JSON object"), (#"{"t.\x61": ["1", 1]}"#, "not a JSON object"),
+        ("{\"t.\u{1}\": [\"1\", 1]}", "not a JSON object"),
         (#"{"t.a": ["1", 1,,,,,,,,,,]}"#, "not a JSON object"),
         (#"{"t.a": [1, 1]}"#, "The epoch of the position in 't.a' is not a string"),
         (#"{"t.a": ["x", 1]}"#, "The epoch of the position in 't.a' is not a string"),
@@ -146,6 +160,13 @@ import Testing
         (#"{"t.a": ["1", 0]}"#, "The sequence of the position in 't.a' is not a number from 1"),
         (#"{"t.a": ["1", "1"]}"#, "The sequence of the position in 't.a' is not a number from 1"),
         (#"{"t.a": ["1", 1.5]}"#, "The sequence of the position in 't.a' is not a number from 1"),
+        (#"{"t.a": ["1", 01]}"#, "The sequence of the position in 't.a' is not a number from 1"),
+        (#"{"t.a": ["1", 18446744073709551616]}"#, "The sequence of the position in 't.a' is not a number from 1"),
+        (#"{"t.a": ["+1", 1]}"#, "The epoch of the position in 't.a' is not a string"),
+        (#"{"t.a": ["1", 1], "t.a": ["1", 1]}"#, "There are two positions in 't.a'; give only one."),
+        (#"{"t.a": ["1", 1], "t.\u0061": ["1", 1]}"#, "There are two positions in 't.a'; give only one."),
+        (#"{"t.ä": ["1", 1]}"#, "The topic 't.ä' has"), (#"{"t..a": ["1", 1]}"#, "The topic 't..a' has"),
+        (#"{"t.*": ["1", 1]}"#, "The topic 't.*' has a '*' or '>'"), (#"{"": ["1", 1]}"#, "The topic name is empty"),
         (#"{"u.a": ["1", 1]}"#, "The topic 'u.a' of a position does not match 't.*'; leave it out."),
         (#"{"t.a": ["1", 1], "t.b": ["1", 1], "t.c": ["1", 1], "t.d": ["1", 1]}"#, "in more than 3 topics"),
     ]
@@ -170,7 +191,7 @@ import Testing
             ("t.*", [("t.a", 1, 0)], "lacks its topic, epoch or sequence"),
             ("t.*", [("", 1, 1)], "lacks its topic, epoch or sequence"),
             ("t.*", [("t.a", 1, 1), ("t.a", 1, 1)], "two positions in 't.a'"),
-            ("t.*", [("u", 1, 1)], "does not match 't.*'"),
+            ("t.*", [("u", 1, 1)], "does not match 't.*'"), ("t.*", [("t.", 1, 1)], "The topic 't.' has"),
             ("t.*", [("t.a", 1, 1), ("t.b", 1, 1), ("t.c", 1, 1)], "in more than 2 topics"),
             ("t.a", [("t.a", 1, 1)], "Positions are for a pattern, and 't.a' is a single topic"),
         ] {

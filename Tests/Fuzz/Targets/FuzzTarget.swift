@@ -21,6 +21,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "grpc-frames", run: fuzzGRPCFrames),
         FuzzTarget(name: "route", run: fuzzRoute),
         FuzzTarget(name: "topic", run: fuzzTopic),
+        FuzzTarget(name: "positions", run: fuzzPositions),
         FuzzTarget(name: "plain-request", run: fuzzPlainRequest),
         FuzzTarget(name: "stream-record", run: fuzzStreamRecord),
         FuzzTarget(name: "configuration", run: fuzzConfiguration),
