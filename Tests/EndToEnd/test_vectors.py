@@ -14,12 +14,14 @@ import json
 import re
 import signal
 import socket
+import struct
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+import raw
 from test_documents import anchors
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
@@ -40,6 +42,7 @@ FIELDS = [
     (b"application/vnd.forebay.message\0\0\x20", 16, 8, "timestamp"),
     (b"application/vnd.forebay.opening\0\0\x10", 0, 8, "epoch"),
 ]
+TOPIC = b"\x1capplication/vnd.forebay.topic"  # The entry that follows the broker's in messages of a pattern.
 MARKS = ("varies", "text_from", "json_from", "json_same")
 # Members of JSON objects that are the same in every run.
 SAME = {"name", "protocol", "state", "error", "first", "next", "retained", "retain", "published", "delivered",
@@ -82,10 +85,18 @@ def kind(frame: bytes) -> int:
     return frame[7] >> 2
 
 
+def of_topic(frame: bytes) -> str:
+    """For labels: the topic that a message of a pattern names."""
+    if TOPIC not in frame:
+        return ""
+    at = frame.index(TOPIC) + len(TOPIC) + 3
+    return " of " + frame[at : at + int.from_bytes(frame[at - 3 : at], "big")].decode()
+
+
 def marks(frame: bytes) -> dict:
     """What varies in a frame of the broker, as in the file."""
     found = {}
-    varies = [[frame.index(before) + len(before) + skip, length, label]
+    varies = [[frame.index(before) + len(before) + skip, length, label + of_topic(frame)]
               for before, skip, length, label in FIELDS if before in frame]
     if kind(frame) == REQUEST_N:
         varies.append([9, 4, "grant"])
@@ -214,10 +225,10 @@ class Player:
         for at, length, label in told.get("varies", []):
             value = int.from_bytes(frame[at : at + length], "big")
             assert value > 0, f"{label} is 0"
-            if label == "epoch":
-                assert self.values.setdefault(label, value) == value, "the epoch changed"
-            elif label == "timestamp":
-                assert self.values.get(label, 0) <= value, "the timestamp decreased"
+            if label.startswith("epoch"):
+                assert self.values.setdefault(label, value) == value, f"the {label} changed"
+            elif label.startswith("timestamp"):
+                assert self.values.get(label, 0) <= value, f"the {label} decreased"
                 self.values[label] = value
         if "json_from" in told:
             self.values.update({key: value for key, value in json.loads(frame[9:]).items() if key == "id"})
@@ -298,6 +309,27 @@ def test_descriptions_name_the_frames(exchange):
             shown = re.match(r"(?:[MFNC](?:, | and |\b))+", rest)[0]
             flags = int.from_bytes(frame[7:9], "big")
             assert set(re.findall("[A-Z]", shown)) == {flag for flag, bit in FLAGS.items() if flags & bit}, step["is"]
+
+
+MESSAGE = re.compile(r"PAYLOAD, M and N: (\w+) of ([\w.-]+), sequence (\d+)(?:, dropped before: (\d+))?")
+
+
+def test_messages_of_patterns_are_those_described():
+    """Encoded again from their descriptions and from the figures that vary."""
+    found = 0
+    for step in (step for exchange in FILE["vectors"] for step in exchange["steps"] if step["from"] == "broker"):
+        if not (told := MESSAGE.fullmatch(step["is"])):
+            continue
+        frame = content(step)
+        (epoch, _, one), (time, _, other) = step["varies"]
+        assert (one, other) == (f"epoch of {told[2]}", f"timestamp of {told[2]}")
+        figures = frame[epoch : epoch + 8] + struct.pack(">Q", int(told[3])) + frame[time : time + 8]
+        own = raw.entry(raw.MESSAGE_MIME, figures + struct.pack(">Q", int(told[4] or 0)))
+        metadata = own + raw.entry(b"application/vnd.forebay.topic", told[2].encode())
+        stream = int.from_bytes(frame[3:7], "big")
+        assert frame == raw.payload(stream, told[1].encode(), metadata), step["is"]
+        found += 1
+    assert found > 20
 
 
 def is_ended_by_a_broker(conversation: dict) -> bool:
