@@ -178,6 +178,7 @@ class Subscription(Call, Stream):
             known["replay_all"] = True
         elif "replay" in given:
             known["replay_last"] = int(given["replay"])
+        known["positions"] = how.pop("positions", ())
         policy, gap = OVERFLOW[given.get("overflow", "drop-oldest")], given.get("gap") == "fail"
         this = pb.Open(topic=self.topic, request_n=n, overflow=policy, gap_fail=gap, **known)
         Call.__init__(self, peer, peer.pubsub.Subscribe, pb.SubscribeRequest(open=this), **how)

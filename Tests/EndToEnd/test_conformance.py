@@ -213,6 +213,12 @@ def test_every_section_of_http2_that_a_test_is_named_by_has_a_row():
     assert len(cases) > 30 and set(cases) <= rows.keys(), sorted(set(cases) - rows.keys())
 
 
+def test_every_test_of_patterns_has_a_row():
+    here = cited(tables("conformance.md")["Patterns"])
+    for file in ("test_pattern_rules", "test_patterns", "test_shared_patterns"):
+        assert of_file(file) <= here, sorted(of_file(file) - here)
+
+
 def promised(page: str, heading: str) -> list[str]:
     """The numbers of the guarantees that a section lists."""
     section = (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]

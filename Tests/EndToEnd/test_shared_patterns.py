@@ -6,10 +6,10 @@ import contextlib
 import pytest
 
 from client import *
+from patterns import follow, positions, told, topic_of
 from proxy import Proxy
 
 pytestmark = pytest.mark.rsocket
-TOPIC_MIME = b"application/vnd.forebay.topic"
 
 
 @pytest.fixture
@@ -20,18 +20,10 @@ def node(begin, nats):
     return start
 
 
-def follow(peer, path: str):
-    """Subscribes to a pattern, and waits until the subscription has begun."""
-    subscription = peer.subscribe(path, meta=True)
-    pattern = path.partition("?")[0]
-    eventually(lambda: peer.ledger(pattern), lambda rows: rows and all(row["waits_for"] != "topic" for row in rows))
-    return subscription
-
-
 def by_topic(messages) -> dict[str, list[bytes]]:
     found = collections.defaultdict(list)
     for one in messages:
-        found[dict(one.entries)[TOPIC_MIME].decode()].append(one.data)
+        found[topic_of(one)].append(one.data)
     return dict(found)
 
 
@@ -97,3 +89,32 @@ def test_a_topic_ends_and_begins_again(node):
     there.control("$SYS.topic.delete", name="s.a")
     there.publish("s.a", b"2")
     assert by_topic(subscription.take(1)) == {"s.a": [b"2"]}
+
+
+@pytest.mark.parametrize("over", ["rsocket", "grpc"])
+def test_positions_continue_at_another_node(node, over):
+    """Positions hold on every node, also for topics of which the other node has no messages in memory."""
+    here, there = node(), node()
+    publisher = here.peer()
+    for part in "abc":
+        publisher.publish(f"s.{part}", *numbers(1, 5))
+    leaving = here.peer(over)
+    found = follow(leaving, "s.>?replay=all", n=7).take(7)
+    leaving.close()
+    # Some messages are published while the client has no connection, also to a topic that it does not know.
+    publisher.publish("s.a", b"6")
+    publisher.publish("s.new", b"1", b"2")
+    places = positions(found)
+    resumed = there.peer(over)
+    sub = follow(resumed, "s.>?replay=all", n=4, positions=places)
+    found += sub.take(4)
+    publisher.publish("s.b", b"6")
+    sub.request(9)
+    found += sub.take(8)
+    # Sequences have holes, because control messages take some.
+    expected = [(part, text) for part in "ab" for text in numbers(1, 6)] + [("c", text) for text in numbers(1, 5)]
+    assert sorted((topic_of(one)[2:], one.data) for one in found) == expected + [("new", b"1"), ("new", b"2")]
+    assert all(dropped == 0 for _, _, dropped in told(found))
+    back = follow(here.peer(over), "s.>?gap=fail", positions=positions(found))
+    publisher.publish("s.c", b"6")
+    assert [(topic_of(one), one.data) for one in back.take(1)] == [("s.c", b"6")]
