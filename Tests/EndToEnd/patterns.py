@@ -55,7 +55,7 @@ def follow(peer: Observer, path: str, n=UNBOUNDED, positions: dict | None = None
 
 
 def topic_of(message: Message) -> str:
-    """Over RSocket it is in the second entry, of which the publisher's may have a copy behind it."""
+    """Over RSocket it is in the second entry, before the publisher's, which may have the same type."""
     if isinstance(message, grpc_client.Told):
         return message.topic
     mime, name = message.entries[0]

@@ -1,5 +1,5 @@
-"""What Protocol/conformance.md says of subscriptions to patterns, over RSocket and gRPC. test_patterns.py has those over
-plain HTTP, Protocol/vectors the bytes of all three."""
+"""What Protocol/conformance.md says of subscriptions to patterns, over RSocket and gRPC. test_patterns.py has those
+over plain HTTP, Protocol/vectors the bytes of all three."""
 
 import json
 
