@@ -16,7 +16,7 @@ public struct ResumePosition: Equatable, Sendable {
         self.sequence = sequence
     }
 
-    /// The most bytes that this position takes as JSON, with a comma.
+    /// The most bytes that this position takes as JSON, with a comma. Names of topics have nothing to escape.
     public var jsonSize: Int { topic.utf8.count + "\"\":[\"\",],".utf8.count + 2 * 20 }
 
     /// Appends positions as the data of a request: `{"orders.eu":["6616333571386961933",42],…}`.

@@ -48,6 +48,8 @@ final class RSocketScript: BrokerScript {
         "?demand=cumulative", "?meta=on&from=1&epoch=5&gap=tell",
     ]
 
+    static let patterns = ["*", ">", "*", "a.*", "*.b", "$SYS.>", "**"]
+
     init(_ broker: FuzzBroker) { self.broker = broker }
 
     func step(_ input: inout FuzzInput) {
@@ -61,6 +63,7 @@ final class RSocketScript: BrokerScript {
         case 4 where input.byte() == 0xDD: broker.drain()
         default:
             guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
+            if (5...7).contains(action & 31), action & 32 != 0 { return follow(peer, &input) }
             act(action & 31, place, peer, &input)
         }
     }
@@ -204,6 +207,27 @@ final class RSocketScript: BrokerScript {
                     into: &$0)
             default:
                 FrameWriter.requestFNF(stream: stream, metadata: reported, data: text, fragment: fragment, into: &$0)
+            }
+        }
+    }
+
+    /// A subscription to a pattern, with positions or other data.
+    private func follow(_ peer: RSocketAudit, _ input: inout FuzzInput) {
+        let stream = stream(&input)
+        let choice = input.byte()
+        let route = input.pick(RSocketScript.patterns) + input.pick(RSocketScript.options)
+        var metadata = ByteBuffer()
+        if choice & 0x80 == 0 {
+            metadata.append(route)
+        } else {
+            try? CompositeMetadata.appendRoute([route], into: &metadata)
+        }
+        let n = UInt32(1 + Int(choice & 3))
+        broker.positions(&input).withUnsafeBytes { data in
+            write(peer) {
+                FrameWriter.requestStream(
+                    stream: stream, initialN: n, metadata: metadata.readable, data: data,
+                    fragment: choice & 0x40 != 0 ? 64 : 0, into: &$0)
             }
         }
     }

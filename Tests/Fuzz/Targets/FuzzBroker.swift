@@ -45,6 +45,8 @@ final class FuzzBroker {
         limits.streamsPerConnection = 12
         limits.listsPerConnection = 2
         limits.topics = 8
+        limits.patterns = 3
+        limits.matches = 3
         limits.grant = 7
         limits.memory = 1 << 20
         // A session that survives would be accounted for elsewhere.
@@ -159,6 +161,26 @@ final class FuzzBroker {
         hasOperator = true
         for shard in shards { shard.drain(now: now) }
         run()
+    }
+
+    // Patterns
+
+    /// Positions in topics, most of them in their present epochs, or any other data.
+    func positions(_ input: inout FuzzInput) -> [UInt8] {
+        let count = input.number(below: 6)
+        guard count < 5 else { return Array(input.piece()) }
+        let members = position(count, &input).map { #""\#($0.topic)":["\#($0.epoch)",\#($0.sequence)]"# }
+        return Array("{\(members.joined(separator: ","))}".utf8)
+    }
+
+    func position(_ count: Int, _ input: inout FuzzInput) -> [ResumePosition] {
+        (0..<count).map { _ in
+            let choice = input.byte()
+            let topic = ["a", "b", "c", "a.b", "$SYS.events"][Int(choice >> 1) % 5]
+            let known = shards.compactMap { $0.parts.tables.topics[topic] }.first?.epoch
+            let epoch = choice & 1 == 0 ? known ?? 5 : 5
+            return ResumePosition(topic: topic, epoch: epoch, sequence: UInt64(1 + input.number(below: 40)))
+        }
     }
 
     // Time and effects

@@ -16,6 +16,8 @@ private final class HTTP1Script: BrokerScript {
     private var states: [State] = [.idle, .idle, .idle]
     /// Whether the request is a HEAD: its response has the length of a GET's, and no body.
     private var isHead = [false, false, false]
+    /// Whether the request names a pattern, and sends positions.
+    private var isOfPattern = [false, false, false]
 
     init(_ broker: FuzzBroker) {
         self.broker = broker
@@ -33,6 +35,7 @@ private final class HTTP1Script: BrokerScript {
             peers[place] = peer
             return states[place] = .idle
         }
+        if case .idle = states[place] { isOfPattern[place] = first & 32 != 0 }
         switch action {
         case 5...15: go(place, peer, &input)
         case 16...22: fetch(place, peer, &input)
@@ -55,9 +58,11 @@ private final class HTTP1Script: BrokerScript {
             broker.act(peer) { shard, id, now in shard.request(head, on: id, now: now) }
             states[place] = .asking
         case .asking:
-            let body = input.piece()
+            let body = isOfPattern[place] ? broker.positions(&input) : Array(input.piece())
             if !body.isEmpty {
-                broker.act(peer) { shard, id, now in withCopy(body) { shard.body($0, on: id, now: now) } }
+                broker.act(peer) { shard, id, now in
+                    body.withUnsafeBytes { withCopy($0) { shard.body($0, on: id, now: now) } }
+                }
             }
             if input.byte() & 1 == 0 {
                 broker.act(peer) { shard, id, now in shard.requestEnded(on: id, now: now) }
@@ -70,7 +75,7 @@ private final class HTTP1Script: BrokerScript {
 
     private func head(_ input: inout FuzzInput, _ place: Int) -> HTTP1Request {
         let kind = input.byte()
-        let topic = input.pick(RSocketScript.topics)
+        let topic = input.pick(isOfPattern[place] ? RSocketScript.patterns : RSocketScript.topics)
         let option = input.pick(["", "?request=2", "?replay=all", "?request=1&buffer=1&overflow=fail", "?gap=tell"])
         var method = kind & 1 == 0 ? "GET" : "POST"
         var target = "/v1/topics/\(topic)/messages" + (kind & 1 == 0 ? option : "")

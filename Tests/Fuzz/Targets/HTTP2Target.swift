@@ -123,6 +123,8 @@ private final class HTTP2Script: BrokerScript {
     private let rsocket: RSocketScript
     private var peers: [HTTP2Audit?] = [nil, nil, nil]
     private var next: [UInt32] = [1, 1, 1]
+    /// Whether requests name patterns instead of topics, and send positions.
+    private var isOfPatterns = false
 
     init(_ broker: FuzzBroker) {
         self.broker = broker
@@ -133,6 +135,7 @@ private final class HTTP2Script: BrokerScript {
         if rsocket.takes(&input) { return }
         let first = input.byte()
         let (place, action) = (Int(first >> 6), first & 31)
+        isOfPatterns = first & 32 != 0
         guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
         guard peer.isReading else { return peer.read(nil) }
         act(place, action, peer, &input)
@@ -199,7 +202,9 @@ private final class HTTP2Script: BrokerScript {
         return stream
     }
 
-    private func topic(_ input: inout FuzzInput) -> String { input.pick(RSocketScript.topics) }
+    private func topic(_ input: inout FuzzInput) -> String {
+        input.pick(isOfPatterns ? RSocketScript.patterns : RSocketScript.topics)
+    }
 
     private func credentials(_ input: inout FuzzInput) -> [(String, String)] {
         switch input.byte() {
@@ -228,6 +233,12 @@ private final class HTTP2Script: BrokerScript {
         open += Proto.field(8, UInt64(kind >> 3 & 7))
         if kind & 0x40 != 0 { open += Proto.field(7, UInt64(input.number(below: 5))) }
         if kind & 0x80 != 0 { open += Proto.field(9, 1) }
+        if isOfPatterns {
+            for position in broker.position(input.number(below: 5), &input) {
+                let fields = Proto.field(2, position.epoch) + Proto.field(3, position.sequence)
+                open += Proto.field(13, Proto.field(1, position.topic) + fields)
+            }
+        }
         let stream = grpc(place, peer, .subscribe, credentials(&input))
         peer.write(stream, Proto.field(1, open), end: input.byte() == 0xEE)
     }
@@ -331,7 +342,9 @@ private final class HTTP2Script: BrokerScript {
             ? "/v1/subscriptions/\(peer.subscription)/request?n=3" : "/v1/topics/\(topic(&input))/messages"
         let head = [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
         peer.send(headers(stream, head + [("forebay-header-x", "y")] + credentials(&input), end: isCredit))
-        if !isCredit { peer.send(data(stream, Array(input.piece()), end: input.byte() & 7 != 0)) }
+        guard !isCredit else { return }
+        let body = isOfPatterns ? broker.positions(&input) : Array(input.piece())
+        peer.send(data(stream, body, end: input.byte() & 7 != 0))
     }
 
     /// Any method, path and field.

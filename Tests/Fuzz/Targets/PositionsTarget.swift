@@ -17,8 +17,8 @@ func fuzzPositions(_ bytes: UnsafeRawBufferPointer) {
             var text = ByteBuffer()
             ResumePosition.append(found, to: &text)
             mustHold((try? PatternPositions.parse(text.readable, most: most)) == found, "\(text.readable.asText)")
+            guard let pattern = try? TopicPattern(parsing: pattern), divide(found, pattern) else { return }
             mustHold(text.count <= found.reduce(2) { $0 + $1.jsonSize }, "positions take more than was said")
-            if let pattern = try? TopicPattern(parsing: pattern) { divide(found, pattern) }
         } catch {
             mustHold(error.code == .invalid && !error.message.isEmpty, "\(error) is not a refusal")
             mustHold(expected == nil || expected?.count ?? 0 > most, "\(bytes.asText) is refused: \(error)")
@@ -49,8 +49,8 @@ private func number(_ text: String) -> UInt64? {
     text.utf8.allSatisfy { (48...57).contains($0) } ? UInt64(text).flatMap { $0 > 0 ? $0 : nil } : nil
 }
 
-/// Sends each shard its positions.
-private func divide(_ positions: [ResumePosition], _ pattern: TopicPattern) {
+/// Sends each shard its positions. Returns whether these can be positions in the pattern.
+private func divide(_ positions: [ResumePosition], _ pattern: TopicPattern) -> Bool {
     let areNames = positions.allSatisfy { position in
         let name = position.topic
         return TopicName.fault(TopicName.isSystem(name) ? String(name.dropFirst(5)) : name) == nil
@@ -65,8 +65,10 @@ private func divide(_ positions: [ResumePosition], _ pattern: TopicPattern) {
             mustHold(place?.epoch == position.epoch && place?.next.value == position.sequence, "\(position) was lost")
         }
         mustHold((0..<3).reduce(0) { $0 + divided[$1].count } == positions.count, "there are other positions")
+        return true
     } catch {
         mustHold(error.code == .invalid, "\(error) is not a refusal")
         mustHold(!areNames || !areDifferent || !allMatch, "\(positions) of \(pattern) are refused: \(error)")
+        return false
     }
 }

@@ -2,6 +2,7 @@
 // have requested, or anything after its end.
 
 import Bytes
+import Client
 
 @testable import RSocket
 
@@ -13,6 +14,8 @@ final class RSocketAudit: FuzzPeer {
         /// Requests sent with this stream's id, and ends received on it.
         var requests = 0
         var ends = 0
+        /// The last message of each topic that the first request has received, by epoch.
+        var last: [UInt64: UInt64] = [:]
     }
 
     private var accounts: [UInt32: Account] = [:]
@@ -98,8 +101,15 @@ final class RSocketAudit: FuzzPeer {
         }
         guard var account = accounts[frame.stream] else { return report("\(frame) is on an unopened stream") }
         switch frame.body {
-        case .payload(let next, let complete, _):
+        case .payload(let next, let complete, let content):
             mustHold(account.ends < account.requests, "\(frame) arrives after the end")
+            // On an id that is used again, it is not known which request a message answers.
+            if next, account.requests == 1, let metadata = content.metadata,
+                let info = MessageInfo(metadata: bytes.slice(metadata))
+            {
+                mustHold(info.sequence > account.last[info.epoch] ?? 0, "\(info) is not after the message before it")
+                account.last[info.epoch] = info.sequence
+            }
             if next, !frame.follows {
                 account.delivered += 1
                 let isUnbounded = account.asked >= UInt64(Wire.maxU31)
