@@ -5,6 +5,8 @@ import Replay
 
 extension TopicFeed {
     var isLive: Bool { if case .live = state { true } else { false } }
+    /// Whether there was no such topic when it was looked for last.
+    var isAbsent: Bool { if case .absent = state { true } else { false } }
     /// Whether the stream is known, so that messages can be published to it.
     var mayPublish: Bool { state.hasStream && end == nil }
 

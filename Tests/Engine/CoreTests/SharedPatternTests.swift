@@ -10,11 +10,13 @@ import Testing
     private static let gone = Refusal(.unavailable, "NATS is gone.")
 
     /// Answers the searches of a new subscription.
-    private func answerSearches(_ broker: TestBroker, names: [String] = []) -> [UInt64] {
+    private func answerSearches(
+        _ broker: TestBroker, names: [String] = [], wantsNames expected: Bool? = nil
+    ) -> [UInt64] {
         var numbers: [UInt64] = []
         for case .search(let number, _, let wantsNames) in requests(broker) {
             numbers.append(number)
-            #expect(wantsNames == !names.isEmpty)
+            #expect(wantsNames == expected ?? !names.isEmpty)
         }
         #expect(numbers.count == broker.shards.count && Set(numbers).count == 1)
         for shard in broker.shards {
@@ -60,6 +62,39 @@ import Testing
         #expect(client.received() == [])
         report([.current(use, wasEmpty: false)], to: broker)
         #expect(client.received() == ["1:[6]t:b", "1:[7]t:c"])
+    }
+
+    /// The node looked for the topic before another node created it.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatIsListedIsNotAbsent(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("t", stream: 1)
+        let use = try #require(joined(broker))
+        report([.absent(use)], to: broker)
+        client.subscribe("*?replay=all", stream: 3)
+        _ = answerSearches(broker, names: ["t"])
+        report(
+            [
+                .joined(use, epoch: 7, next: .first), .followed(use, from: SequenceNumber(3)),
+                .messages(use, batch(["a", "b"], from: 1)), .current(use, wasEmpty: true),
+            ], to: broker)
+        #expect(client.received().filter { $0.hasPrefix("3:") } == ["3:[1]t:a", "3:[2]t:b"])
+    }
+
+    /// The same, but the node has found it itself, and is reading its messages.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicThatIsBeingReadIsNotAbsent(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("t", stream: 1)
+        let use = try #require(joined(broker))
+        report([.absent(use)], to: broker)
+        report([.joined(use, epoch: 7, next: .first), .followed(use, from: SequenceNumber(2))], to: broker)
+        client.subscribe("*?replay=all", stream: 3)
+        _ = answerSearches(broker, wantsNames: true)
+        report([.messages(use, batch(["a", "b"], from: 1)), .current(use, wasEmpty: true)], to: broker)
+        #expect(client.received().filter { $0.hasPrefix("3:") } == ["3:[1]t:a", "3:[2]t:b"])
     }
 
     /// A topic that the node cannot follow does not hold up the others.

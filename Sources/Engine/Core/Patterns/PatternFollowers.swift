@@ -143,7 +143,7 @@ final class PatternFollowers: ShardPart {
     private func use(_ name: String, now: Instant) {
         guard limits.isShared(name), TopicName.fault(name) == nil else { return }
         work.spent += Work.subscribing
-        _ = try? ownership.topic(named: name, for: nil, now: now)
+        (try? ownership.topic(named: name, for: nil, now: now))?.shared?.noteFound()
     }
 
     /// A shared topic is current, or there is none: searches that wait for it go on.

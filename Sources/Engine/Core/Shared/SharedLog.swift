@@ -74,6 +74,9 @@ final class SharedLog {
 
     func becomeAbsent() { state = .absent }
 
+    /// The topic exists: the upstream reports its messages, or again that it is absent.
+    func noteFound() { if isAbsent { state = .joining } }
+
     // Searches
 
     func add(_ search: PatternSearch) { searches.append(search) }

@@ -59,7 +59,10 @@ extension Topic {
     // From the upstream
 
     /// The topic's messages from `next` on follow.
-    func joined(at next: SequenceNumber) { log.begin(at: next) }
+    func joined(at next: SequenceNumber) {
+        shared?.noteFound()
+        log.begin(at: next)
+    }
 
     func take(_ batch: FeedBatch, now: Instant) {
         guard let shared, state.isLive else { return }
