@@ -17,7 +17,8 @@ enum Program {
           --with LIST      give every run these rare features: overload, store, times, numbers,
                            store-failures, crashes, patterns
           --cluster        run nodes that share topics over a model of NATS, instead of a broker with clients
-          --brokers        run whole brokers with clients that share topics over a model of NATS
+          --brokers        run whole brokers with clients that share topics over a model of NATS; of --with, only
+                           patterns counts
           --trace          print every event
           --hash           print the hash of each run's events
 
@@ -59,7 +60,9 @@ enum Program {
             let outcome =
                 switch arguments.cluster {
                 case "--cluster": ClusterSimulation.run(seed: seed, print: print)
-                case "--brokers": BrokersSimulation.run(seed: seed, print: print)
+                case "--brokers":
+                    BrokersSimulation.run(
+                        seed: seed, withPatterns: arguments.required.contains(.patterns), print: print)
                 default:
                     Simulation.run(
                         seed: seed, permitted: arguments.permitted, required: arguments.required, print: print)

@@ -66,6 +66,15 @@ import Testing
         }
     }
 
+    /// All of these failed once.
+    @Test(arguments: [23, 66, 92 as UInt64])
+    func brokersOfAClusterAgreeOnPatterns(seed: UInt64) {
+        let outcome = BrokersSimulation.run(seed: seed, withPatterns: true)
+        guard let fault = outcome.fault else { return }
+        Issue.record(
+            "seed \(seed), step \(outcome.step): \(fault)\nagain: \(outcome.command) --brokers --with patterns")
+    }
+
     /// A cluster's run is the same each time, too.
     @Test func aSeedOfAClusterReplays() {
         var lines: [[String]] = [[], []]

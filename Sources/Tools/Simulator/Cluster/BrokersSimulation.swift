@@ -8,17 +8,20 @@ public final class BrokersSimulation {
     private let world: ClusterWorld
     private let nodes: [ClusterBroker]
     private let readers: [ClusterReader]
+    private let followers: [ClusterFollower]
     private let writers: [ClusterWriter]
     private var calls: [ClusterConnection] = []
     private var isHealed = false
 
     /// Runs a seed to its end, or until a rule is broken.
-    /// - Parameter print: receives a line for each act.
-    public static func run(seed: UInt64, print: ((String) -> Void)? = nil) -> Outcome {
-        BrokersSimulation(seed, print).run()
+    /// - Parameters:
+    ///   - withPatterns: whether there are subscribers to patterns.
+    ///   - print: receives a line for each act.
+    public static func run(seed: UInt64, withPatterns: Bool = false, print: ((String) -> Void)? = nil) -> Outcome {
+        BrokersSimulation(seed, withPatterns, print).run()
     }
 
-    private init(_ seed: UInt64, _ print: ((String) -> Void)?) {
+    private init(_ seed: UInt64, _ withPatterns: Bool, _ print: ((String) -> Void)?) {
         let world = ClusterWorld(seed, print)
         self.world = world
         let retain = world.chance.pick([100_000, 100_000, 10])
@@ -31,6 +34,8 @@ public final class BrokersSimulation {
         writers = (0..<1 + world.chance.below(3)).map {
             ClusterWriter($0, isNumbered: world.chance.isOne(in: 2), world, nodes)
         }
+        // Runs without them are the same as ever.
+        followers = withPatterns ? (0..<1 + world.chance.below(3)).map { ClusterFollower($0, world, nodes) } : []
     }
 
     private var chance: Chance { world.chance }
@@ -43,7 +48,8 @@ public final class BrokersSimulation {
             pass(chance.pick([5, 20, 100, 300]))
         }
         if world.fault == nil { recover() }
-        return world.outcome("nodes=\(nodes.count) readers=\(readers.count) writers=\(writers.count)")
+        return world.outcome(
+            "nodes=\(nodes.count) readers=\(readers.count) followers=\(followers.count) writers=\(writers.count)")
     }
 
     private func pass(_ milliseconds: Int) {
@@ -51,6 +57,7 @@ public final class BrokersSimulation {
             for node in nodes { node.advance(to: now) }
             for node in nodes { node.run(isPartial: !isHealed && chance.isOne(in: 2)) }
             for reader in readers { reader.step() }
+            for follower in followers { follower.step() }
             for writer in writers {
                 if !isHealed, chance.isOne(in: 4) { writer.publish() }
                 writer.step()
@@ -88,12 +95,18 @@ public final class BrokersSimulation {
         isHealed = true
         world.heal(nodes)
         for reader in readers { reader.isEager = true }
+        for follower in followers { follower.hurry() }
         for _ in 0..<400 where world.fault == nil {
             pass(500)
-            if writers.allSatisfy({ $0.waiting == nil }), readers.allSatisfy(\.isAtRest) { return }
+            if writers.allSatisfy({ $0.waiting == nil }), readers.allSatisfy(\.isAtRest),
+                followers.allSatisfy(\.isAtRest)
+            {
+                return
+            }
         }
         world.journal.referee.fail(
-            "they do not come to rest: \(readers.map(\.description)), \(writers.map(\.description)), "
+            "they do not come to rest: \(readers.map(\.description)), \(followers.map(\.description)), "
+                + "\(writers.map(\.description)), "
                 + "\(nodes.map(\.description)), \(world.streamLengths)")
     }
 }

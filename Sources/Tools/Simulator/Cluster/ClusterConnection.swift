@@ -32,13 +32,14 @@ final class ClusterConnection {
 
     func close() { wire.isHalfClosed = true }
 
-    func subscribe(_ route: String, n: Int) {
-        let route = Array(route.utf8)
+    func subscribe(_ route: String, n: Int, data: String = "") {
+        let (route, data) = (Array(route.utf8), Array(data.utf8))
         route.withUnsafeBytes { route in
-            wire.send {
-                FrameWriter.requestStream(
-                    stream: stream, initialN: UInt32(n), metadata: route,
-                    data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: 0, into: &$0)
+            data.withUnsafeBytes { data in
+                wire.send {
+                    FrameWriter.requestStream(
+                        stream: stream, initialN: UInt32(n), metadata: route, data: data, fragment: 0, into: &$0)
+                }
             }
         }
     }

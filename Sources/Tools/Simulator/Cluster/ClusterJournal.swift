@@ -83,12 +83,21 @@ final class ClusterJournal {
             "\(messages) of \(epoch) were passed over among \(range), and \(lost) reported as lost")
     }
 
+    /// A subscriber to all of a topic received nothing before `sequence`.
+    func skippedAtStart(before sequence: UInt64, of epoch: UInt64, lost: Int) {
+        if !removesMessages { skipped(1..<sequence, of: epoch, lost: lost) }
+    }
+
     private func isMessage(_ stored: JetStreamModel.StoredMessage) -> Bool {
         !String(decoding: stored.headers ?? [], as: UTF8.self).contains("Forebay-Control")
     }
 
-    /// The last sequence of a stream that has a message for subscribers.
-    func lastMessage(of stream: StreamTruth) -> UInt64? { stream.messages.last(where: isMessage)?.sequence }
+    /// The last sequence of a stream that has a message for subscribers. Behind the topic's end, there may be messages
+    /// that were refused.
+    func lastMessage(of stream: StreamTruth) -> UInt64? {
+        let end = stream.configuration.metadata["forebay-end-sequence"].flatMap { UInt64($0) } ?? .max
+        return stream.messages.last { $0.sequence < end && isMessage($0) }?.sequence
+    }
 
     /// A node cannot read some messages: the stream must not have them.
     func lost(_ range: Range<UInt64>, of epoch: UInt64) {
