@@ -97,6 +97,33 @@ import Testing
         #expect(client.received().filter { $0.hasPrefix("3:") } == ["3:[1]t:a", "3:[2]t:b"])
     }
 
+    /// A client comes from a node that had the topic's next epoch already.
+    @Test(arguments: DeliveryTests.placements)
+    func aNodeMayBeBehind(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*?replay=all", data: #"{"t": ["9", 3]}"#)
+        _ = answerSearches(broker, names: ["t"])
+        let former = try #require(joined(broker))
+        report(
+            [
+                .joined(former, epoch: 7, next: .first), .followed(former, from: SequenceNumber(2)),
+                .messages(former, batch(["old"], from: 1)), .current(former, wasEmpty: false),
+            ], to: broker)
+        #expect(client.received() == ["1:[1]t:old"])
+        report([.ended(former, .deleted, by: nil)], to: broker)
+        report([.heard("t")], to: broker)
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 9, next: .first), .followed(use, from: .first),
+                .messages(use, batch(["a", "b", "c"], from: 1)), .current(use, wasEmpty: false),
+            ], to: broker)
+        #expect(client.received() == ["1:[3]t:c"])
+        report([.messages(use, batch(["d"], from: 4))], to: broker)
+        #expect(client.received() == ["1:[4]t:d"])
+    }
+
     /// A topic that the node cannot follow does not hold up the others.
     @Test func aTopicThatCannotBeJoinedIsPassedOver() throws {
         let broker = try broker()

@@ -244,7 +244,7 @@ final class PatternSubscribing: ShardPart {
         guard !exceedsShare(subscription) else { return ends.fail(subscription, refusal(ofShare: subscription)) }
         let begins = isNew || !subscription.hasBegun || subscription.beginning.rejoining.contains(view.epoch)
         var options = subscription.options
-        if begins, let place = subscription.position(in: view) {
+        if let place = place(of: subscription, in: view, from: followed, begins: begins) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
         }
         let cursor = Subscriber(
@@ -261,6 +261,18 @@ final class PatternSubscribing: ShardPart {
         subscription.add(cursor)
         views.noteActive(view, since: now.monotonic)
         subscribing.join(cursor, from: followed, begins: begins, now: now)
+    }
+
+    /// Where the client says that a subscription continues.
+    private func place(
+        of subscription: PatternSubscription, in view: TopicView, from followed: SequenceNumber?, begins: Bool
+    ) -> TopicPlace? {
+        guard begins else { return followed.flatMap { subscription.laterPosition(in: view, after: $0) } }
+        guard let place = subscription.position(in: view) else { return nil }
+        if place.epoch != view.epoch, limits.isShared(view.name), subscription.keep(place, in: view.name) {
+            memory.add(PatternPositions.memory)
+        }
+        return place
     }
 
     // The end
@@ -296,6 +308,7 @@ final class PatternSubscribing: ShardPart {
         subscription.isOver = true
         subscriptions.remove(subscription)
         releasePositions(of: subscription)
+        memory.add(-subscription.later.count * PatternPositions.memory)
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)

@@ -249,13 +249,13 @@ final class TopicView {
     /// Advances up to `most` members to the end. If any remain, the shard continues later.
     func goOn(most: Int, now: Instant) {
         var visited = 0
-        let hasEnded = state.isEnd
+        let isOver = !state.isLive
         while visited < most, let subscriber = nextInRound() {
             visited += 1
             subscriber.cursor.appended(upTo: round.target)
             // Messages that the subscriber did not know of yet may already be gone.
             if lost > round.completed { subscriber.cursor.evict(before: lost) }
-            if hasEnded { notifyOfEnd(to: subscriber, lost: lostAtEnd) }
+            if isOver { notifyOfEnd(to: subscriber, lost: lostAtEnd) }
             views.delivery.deliver(subscriber, now: now)
         }
         round.pause()
