@@ -20,8 +20,6 @@ final class ClusterFollower {
     /// The last sequence of each epoch on this connection, or the one after which the connection resumed. What waits of
     /// a deleted topic takes turns with what the next one has.
     private var last: [UInt64: UInt64] = [:]
-    /// The topics that the connection resumed, until they have a message.
-    private var resumed: Set<String> = []
 
     init(_ number: Int, _ world: ClusterWorld, _ nodes: [ClusterBroker]) {
         name = "follower-\(number)"
@@ -84,7 +82,6 @@ final class ClusterFollower {
         fresh.narrow(to: world.chance.pick([.max, .max, 300]))
         received = 0
         asked = world.chance.size(upTo: 40)
-        resumed = Set(places.keys)
         last = Dictionary(places.values.map { ($0.epoch, $0.sequence) }, uniquingKeysWith: max)
         let positions = places.sorted { $0.key < $1.key }
             .map { #""\#($0.key)": ["\#($0.value.epoch)", \#($0.value.sequence + 1)]"# }
@@ -117,12 +114,11 @@ final class ClusterFollower {
                 return journal.referee.fail("\(name) received \(sequence) of '\(topic)' in \(epoch) after \(last)")
             }
             journal.skipped(last + 1..<sequence, of: epoch, lost: Int(position.dropped))
-        } else if !isLatest || !resumed.contains(topic) {
-            // Where another epoch is resumed, overflow=latest begins with the newest message, and reports no others.
+        } else if !isLatest {
+            // A replay with overflow=latest begins with the newest message, and reports no others.
             journal.skippedAtStart(before: sequence, of: epoch, lost: Int(position.dropped))
         }
         journal.received(text, at: sequence, of: epoch)
-        resumed.remove(topic)
         last[epoch] = sequence
         places[topic] = Place(epoch: epoch, sequence: sequence)
     }
