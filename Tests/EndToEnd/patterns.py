@@ -63,7 +63,7 @@ def topic_of(message: Message) -> str:
     return name.decode()
 
 
-def told(messages: list[Message]) -> list[tuple[str, int, int]]:
+def summaries(messages: list[Message]) -> list[tuple[str, int, int]]:
     """Of each message: the last token of its topic, its sequence, and what was lost before it."""
     return [(topic_of(one).rpartition(".")[2], one.sequence, one.dropped) for one in messages]
 

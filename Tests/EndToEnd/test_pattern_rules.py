@@ -6,7 +6,7 @@ import json
 import pytest
 
 from common import *
-from patterns import follow, positions, subscribe, told, topic_of
+from patterns import follow, positions, subscribe, summaries, topic_of
 
 
 def create(peer, topic: str, parts: str):
@@ -33,7 +33,7 @@ def test_one_demand_is_for_all_topics(a, b, topic):
     sub.nothing()
     sub.request(1)
     found += sub.take(1)
-    assert sorted(told(found)) == [(part, number, 0) for part in "abc" for number in (1, 2)]
+    assert sorted(summaries(found)) == [(part, number, 0) for part in "abc" for number in (1, 2)]
 
 
 def test_each_message_names_its_topic(a, b, topic):
@@ -55,12 +55,12 @@ def test_topics_with_messages_take_turns(a, b, topic):
     b.numbers(f"{topic}.busy", 1, 41)
     create(b, topic, "de")
     waiting(a, f"{topic}.*", 42)
-    assert told(sub.take(1)) == [("busy", 1, 0)]
+    assert summaries(sub.take(1)) == [("busy", 1, 0)]
     # Whichever topic is first, each of the three has had a turn after three messages.
     sub.request(3)
-    assert sorted(told(sub.take(3))) == [("busy", 2, 0), ("d", 1, 0), ("e", 1, 0)]
+    assert sorted(summaries(sub.take(3))) == [("busy", 2, 0), ("d", 1, 0), ("e", 1, 0)]
     sub.request(39)
-    assert told(sub.take(39)) == [("busy", number, 0) for number in range(3, 42)]
+    assert summaries(sub.take(39)) == [("busy", number, 0) for number in range(3, 42)]
 
 
 def test_a_topic_keeps_its_order(a, b, topic):
@@ -81,27 +81,27 @@ def test_later_topics_begin_with_their_first_message(a, b, topic):
     sub = follow(a, f"{topic}.*")
     b.publish(f"{topic}.a", b"2")
     b.publish(f"{topic}.b", b"1", b"2")
-    assert sorted(told(sub.take(3))) == [("a", 2, 0), ("b", 1, 0), ("b", 2, 0)]
+    assert sorted(summaries(sub.take(3))) == [("a", 2, 0), ("b", 1, 0), ("b", 2, 0)]
     # A topic that is deleted and created again is another one.
     epoch = a.info(f"{topic}.a")["epoch"]
     b.control("$SYS.topic.delete", name=f"{topic}.a")
     create(b, topic, "a")
     (again,) = sub.take(1)
-    assert told([again]) == [("a", 1, 0)] and str(again.epoch) != epoch
+    assert summaries([again]) == [("a", 1, 0)] and str(again.epoch) != epoch
 
 
 def test_replay_counts_for_each_topic(a, b, topic):
     for part in "ab":
         b.numbers(f"{topic}.{part}", 1, 4)
     sub = follow(a, f"{topic}.*?replay=2")
-    assert sorted(told(sub.take(4))) == [(part, number, 0) for part in "ab" for number in (3, 4)]
+    assert sorted(summaries(sub.take(4))) == [(part, number, 0) for part in "ab" for number in (3, 4)]
 
 
 def in_use(a, b, topic: str, options: str, parts: str):
     """A subscription that has received a message of each topic, and has no credit."""
     sub = follow(a, f"{topic}.*?{options}", n=len(parts))
     create(b, topic, parts)
-    assert sorted(told(sub.take(len(parts)))) == [(part, 1, 0) for part in parts]
+    assert sorted(summaries(sub.take(len(parts)))) == [(part, 1, 0) for part in parts]
     return sub
 
 
@@ -111,7 +111,7 @@ def test_buffer_and_policy_count_for_each_topic(a, b, topic):
     b.numbers(f"{topic}.b", 2, 2)
     waiting(a, f"{topic}.*", 3)
     sub.request(9)
-    assert sorted(told(sub.take(3))) == [("a", 5, 3), ("a", 6, 0), ("b", 2, 0)]
+    assert sorted(summaries(sub.take(3))) == [("a", 5, 3), ("a", 6, 0), ("b", 2, 0)]
 
 
 def test_overflow_fail_names_the_topic(a, b, topic):
@@ -119,7 +119,7 @@ def test_overflow_fail_names_the_topic(a, b, topic):
     b.numbers(f"{topic}.b", 2, 2)
     b.numbers(f"{topic}.a", 2, 3)
     sub.request(9)
-    found, end = told(sub.rest()), sub.end()
+    found, end = summaries(sub.rest()), sub.end()
     assert ("a", 2, 0) in found and set(found) <= {("a", 2, 0), ("b", 2, 0)}
     assert end.kind == Kind.OVERFLOW and f"topic '{topic}.a'" in end.text
 
@@ -131,9 +131,9 @@ def test_the_end_of_a_topic_does_not_end_the_subscription(a, b, topic, ending):
     waiting(a, f"{topic}.*", 1)
     b.control(f"$SYS.topic.{ending}", name=f"{topic}.a", **({"message": "broken"} if ending == "fail" else {}))
     sub.request(2)
-    assert told(sub.take(2)) == [("a", 1, 0), ("a", 2, 0)]
+    assert summaries(sub.take(2)) == [("a", 1, 0), ("a", 2, 0)]
     create(b, topic, "b")
-    assert told(sub.take(1)) == [("b", 1, 0)]
+    assert summaries(sub.take(1)) == [("b", 1, 0)]
     sub.nothing()
 
 
@@ -152,16 +152,16 @@ def test_positions_continue_in_each_topic_exactly_once(connect, b, topic):
     for part in "abc":
         b.numbers(f"{topic}.{part}", 6, 6)
     found += sub.take(4)
-    assert sorted(told(found)) == [(part, number, 0) for part in "abc" for number in range(1, 7)]
+    assert sorted(summaries(found)) == [(part, number, 0) for part in "abc" for number in range(1, 7)]
 
 
 def test_positions_of_another_epoch_begin_with_what_is_retained(a, b, topic):
     create(b, topic, "ab")
     places = {f"{topic}.a": ("5", 2), f"{topic}.b": (a.info(f"{topic}.b")["epoch"], (1 << 64) - 1)}
     sub = follow(a, f"{topic}.*", positions=places)
-    assert told(sub.take(1)) == [("a", 1, 0)]
+    assert summaries(sub.take(1)) == [("a", 1, 0)]
     b.publish(f"{topic}.b", b"2")
-    assert told(sub.take(1)) == [("b", 2, 0)]
+    assert summaries(sub.take(1)) == [("b", 2, 0)]
     end = subscribe(a, f"{topic}.*?gap=fail", positions=places).end()
     assert end.kind == Kind.REJECTED and f"topic '{topic}." in end.text
 
@@ -192,7 +192,7 @@ def test_matches_and_patterns_are_limited(begin, connect, topic):
     assert subscribe(a, f"{topic}.y.*").end().kind == Kind.REJECTED
     other = follow(b, f"{topic}.x.*")
     create(b, f"{topic}.x", "a")
-    assert told(sub.take(1)) == told(other.take(1)) == [("a", 1, 0)]
+    assert summaries(sub.take(1)) == summaries(other.take(1)) == [("a", 1, 0)]
 
 
 def test_a_pattern_lies_within_a_permission(begin, connect, tmp_path, topic):
@@ -205,7 +205,7 @@ def test_a_pattern_lies_within_a_permission(begin, connect, tmp_path, topic):
         assert end.kind == Kind.REJECTED and f"'{pattern}'" in end.text
     sub = follow(a, f"{topic}.*")
     create(a, topic, "a")
-    assert told(sub.take(1)) == [("a", 1, 0)]
+    assert summaries(sub.take(1)) == [("a", 1, 0)]
 
 
 def test_a_pattern_is_cancelled(a, b, topic):

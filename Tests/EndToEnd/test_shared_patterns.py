@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from client import *
-from patterns import follow, positions, told, topic_of
+from patterns import follow, positions, summaries, topic_of
 from proxy import Proxy
 
 pytestmark = pytest.mark.rsocket
@@ -114,7 +114,7 @@ def test_positions_continue_at_another_node(node, over):
     # Sequences have holes, because control messages take some.
     expected = [(part, text) for part in "ab" for text in numbers(1, 6)] + [("c", text) for text in numbers(1, 5)]
     assert sorted((topic_of(one)[2:], one.data) for one in found) == expected + [("new", b"1"), ("new", b"2")]
-    assert all(dropped == 0 for _, _, dropped in told(found))
+    assert all(dropped == 0 for _, _, dropped in summaries(found))
     back = follow(here.peer(over), "s.>?gap=fail", positions=positions(found))
     publisher.publish("s.c", b"6")
     assert [(topic_of(one), one.data) for one in back.take(1)] == [("s.c", b"6")]

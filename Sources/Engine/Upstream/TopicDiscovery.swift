@@ -109,8 +109,8 @@ final class TopicDiscovery {
         var names: [String] = []
         if search.wantsNames {
             // What the node has begun to follow may not be in a list yet. In an order that does not depend on hashing.
-            names = Set(topics.keys).union(upstream.feeds.all.filter { !$0.isAbsent }.map(\.topic))
-                .filter { search.pattern.matches($0) && upstream.owner(of: $0) == search.shard }.sorted()
+            let known = Array(topics.keys) + upstream.feeds.all.filter { !$0.isAbsent }.map(\.topic)
+            names = Set(known.filter { search.pattern.matches($0) && upstream.owner(of: $0) == search.shard }).sorted()
         }
         repeat {
             let part = Array(names.prefix(TopicDiscovery.slice))
@@ -222,7 +222,7 @@ final class TopicDiscovery {
         guard let epoch = SharedNames.epoch(ofStream: stream.name), let name = stream.metadata[SharedNames.topicKey],
             stream.subjects.contains(SharedNames.published(name))
         else { return }
-        // It was looked for before it existed.
+        // The feed looked for the topic before it was created.
         if let feed = upstream.feeds[name], feed.isAbsent { feed.wake(now: upstream.now) }
         let end = SequenceNumber(stream.lastSequence + 1)
         var topic = topics[name] ?? new(epoch, at: end)

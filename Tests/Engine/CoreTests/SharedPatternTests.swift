@@ -124,6 +124,65 @@ import Testing
         #expect(client.received() == ["1:[4]t:d"])
     }
 
+    /// The stream begins with a message that is not for subscribers, from which the subscription follows the topic.
+    @Test(arguments: [("all", 1), ("5", 1)])
+    func aReplayMayEndInAHole(_ replay: String, _ shards: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(0)
+        client.subscribe("*?replay=\(replay)")
+        _ = answerSearches(broker, names: ["t"])
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 7, next: .first), .followed(use, from: .first),
+                .messages(use, batch(["a"], from: 2)), .current(use, wasEmpty: false),
+            ], to: broker)
+        #expect(client.received() == ["1:[2]t:a"])
+    }
+
+    /// The stream ends with a message that is not for subscribers, after which the list says that the topic goes on.
+    @Test(arguments: ["all", "1"])
+    func aCompletedTopicIsReplayed(_ replay: String) throws {
+        let broker = try broker(1)
+        let client = broker.connect(0)
+        client.subscribe("*?replay=\(replay)&overflow=latest", stream: 1)
+        _ = answerSearches(broker, names: ["t"])
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 7, next: .first), .followed(use, from: SequenceNumber(4)),
+                .messages(use, batch(["a", "b"], from: 1)), .ended(use, .completed, by: nil),
+                .current(use, wasEmpty: false),
+            ], to: broker)
+        #expect(client.received() == ["1:[2]t:b"])
+    }
+
+    /// The node has read some of the topic's messages when it learns of the end.
+    @Test(arguments: DeliveryTests.placements)
+    func aTopicEndsBeforeItIsCurrent(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*?replay=all&overflow=latest", stream: 1)
+        client.subscribe("*?replay=all", stream: 3)
+        for case .search(let number, _, _) in requests(broker) {
+            for shard in broker.shards {
+                shard.upstream([.matched(number, names: [], isLast: true)], now: broker.now)
+            }
+        }
+        broker.run()
+        report([.heard("t")], to: broker)
+        let use = try #require(joined(broker))
+        report(
+            [
+                .joined(use, epoch: 7, next: .first), .followed(use, from: SequenceNumber(9)),
+                .messages(use, batch(["a", "b"], from: 1)), .ended(use, .completed, by: nil),
+            ], to: broker)
+        client.requestN(1, stream: 3)
+        #expect(client.received().allSatisfy { $0.contains("t:a") || $0.contains("t:b") })
+        client.subscribe("other", stream: 5)
+        #expect(try #require(joined(broker)).topic == "other")
+    }
+
     /// A topic that the node cannot follow does not hold up the others.
     @Test func aTopicThatCannotBeJoinedIsPassedOver() throws {
         let broker = try broker()

@@ -99,10 +99,10 @@ extension Log {
         switch start {
         case .next: return (start, window)
         case .all:
-            window.lower = afterHoles(window.lower)
+            window.lower = Swift.min(afterHoles(window.lower), window.upper)
             return (start, window)
         case .last(let count):
-            window.lower = afterHoles(window.lower)
+            window.lower = Swift.min(afterHoles(window.lower), window.upper)
             let first = first(ofLast: count, in: window)
             return (.last(UInt64(window.upper - first)), window)
         case .from(var first):

@@ -37,7 +37,7 @@ struct PatternMatches: Sendable {
 struct PatternSearch {
     let request: PatternRequest
     var topics: TopicSearch
-    /// A topic that was found when it was not current yet.
+    /// A topic that the search found and that is not current yet.
     var awaited: Handle?
     /// What has been found and not been sent yet.
     var found: PatternMatches
@@ -166,8 +166,8 @@ final class PatternFollowers: ShardPart {
         // shards' searches are limited by what their connections may forward.
         guard isOpen(request) else { return done(request) }
         if request.wantsViews, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
-        let before = search.found.count
         var left = slice
+        defer { work.spent += (slice - left) / Work.placesPerUnit }
         var awaited = search.awaited.flatMap { topics[$0] }
         search.awaited = nil
         while let topic = awaited ?? search.topics.next(most: &left) {
@@ -179,9 +179,9 @@ final class PatternFollowers: ShardPart {
                 return shared.add(search)
             }
             search.found.count += 1
+            work.spent += 1
             if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }
         }
-        work.spent += (slice - left) / Work.placesPerUnit + search.found.count - before
         search.found.isLast = search.topics.isOver
         if search.found.isLast || search.found.linked.count >= slice {
             answer(search.found, to: request.subscription, now: now)

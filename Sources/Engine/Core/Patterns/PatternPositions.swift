@@ -17,8 +17,8 @@ struct PatternPositions: Sendable {
     static let memory = 128
 
     /// By the shard that owns the topic.
-    private let byOwner: [[String: TopicPlace]]
-    let count: Int
+    private var byOwner: [[String: TopicPlace]]
+    private(set) var count: Int
 
     static let none = PatternPositions()
     private init() { (byOwner, count) = ([], 0) }
@@ -50,6 +50,24 @@ struct PatternPositions: Sendable {
 
     /// The positions in the topics of a shard, by name.
     subscript(owner: Int) -> [String: TopicPlace] { isEmpty ? [:] : byOwner[owner] }
+
+    mutating func remove(_ name: String, of owner: Int) {
+        if !isEmpty, byOwner[owner].removeValue(forKey: name) != nil { count -= 1 }
+    }
+
+    /// Keeps at most that many of those for which `isKept` holds.
+    mutating func keep(most: Int, where isKept: (String) -> Bool) {
+        guard !isEmpty else { return }
+        var left = most
+        for owner in byOwner.indices {
+            byOwner[owner] = byOwner[owner].filter { name, _ in
+                guard left > 0, isKept(name) else { return false }
+                left -= 1
+                return true
+            }
+        }
+        count = most - left
+    }
 
     static func tooMany(_ most: Int) -> Refusal {
         .invalid(

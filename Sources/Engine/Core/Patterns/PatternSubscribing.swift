@@ -79,6 +79,8 @@ final class PatternSubscribing: ShardPart {
 
     /// Cursors that are made, or removed, before other work has its turn.
     static let slice = 128
+    /// Positions in shared topics that a subscription keeps when it has begun.
+    static let mostKept = 64
     /// Bytes that a cursor takes, about.
     static let cursorMemory = 768
 
@@ -132,10 +134,11 @@ final class PatternSubscribing: ShardPart {
         followers.match(request, now: now)
     }
 
-    /// The positions of a subscription have been used, or never will be.
+    /// The subscription has begun in all topics that this node knows. Shared ones may become known later.
     private func releasePositions(of subscription: PatternSubscription) {
-        memory.add(-subscription.beginning.positions.memory)
-        subscription.beginning.positions = .none
+        let before = subscription.beginning.positions.memory
+        subscription.beginning.positions.keep(most: PatternSubscribing.mostKept, where: limits.isShared)
+        memory.add(subscription.beginning.positions.memory - before)
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
@@ -244,7 +247,7 @@ final class PatternSubscribing: ShardPart {
         guard !exceedsShare(subscription) else { return ends.fail(subscription, refusal(ofShare: subscription)) }
         let begins = isNew || !subscription.hasBegun || subscription.beginning.rejoining.contains(view.epoch)
         var options = subscription.options
-        if let place = place(of: subscription, in: view, from: followed, begins: begins) {
+        if let place = takePosition(of: subscription, in: view, begins: begins) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
         }
         let cursor = Subscriber(
@@ -263,15 +266,15 @@ final class PatternSubscribing: ShardPart {
         subscribing.join(cursor, from: followed, begins: begins, now: now)
     }
 
-    /// Where the client says that a subscription continues.
-    private func place(
-        of subscription: PatternSubscription, in view: TopicView, from followed: SequenceNumber?, begins: Bool
+    /// Where the client says that a subscription continues in a topic. A position of another epoch is kept: this node
+    /// may be behind others.
+    private func takePosition(
+        of subscription: PatternSubscription, in view: TopicView, begins: Bool
     ) -> TopicPlace? {
-        guard begins else { return followed.flatMap { subscription.laterPosition(in: view, after: $0) } }
         guard let place = subscription.position(in: view) else { return nil }
-        if place.epoch != view.epoch, limits.isShared(view.name), subscription.keep(place, in: view.name) {
-            memory.add(PatternPositions.memory)
-        }
+        guard place.epoch == view.epoch else { return begins ? place : nil }
+        subscription.beginning.positions.remove(view.name, of: view.owner)
+        memory.add(-PatternPositions.memory)
         return place
     }
 
@@ -307,8 +310,8 @@ final class PatternSubscribing: ShardPart {
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
         subscriptions.remove(subscription)
-        releasePositions(of: subscription)
-        memory.add(-subscription.later.count * PatternPositions.memory)
+        memory.add(-subscription.beginning.positions.memory)
+        subscription.beginning.positions = .none
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)

@@ -71,25 +71,6 @@ final class PatternSubscription: BoundStream {
     /// Where it continues in a topic that it has not begun with.
     func position(in view: TopicView) -> TopicPlace? { beginning.positions[view.owner][view.name] }
 
-    // Positions that other nodes know
-
-    /// Positions of epochs that shared topics did not have here: this node may be behind others. By topic.
-    private(set) var later: [String: TopicPlace] = [:]
-    private static let mostLater = 64
-
-    /// Keeps a position of another epoch for when the topic has that epoch.
-    /// - Returns: false if there are enough.
-    func keep(_ place: TopicPlace, in name: String) -> Bool {
-        guard later.count < PatternSubscription.mostLater else { return false }
-        return later.updateValue(place, forKey: name) == nil
-    }
-
-    /// The kept position in a topic, if the subscription has not come that far.
-    /// - Parameter followed: where the subscription is.
-    func laterPosition(in view: TopicView, after followed: SequenceNumber) -> TopicPlace? {
-        later[view.name].flatMap { $0.epoch == view.epoch && $0.next > followed ? $0 : nil }
-    }
-
     /// Adds the `n` messages that the client requests.
     /// - Returns: false if n is 0, which is INVALID and changes nothing.
     func request(_ n: UInt32) -> Bool { credit.add(n) }
@@ -180,7 +161,7 @@ struct PatternBeginning {
     var rejoining: Set<UInt64> = []
     /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
     fileprivate(set) var ended: Set<UInt64> = []
-    /// Where it continues in some topics; empty once it has begun everywhere.
+    /// Where it continues in topics in which it has not begun; in shared ones, also when all shards have answered.
     var positions = PatternPositions.none
 
     init(unanswered: Set<Int>) { self.unanswered = unanswered }

@@ -1,5 +1,5 @@
 // PositionsParser: the positions of a subscription to a pattern as JSON: {"orders.eu": ["6616333571386961933", 42], …}.
-// Nothing is built of what is not a position, however long and deep the text is.
+// Text that is not a position is rejected without a document being made, whatever its length or depth.
 
 import Bytes
 import ForebayWire
@@ -39,19 +39,23 @@ private struct PositionsParser {
 
     private mutating func position() throws(Refusal) -> ResumePosition {
         let topic = try string()
+        guard topic.utf8.count <= TopicName.longest else {
+            throw .invalid(
+                "The topic of a position has \(topic.utf8.count) bytes; names have at most \(TopicName.longest).")
+        }
         try expect(UInt8(ascii: ":"))
         try expect(UInt8(ascii: "["))
         let first = try scalar()
         guard first.isString, let epoch = PositionsParser.number(first.text) else {
             throw .invalid(
-                "The epoch of the position in '\(topic.prefix(TopicName.longest))' is not a string with a decimal "
+                "The epoch of the position in '\(topic)' is not a string with a decimal "
                     + "number; send the one that came with the topic's last message.")
         }
         try expect(UInt8(ascii: ","))
         let second = try scalar()
         guard !second.isString, !second.text.hasPrefix("0"), let sequence = PositionsParser.number(second.text) else {
             throw .invalid(
-                "The sequence of the position in '\(topic.prefix(TopicName.longest))' is not a number from 1; send "
+                "The sequence of the position in '\(topic)' is not a number from 1; send "
                     + "that of the topic's last message plus 1.")
         }
         try expect(UInt8(ascii: "]"))

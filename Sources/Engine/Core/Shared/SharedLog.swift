@@ -2,8 +2,8 @@
 // who waits for that, and the messages of this node that are not in the topic's stream yet.
 //
 //     joining ──the messages up to now were reported──▶ current ──an end is requested──▶ ending ──▶ ended
-//        └──there is no such topic──▶ absent ──it was created──▶ current      ▲                │
-//                                                                   └──refused────────┘
+//        ▲  └──there is no such topic──▶ absent ──it was created──▶ current   ▲                │
+//        └──────────it was found───────────┘                                  └────refused─────┘
 //
 // A message gets its sequence from JetStream. Until it is read from the stream, a ticket takes the sequence's place.
 
@@ -74,7 +74,7 @@ final class SharedLog {
 
     func becomeAbsent() { state = .absent }
 
-    /// The topic exists: the upstream reports its messages, or again that it is absent.
+    /// The upstream has found the topic: it reports its messages next, or that it is absent after all.
     func noteFound() { if isAbsent { state = .joining } }
 
     // Searches

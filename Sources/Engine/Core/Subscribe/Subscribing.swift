@@ -135,7 +135,8 @@ final class Subscribing: ShardPart {
     func join(_ cursor: Subscriber, from followed: SequenceNumber?, begins: Bool, now: Instant) {
         let view = cursor.view
         let window = window(of: view)
-        let followed = followed ?? window.upper
+        // A shared topic's stream may end with control messages, which its log does not have.
+        let followed = Swift.min(followed ?? window.upper, window.upper)
         // A position of this topic. Messages that are not retained any longer may still be in the log.
         if case .from = cursor.options.start {
             if isAhead(cursor) { return wait(cursor) }
@@ -143,7 +144,9 @@ final class Subscribing: ShardPart {
             let oldest = Swift.min(window.lower, Swift.max(followed, gone(from: view)))
             return join(cursor, at: start, in: SequenceRange(lower: oldest, upper: window.upper), now: now)
         }
-        guard begins else { return join(cursor, at: .next, replaying: followed, upTo: followed, now: now) }
+        guard begins else {
+            return join(cursor, at: .next, in: SequenceRange(lower: followed, upper: followed), now: now)
+        }
         guard let since = cursor.options.since else {
             return join(cursor, at: cursor.options.start, replaying: window.lower, upTo: followed, now: now)
         }

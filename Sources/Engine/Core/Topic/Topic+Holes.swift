@@ -4,7 +4,7 @@ import Replay
 
 extension Topic {
     /// Messages lost between the last one and the end of the topic; 0 while it has not ended.
-    var lostAtEnd: Int { isOver && log.hasHoles ? log.lostAtEnd : 0 }
+    var lostAtEnd: Int { log.hasHoles && isOver ? log.lostAtEnd : 0 }
 
     /// Notes that the sequences before `sequence` that the log does not have yet have no message. Subscribers learn of
     /// them with the next message, or with the end of the topic. The topic must not be in a store.

@@ -256,7 +256,7 @@ final class Topic: Timed {
             guard link.sentEnd < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }
-        linkFollowers(isLast: isOver && isDeleted, now: now)
+        linkFollowers(isLast: isDeleted && isOver, now: now)
         evict(now: now)
     }
 
@@ -276,6 +276,7 @@ final class Topic: Timed {
 
     private func advanceView(at index: Int, now: Instant) {
         let end = committed
+        let isOver = isOver
         let link = views.advance(at: index, to: end, isEnded: isOver)
         // A view on this shard reads the log itself.
         let isOwn = link.shard == ownership.index
@@ -287,7 +288,7 @@ final class Topic: Timed {
             advance: LogAdvance(
                 end: end, charged: log.charged(before: end), fresh: fresh, holes: holes, lostAtEnd: lostAtEnd,
                 retained: retained, lost: window.lost,
-                resident: log.head, typical: publishers.room.typical, state: visibleState,
+                resident: log.head, typical: publishers.room.typical, state: isOver ? state : .live,
                 isDeleted: isDeleted && isOver),
             now: now)
     }

@@ -6,28 +6,35 @@
 
 import ForebayWire
 
-struct TopicTrie {
-    final class Node {
-        /// Not retained: a topic may hold searches, which hold nodes.
-        fileprivate(set) unowned var topic: Topic?
-        fileprivate var children: Children?
-        /// Its slot in its parent's children.
-        fileprivate let place: Handle
+final class TopicTrie {
+    /// Nodes in a path at most, because each takes memory. What is left of a longer name is one token.
+    static let deepest = 6
 
-        fileprivate init(place: Handle) { self.place = place }
+    fileprivate final class Node {
+        /// Not retained: a topic may hold searches, which hold nodes.
+        unowned var topic: Topic?
+        var children: Children?
+        /// Its slot in its parent's children.
+        let place: Handle
+
+        init(place: Handle) { self.place = place }
     }
 
     fileprivate final class Children {
         var byToken = PartitionedDictionary<String, Node>()
-        /// In slots over which a search iterates while children come and go.
+        /// In slots over which a search iterates while children are added and removed.
         var all = Slab<Node>()
     }
 
     fileprivate let root = Node(place: Handle(index: 0, generation: 0))
 
-    mutating func insert(_ topic: Topic) {
+    fileprivate static func tokens(_ name: String) -> [String] {
+        name.split(separator: ".", maxSplits: deepest - 1).map(String.init)
+    }
+
+    func insert(_ topic: Topic) {
         var node = root
-        for token in topic.name.split(separator: ".") { node = TopicTrie.child(of: node, String(token)) }
+        for token in TopicTrie.tokens(topic.name) { node = TopicTrie.child(of: node, token) }
         node.topic = topic
     }
 
@@ -40,8 +47,8 @@ struct TopicTrie {
         return child
     }
 
-    mutating func remove(_ name: String) {
-        let tokens = name.split(separator: ".").map(String.init)
+    func remove(_ name: String) {
+        let tokens = TopicTrie.tokens(name)
         var path = [root]
         for token in tokens {
             guard let child = path[path.count - 1].children?.byToken[token] else { return }
@@ -59,16 +66,16 @@ struct TopicTrie {
 }
 
 /// A search for the topics that match a pattern, which may pause. A topic that exists all the time is found once; one
-/// that is created or removed meanwhile may be found.
+/// that is created or removed during the search may or may not be found.
 struct TopicSearch {
+    private let pattern: TopicPattern
     private let tokens: [String]
-    private let isOfBroker: Bool
     /// The nodes whose children are being visited, and the next slot in each.
     private var path: [(node: TopicTrie.Node, next: Int)]
 
     init(_ pattern: TopicPattern, in trie: TopicTrie) {
-        tokens = pattern.description.split(separator: ".").map(String.init)
-        isOfBroker = pattern.isOfBroker
+        self.pattern = pattern
+        tokens = TopicTrie.tokens(pattern.description)
         path = [(trie.root, 0)]
     }
 
@@ -86,13 +93,12 @@ struct TopicSearch {
             }
             let depth = path.count - 1
             let token = tokens[Swift.min(depth, tokens.count - 1)]
-            let isWildcard = token == "*" || token == ">"
-            path[depth].next = isWildcard ? place + 1 : .max
-            guard let child = isWildcard ? children.all.at(place) : children.byToken[token] else { continue }
+            let visitsAll = token == "*" || token == ">" || depth == TopicTrie.deepest - 1
+            path[depth].next = visitsAll ? place + 1 : .max
+            guard let child = visitsAll ? children.all.at(place) : children.byToken[token] else { continue }
             if token == ">" || depth < tokens.count - 1, child.children != nil { path.append((child, 0)) }
-            guard token == ">" || depth == tokens.count - 1, let topic = child.topic else { continue }
             // Wildcards do not match the names of the broker.
-            if isOfBroker == TopicName.isSystem(topic.name) { return topic }
+            if let topic = child.topic, pattern.matches(topic.name) { return topic }
         }
         return nil
     }

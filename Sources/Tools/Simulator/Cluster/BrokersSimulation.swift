@@ -34,7 +34,7 @@ public final class BrokersSimulation {
         writers = (0..<1 + world.chance.below(3)).map {
             ClusterWriter($0, isNumbered: world.chance.isOne(in: 2), world, nodes)
         }
-        // Runs without them are the same as ever.
+        // Without them, a seed still gives the same run.
         followers = withPatterns ? (0..<1 + world.chance.below(3)).map { ClusterFollower($0, world, nodes) } : []
     }
 

@@ -92,7 +92,7 @@ final class ClusterJournal {
         !String(decoding: stored.headers ?? [], as: UTF8.self).contains("Forebay-Control")
     }
 
-    /// The last sequence of a stream that has a message for subscribers. Behind the topic's end, there may be messages
+    /// The last sequence of a stream that has a message for subscribers. After the topic's end, there may be messages
     /// that were refused.
     func lastMessage(of stream: StreamTruth) -> UInt64? {
         let end = stream.configuration.metadata["forebay-end-sequence"].flatMap { UInt64($0) } ?? .max
@@ -159,7 +159,7 @@ final class ClusterJournal {
             var all = messages
             for stored in stream.messages {
                 let headers = String(decoding: stored.headers ?? [], as: UTF8.self)
-                // Behind the topic's end, there may be messages that were refused.
+                // After the topic's end, there may be messages that were refused.
                 if ["completed", "failed", "deleted"].contains(where: { headers.contains("Forebay-Control: \($0)") }) {
                     break
                 }
