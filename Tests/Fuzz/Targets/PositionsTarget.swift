@@ -28,13 +28,15 @@ func fuzzPositions(_ bytes: UnsafeRawBufferPointer) {
 
 private let most = 4
 
-/// What the client's parser reads; nil if these are not positions, or if strict JSON does not allow them.
+/// What the client's parser reads; nil if these are not positions, if strict JSON does not allow them, or if a name is
+/// too long.
 private func positions(_ value: JSON) -> [ResumePosition]? {
     guard case .object(let members) = value else { return nil }
     var positions: [ResumePosition] = []
     for (topic, value) in members {
         guard case .array(let pair) = value, pair.count == 2, case .string(let epoch) = pair[0],
-            case .number(let sequence) = pair[1], isExact(topic), let epoch = number(epoch),
+            case .number(let sequence) = pair[1], isExact(topic), topic.utf8.count <= TopicName.longest,
+            let epoch = number(epoch),
             !sequence.hasPrefix("0"), let sequence = number(sequence)
         else { return nil }
         positions.append(ResumePosition(topic: topic, epoch: epoch, sequence: sequence))
