@@ -256,22 +256,26 @@ def begin(start, settings: dict, folder: Path):
     return start("-c", str(path), threads=settings["threads"])
 
 
-FILE = load() if EXCHANGES.exists() else {"vectors": [], "brokers": {}}
-
-
-@pytest.fixture(scope="module")
-def brokers(start, tmp_path_factory):
-    """`brokers(NAME)` is the running broker with the settings of that name in the file."""
+def by_name(settings: dict, start, folders):
+    """Yields a function that returns the running broker with the settings of a name. Stops the brokers afterwards."""
     running = {}
 
     def named(name: str):
         if name not in running:
-            running[name] = begin(start, FILE["brokers"][name], tmp_path_factory.mktemp(name))
+            running[name] = begin(start, settings[name], folders.mktemp(name))
         return running[name]
 
     yield named
     for one in running.values():
         one.stop()
+
+
+FILE = load() if EXCHANGES.exists() else {"vectors": [], "brokers": {}}
+
+
+@pytest.fixture(scope="module")
+def brokers(start, tmp_path_factory):
+    yield from by_name(FILE["brokers"], start, tmp_path_factory)
 
 
 @pytest.mark.parametrize("exchange", FILE["vectors"], ids=lambda exchange: exchange["name"])

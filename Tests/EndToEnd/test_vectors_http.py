@@ -21,7 +21,7 @@ from google.protobuf import json_format
 from grpc_client import pb
 from http2 import *
 from test_documents import anchors
-from test_vectors import PROTOCOL, begin
+from test_vectors import PROTOCOL, begin, by_name
 
 HTTP = PROTOCOL / "vectors/http.json"
 FILE = json.loads(HTTP.read_text())
@@ -156,17 +156,7 @@ class Player:
 
 @pytest.fixture(scope="module")
 def brokers(start, tmp_path_factory):
-    """`brokers(NAME)` is the running broker with the settings of that name in the file."""
-    running = {}
-
-    def named(name: str):
-        if name not in running:
-            running[name] = begin(start, FILE["brokers"][name], tmp_path_factory.mktemp(name))
-        return running[name]
-
-    yield named
-    for one in running.values():
-        one.stop()
+    yield from by_name(FILE["brokers"], start, tmp_path_factory)
 
 
 every = pytest.mark.parametrize("exchange", FILE["vectors"], ids=lambda exchange: exchange["name"])

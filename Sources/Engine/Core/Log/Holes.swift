@@ -99,10 +99,10 @@ extension Log {
         switch start {
         case .next: return (start, window)
         case .all:
-            window.lower = Swift.min(afterHoles(window.lower), window.upper)
+            window.lower = afterHoles(in: window)
             return (start, window)
         case .last(let count):
-            window.lower = Swift.min(afterHoles(window.lower), window.upper)
+            window.lower = afterHoles(in: window)
             let first = first(ofLast: count, in: window)
             return (.last(UInt64(window.upper - first)), window)
         case .from(var first):
@@ -116,10 +116,11 @@ extension Log {
         }
     }
 
-    private func afterHoles(_ sequence: SequenceNumber) -> SequenceNumber {
-        var sequence = sequence
-        while sequence < end, let hole = holes.hole(at: sequence) { sequence = hole.range.upper }
-        return sequence
+    /// The first message of a window that may begin with holes; its end if there is none.
+    private func afterHoles(in window: SequenceRange) -> SequenceNumber {
+        var sequence = window.lower
+        while sequence < window.upper, let hole = holes.hole(at: sequence) { sequence = hole.range.upper }
+        return Swift.min(sequence, window.upper)
     }
 
     private func first(ofLast count: UInt64, in window: SequenceRange) -> SequenceNumber {
