@@ -104,7 +104,7 @@ const SHORTAGES = {
   memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
   limit: "a limit is reached", store: "the store takes no messages",
 };
-const SHARED = ["memory", "connections", "subscriptions", "patterns", "matches", "topics", "sessions"];
+const SHARED = ["memory", "connections", "subscriptions", "patterns", "matches", "pattern-positions", "topics", "sessions"];
 let pictures = [];
 
 /// The `names` whose values in `figures` have grown from the first to the last snapshot.

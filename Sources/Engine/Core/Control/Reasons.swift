@@ -20,7 +20,7 @@ public enum LimitReached: Int, TallyKey {
         controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
     case sessions, sessionsPerUser, resumeBuffer, resumeTime, events, publishers, publishersPerTopic
-    case patterns, matches, sharedTopics
+    case patterns, matches, patternPositions, sharedTopics
 
     public var name: String {
         switch self {
@@ -62,6 +62,7 @@ public enum LimitReached: Int, TallyKey {
         case .sharedTopics: "shared-topics"
         case .patterns: "patterns"
         case .matches: "matches"
+        case .patternPositions: "pattern-positions"
         }
     }
 }

@@ -37,18 +37,20 @@ extension PatternSubscribing {
     /// Cursors that each subscription may have.
     private static let leastShare = 16
 
-    /// Whether cursors take more memory than they may, and this subscription has more than its share of them.
-    func exceedsShare(_ subscription: PatternSubscription) -> Bool {
+    /// Makes room for one more cursor, if cursors take as much memory as they may.
+    /// - Returns: false if this subscription needs more than its share of them, so that there is no room.
+    func makeRoom(for subscription: PatternSubscription, now: Instant) -> Bool {
         let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
-        let share = Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
-        return table.cursors >= most && subscription.cursors.count >= share
+        guard table.cursors >= most else { return true }
+        rest.makeRoom(now: now)
+        return subscription.needed < Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
     }
 
     func refusal(ofShare subscription: PatternSubscription) -> Refusal {
         context.refusal(
-            at: .matches,
-            "The subscription to '\(subscription.pattern)' has positions in "
-                + "\(counted(subscription.cursors.count, "topic")), and those of all clients take an eighth of the "
-                + "broker's memory; use a narrower pattern, or request messages in time.")
+            at: .patternPositions,
+            "Messages of \(counted(subscription.needed, "topic")) wait for the subscription to "
+                + "'\(subscription.pattern)', and the positions of all subscriptions to patterns take as much memory "
+                + "as they may; request messages sooner, use a narrower pattern, or give the broker more memory.")
     }
 }

@@ -244,7 +244,9 @@ final class PatternSubscribing: ShardPart {
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
-        guard !exceedsShare(subscription) else { return ends.fail(subscription, refusal(ofShare: subscription)) }
+        guard makeRoom(for: subscription, now: now) else {
+            return ends.fail(subscription, refusal(ofShare: subscription))
+        }
         let begins = isNew || !subscription.hasBegun || subscription.beginning.rejoining.contains(view.epoch)
         var options = subscription.options
         if let place = takePosition(of: subscription, in: view, begins: begins) {

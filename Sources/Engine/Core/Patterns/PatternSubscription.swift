@@ -99,8 +99,12 @@ final class PatternSubscription: BoundStream {
 
     // Cursors
 
+    /// Cursors that are not up to date, or that are needed until the subscription has begun.
+    var needed: Int { hasBegun ? sums.behind + ends.count : cursors.count }
+
     func add(_ cursor: Subscriber) {
         assert(cursors[cursor.view.epoch] == nil)
+        sums.behind += 1
         cursor.exchange = exchange
         cursors[cursor.view.epoch] = cursor
     }
@@ -192,6 +196,8 @@ struct PatternSums {
     private(set) var behindSince: UInt64?
     /// Cursors whose next message will be encoded when a turn has time for that.
     fileprivate(set) var formsAwaited = 0
+    /// Cursors with messages or losses that the client has not received, and those without a position yet.
+    fileprivate(set) var behind = 0
     /// How often a topic with messages was left out.
     fileprivate(set) var skipped = 0
 
@@ -218,6 +224,7 @@ final class Match {
     /// What the subscription's sums contain of this cursor.
     private var waiting = 0
     private var droppedSinceDelivery: UInt64 = 0
+    private var isBehind = true
     /// While the store searches for its first message: from where all messages are for the subscription in any case.
     var followed: SequenceNumber?
 
@@ -234,10 +241,17 @@ final class Match {
     func note(_ cursor: Subscriber, now: Instant) {
         guard cursor.hasJoined else { return }
         let (waiting, dropped) = (cursor.cursor.waiting, cursor.cursor.droppedSinceDelivery)
+        note(isBehind: waiting > 0 || dropped > 0)
         guard waiting != self.waiting || dropped != droppedSinceDelivery else { return }
         subscription.sums.note(
             waiting: waiting - self.waiting, dropped: dropped &- droppedSinceDelivery, now: now.monotonic)
         (self.waiting, droppedSinceDelivery) = (waiting, dropped)
+    }
+
+    private func note(isBehind: Bool) {
+        guard isBehind != self.isBehind else { return }
+        self.isBehind = isBehind
+        subscription.sums.behind += isBehind ? 1 : -1
     }
 
     /// The cursor is being removed: nothing waits for it any longer, and its losses stay.
@@ -245,6 +259,7 @@ final class Match {
         note(cursor, now: now)
         subscription.sums.note(waiting: -waiting, dropped: 0, now: now.monotonic)
         waiting = 0
+        note(isBehind: false)
     }
 
     /// Whether the cursor awaits the encoding of its next message has changed.

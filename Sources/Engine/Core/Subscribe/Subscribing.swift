@@ -228,7 +228,7 @@ final class Subscribing: ShardPart {
         if view.log.hasHoles { (start, window) = view.log.placed(start, in: window) }
         let cursor = Subscription(start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
-            let refusal = Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch))
+            let refusal = Refusal(.gap, Subscribing.gap(subscriber, window))
             return fail(subscriber, refusal)
         }
         subscriber.join(at: cursor)
@@ -252,20 +252,21 @@ final class Subscribing: ShardPart {
         return former.map { .from($0.end) } ?? .all
     }
 
-    private static func gap(
-        _ options: SubscribeOptions, _ view: TopicView, _ window: SequenceRange,
-        isOtherEpoch: Bool
-    ) -> String {
-        if isOtherEpoch {
+    private static func gap(_ subscriber: Subscriber, _ window: SequenceRange) -> String {
+        let (options, view) = (subscriber.options, subscriber.view)
+        let advice =
+            subscriber.match == nil
+            ? "subscribe with replay=all, or without gap=fail."
+            : "leave out its position, or subscribe without gap=fail."
+        if subscriber.isOfOtherEpoch {
             return "The topic '\(view.name)' restarted with epoch \(view.epoch) and lost the requested "
-                + "messages; it retains \(window.lower) to \(window.upper) (exclusive); "
-                + "subscribe with replay=all, or without gap=fail."
+                + "messages; it retains \(window.lower) to \(window.upper) (exclusive); \(advice)"
         }
         guard case .from(let sequence) = options.start else {
             return "Messages are missing; subscribe with replay=all, or without gap=fail."
         }
         return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
-            + "(exclusive), but \(sequence) was requested; subscribe with replay=all, or without gap=fail."
+            + "(exclusive), but \(sequence) was requested; \(advice)"
     }
 
     /// The gap, for the text of a failure.
