@@ -138,6 +138,8 @@ import Testing
         for client in [clients[5], publisher] { client.disconnect() }
         broker.run()
         #expect(table.cursors == 0)
+        // Nor do their views stay in memory until they would have been at rest.
+        #expect(broker.shards[0].views.active.isEmpty)
     }
 
     /// While the owners of topics are still being asked for those that match, topics may deliver messages and end.

@@ -39,9 +39,7 @@ final class PatternRest: ShardPart {
             }
             left -= 1
             work.spent += 1
-            views.active.popFirst()
-            view.isActive = false
-            guard views[epoch: view.epoch] === view else { continue }
+            _ = views.nextActive()
             if view.advancedAt > since || !view.isAtRest {
                 views.noteActive(view, since: view.isAtRest ? view.advancedAt : now.monotonic)
             } else {
@@ -103,11 +101,9 @@ final class PatternRest: ShardPart {
                 emptied = (view, removeSome(of: view, below: place, most: 1))
                 continue
             }
-            if let (view, _) = emptied { visited(view, now: now) }
+            if let (view, _) = emptied, views[epoch: view.epoch] === view { visited(view, now: now) }
             emptied = nil
-            guard let (view, _) = views.active.popFirst() else { return }
-            view.isActive = false
-            guard views[epoch: view.epoch] === view else { continue }
+            guard let view = views.nextActive() else { return }
             guard view.isAtRest else {
                 views.noteActive(view, since: now.monotonic)
                 continue

@@ -42,8 +42,8 @@ final class TopicView {
     /// Members that are cursors of subscriptions to patterns.
     private var matches = 0
     var hasMatches: Bool { matches > 0 }
-    /// Whether the view is queued for the removal of such cursors, and when its log last advanced.
-    var isActive = false
+    /// Its place in the queue for the removal of such cursors, and when its log last advanced.
+    var activity: TurnQueue<(view: TopicView, since: UInt64)>.Ticket?
     private(set) var advancedAt: UInt64 = 0
     /// Whether all members know of all messages.
     var isAtRest: Bool { joining == nil && !round.isUnderWay }

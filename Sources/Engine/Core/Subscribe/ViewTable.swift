@@ -67,16 +67,23 @@ final class ViewTable: ShardPart {
         removeName(of: view)
         guard byEpoch[view.epoch] === view else { return false }
         byEpoch[view.epoch] = nil
+        // It must not stay in memory until its turn comes.
+        if let activity = view.activity.take() { active.withdraw(activity) }
         return true
     }
 
     /// Views with cursors of subscriptions to patterns, and since when they are known to have had no message.
-    var active = TurnQueue<(view: TopicView, since: UInt64)>()
+    private(set) var active = TurnQueue<(view: TopicView, since: UInt64)>()
 
     func noteActive(_ view: TopicView, since: UInt64) {
-        guard !view.isActive else { return }
-        view.isActive = true
-        active.append((view, since))
+        if view.activity == nil { view.activity = active.append((view, since)) }
+    }
+
+    /// The view that is known to have had no message for longest.
+    func nextActive() -> TopicView? {
+        let view = active.popFirst()?.view
+        view?.activity = nil
+        return view
     }
 
     /// Makes a view wait until fewer history reads are in flight.
