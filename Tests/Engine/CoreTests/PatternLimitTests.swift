@@ -42,7 +42,7 @@ import Testing
         limits.memory = 1 << 20
         let broker = TestBroker(shards: shards, limits: limits)
         let (stalled, publisher) = (broker.connect(), broker.connect(shards - 1))
-        let readers = (0..<20).map { _ in broker.connect() }
+        let readers = (0..<2).map { _ in broker.connect() }
         let table = broker.shards[0].parts.requests.patterns.table
         let whole = (1 << 20) / 8 / PatternSubscribing.cursorMemory / shards
         stalled.subscribe("s.*", n: 1)
