@@ -70,6 +70,8 @@ final class PatternFollowers: ShardPart {
 
     /// Nodes of the trie of topics visited at a time. Tests use few.
     var slice = 256
+    /// Topics in one answer, each of which may get a view and a cursor at once.
+    private static let mostLinked = 64
 
     /// A topic has been created: all that is published to it is for its followers.
     func noteNew(_ topic: Topic) {
@@ -170,7 +172,9 @@ final class PatternFollowers: ShardPart {
         defer { work.spent += (slice - left) / Work.placesPerUnit }
         var awaited = search.awaited.flatMap { topics[$0] }
         search.awaited = nil
-        while let topic = awaited ?? search.topics.next(most: &left) {
+        while search.found.linked.count < PatternFollowers.mostLinked,
+            let topic = awaited ?? search.topics.next(most: &left)
+        {
             awaited = nil
             if let shared = topic.shared, !shared.isCurrent {
                 // It is followed when it is current.
@@ -183,7 +187,7 @@ final class PatternFollowers: ShardPart {
             if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }
         }
         search.found.isLast = search.topics.isOver
-        if search.found.isLast || search.found.linked.count >= slice {
+        if search.found.isLast || search.found.linked.count >= PatternFollowers.mostLinked {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }

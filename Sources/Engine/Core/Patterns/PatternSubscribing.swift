@@ -160,6 +160,7 @@ final class PatternSubscribing: ShardPart {
         let subscription = stream.asPattern
         // Meanwhile, a message or the topic's end may have made a cursor.
         let isAwaited = matches.rejoined.map { subscription.beginning.rejoining.remove($0) != nil } ?? true
+        work.spent += matches.linked.count / Work.cursorsPerUnit
         for epoch in isAwaited ? matches.linked : [] {
             guard !subscription.isOver else { return }
             guard !subscription.knows(epoch) else { continue }
