@@ -34,13 +34,13 @@ extension PatternSubscribing {
         }
     }
 
-    /// Cursors that each subscription may have.
-    private static let leastShare = 16
+    /// Cursors that each subscription may have, and those of all on this thread, however little memory there is.
+    private static let (leastShare, least) = (16, 64)
 
     /// Makes room for one more cursor, if cursors take as much memory as they may.
     /// - Returns: false if this subscription needs more than its share of them, so that there is no room.
     func makeRoom(for subscription: PatternSubscription, now: Instant) -> Bool {
-        let most = memory.limit / 8 / PatternSubscribing.cursorMemory / shards
+        let most = Swift.max(PatternSubscribing.least, memory.limit / 8 / PatternSubscribing.cursorMemory / shards)
         guard table.cursors >= most else { return true }
         rest.makeRoom(now: now)
         return subscription.needed < Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)

@@ -44,15 +44,11 @@ final class MatchLedger {
     // The engine's side
 
     /// The engine has a new cursor.
-    /// - Parameter mayBeUnseen: whether there may have been another one since the last inspection.
-    func begin(
-        _ request: SubscribeRequest, _ now: Inspection.Subscription, start: UInt64, begin: UInt64, mayBeUnseen: Bool
-    ) {
+    func begin(_ request: SubscribeRequest, _ now: Inspection.Subscription, start: UInt64, begin: UInt64) {
         if let position {
             referee.expect(
-                start == position || mayBeUnseen && start > position,
-                "\(name) had everything before \(position), and continues at \(start): \(now)")
-        } else if !mayBeUnseen {
+                start == position, "\(name) had everything before \(position), and continues at \(start): \(now)")
+        } else {
             self.start = start
         }
         cursor = NaiveCursor(
@@ -61,9 +57,7 @@ final class MatchLedger {
 
     /// Whether the engine's cursor is the one that was seen last. Between two inspections, it may have been removed,
     /// and the topic's next message have made another one.
-    func isStill(_ now: Inspection.Subscription) -> Bool {
-        seen.map { $0.joined == now.joined && $0.delivered + $0.dropped <= now.delivered + now.dropped } ?? true
-    }
+    func isStill(_ now: Inspection.Subscription) -> Bool { seen.map { $0.joined == now.joined } ?? true }
 
     /// Compares the cursor with the engine's. Returns how many messages were handed over.
     func reconcile(_ now: Inspection.Subscription, unreadable: UInt64?, isBatch: Bool) -> Int {

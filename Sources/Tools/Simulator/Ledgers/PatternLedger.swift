@@ -14,8 +14,6 @@ final class PatternLedger: SubscriberLedger {
     private let pattern: TopicPattern
     /// Whether topics may lose messages that wait.
     private let mayLose: Bool
-    /// Whether cursors may come and go between two inspections, to make room for others.
-    private let isMemoryShort: Bool
     private var matches: [UInt64: MatchLedger] = [:]
     /// The topics that matched when the client sent the request, and when the subscription had begun.
     private var atRequest: [UInt64: Moment] = [:]
@@ -26,14 +24,11 @@ final class PatternLedger: SubscriberLedger {
     /// Messages that cursors must have handed over before they were removed, since the last inspection.
     private var unobserved = 0
     /// Whether some cursor may have come and gone, or left with its topic, unobserved.
-    private(set) var hasUnseen: Bool
+    private(set) var hasUnseen = false
 
     init(
-        _ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee,
-        mayLose: Bool, isMemoryShort: Bool
+        _ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee, mayLose: Bool
     ) {
-        self.isMemoryShort = isMemoryShort
-        hasUnseen = isMemoryShort
         guard let pattern = try? TopicPattern(parsing: request.topic) else {
             preconditionFailure("'\(request.topic)' is not a pattern.")
         }
@@ -117,7 +112,7 @@ final class PatternLedger: SubscriberLedger {
                     + "\(atRequest[now.epoch]?.committed ?? 0) when the request was sent, and "
                     + "\(atBegin?[now.epoch]?.committed ?? 0) when the subscription began: \(now)")
         }
-        match.begin(request, now, start: start, begin: begin, mayBeUnseen: isMemoryShort)
+        match.begin(request, now, start: start, begin: begin)
         return match
     }
 
@@ -126,7 +121,7 @@ final class PatternLedger: SubscriberLedger {
     private func expectedStart(_ now: Inspection.Subscription, _ topic: TopicLedger) -> ClosedRange<UInt64> {
         let before = atRequest[topic.epoch]?.committed ?? 1
         let began = atBegin.map { $0[topic.epoch]?.committed ?? 1 } ?? topic.committed
-        let followed = before...Swift.max(before, isMemoryShort ? topic.committed : began)
+        let followed = before...Swift.max(before, began)
         referee.expect(
             followed.contains(now.joined),
             "\(name) follows '\(topic.name)' from \(now.joined), but should from \(followed): \(now)")

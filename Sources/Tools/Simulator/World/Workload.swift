@@ -161,8 +161,7 @@ final class Workload {
         client.adapt(&request)
         let ledger =
             request.isPattern
-            ? PatternLedger(
-                client, request, journal, referee, mayLose: plan.mayLose, isMemoryShort: plan.isMemoryShort)
+            ? PatternLedger(client, request, journal, referee, mayLose: plan.mayLose)
             : SubscriberLedger(client, request, journal, referee)
         ledger.known = known[request.topic]
         subscribers.append(ledger)
