@@ -7,8 +7,9 @@ final class PatternRest: ShardPart {
     unowned(unsafe) var patterns: PatternSubscribing!
     /// Whether views wait for a later turn.
     private var isUnderWay = false
-    /// The view that is being visited to make room, and the place below which its other members are.
-    private var emptied: (view: TopicView, place: Int)?
+    /// The epoch of the first active view if it is being visited to make room, and the index below which its members
+    /// have not been visited.
+    private var clearing: (epoch: UInt64, place: Int)?
 
     init(_ context: ShardContext, _ views: ViewTable) {
         self.views = views
@@ -57,17 +58,20 @@ final class PatternRest: ShardPart {
         if place > 0 { work.doLater(.rest(view, below: place)) } else { visited(view, now: now) }
     }
 
-    /// Removes the cursors of a view that are up to date, among `most` members from `place` down.
-    /// - Returns: the place below which the others are.
+    /// Visits up to `most` cursors of a view, from `place` down, and removes those that are up to date.
+    /// - Returns: the index below which members have not been visited.
     private func removeSome(of view: TopicView, below place: Int, most: Int) -> Int {
+        guard let followed = view.followed else { return 0 }
         var place = Swift.min(place, view.members.count)
-        let end = Swift.max(0, place - most)
-        while place > end {
+        let end = Swift.max(0, place - PatternSubscribing.slice)
+        var left = most
+        while place > end, left > 0 {
             place -= 1
             let cursor = view.members[place]
-            if let subscription = cursor.match?.subscription, subscription.hasBegun, !subscription.isOver,
-                cursor.isAtRest
-            {
+            guard let subscription = cursor.match?.subscription else { continue }
+            left -= 1
+            // A cursor that was made in this turn may have received more than the view knows of.
+            if subscription.hasBegun, !subscription.isOver, cursor.isAtRest, cursor.cursor.knownEnd <= followed {
                 patterns.remove(cursor)
             }
             place = Swift.min(place, view.members.count)
@@ -75,41 +79,38 @@ final class PatternRest: ShardPart {
         return place
     }
 
-    /// All members of a view have been visited. Some may have messages waiting.
+    /// All members of a view have been visited, or messages have arrived since. Some may have messages waiting.
     private func visited(_ view: TopicView, now: Instant) {
-        if view.hasMatches { views.noteActive(view, since: now.monotonic) }
+        if view.hasMatches || view.joining != nil { views.noteActive(view, since: now.monotonic) }
     }
 
     /// Continues with a view whose other members were visited, unless it has had messages since.
     func goOn(_ view: TopicView, below place: Int, now: Instant) {
-        if view.isAtRest {
-            visit(view, below: place, now: now)
-        } else {
-            views.noteActive(view, since: now.monotonic)
-        }
+        if view.isAtRest { visit(view, below: place, now: now) } else { visited(view, now: now) }
     }
 
     // When cursors take as much memory as they may
 
-    /// Visits a few cursors, those of the views with the oldest messages first, and removes those that are up to date.
-    /// As it is done for each new cursor, those that need not be kept are at most as many as a third of the others.
+    /// Visits a few cursors, in the views that were queued first, and removes those that are up to date. As it is done
+    /// for each new cursor, those that need not be kept are at most about as many as the others.
     func makeRoom(now: Instant) {
-        var left = PatternRest.visits
-        while left > 0 {
-            left -= 1
-            if let (view, place) = emptied, place > 0, view.isAtRest, view.followed != nil {
-                emptied = (view, removeSome(of: view, below: place, most: 1))
-                continue
-            }
-            if let (view, _) = emptied, views[epoch: view.epoch] === view { visited(view, now: now) }
-            emptied = nil
-            guard let view = views.nextActive() else { return }
-            guard view.isAtRest else {
-                views.noteActive(view, since: now.monotonic)
-                continue
-            }
-            view.followed = view.followed ?? view.end
-            emptied = (view, view.members.count)
+        for _ in 0..<PatternRest.visits {
+            guard let view = views.active.first?.view else { return }
+            var place = begun(view)
+            if view.isAtRest { place = removeSome(of: view, below: place, most: 1) }
+            clearing = (view.epoch, place)
+            guard place == 0 || !view.isAtRest else { continue }
+            clearing = nil
+            _ = views.nextActive()
+            visited(view, now: now)
         }
+    }
+
+    /// Where the visit of the first active view goes on.
+    private func begun(_ view: TopicView) -> Int {
+        if let clearing, clearing.epoch == view.epoch { return clearing.place }
+        work.spent += 1
+        if view.isAtRest { view.followed = view.followed ?? view.end }
+        return view.members.count
     }
 }

@@ -35,12 +35,12 @@ extension PatternSubscribing {
     }
 
     /// Cursors that each subscription may have, and those of all on this thread, however little memory there is.
-    private static let (leastShare, least) = (16, 64)
+    private static let (leastShare, leastInAll) = (16, 64)
 
     /// Makes room for one more cursor, if cursors take as much memory as they may.
-    /// - Returns: false if this subscription needs more than its share of them, so that there is no room.
+    /// - Returns: false if this subscription needs its share of them already, so that there is no room.
     func makeRoom(for subscription: PatternSubscription, now: Instant) -> Bool {
-        let most = Swift.max(PatternSubscribing.least, memory.limit / 8 / PatternSubscribing.cursorMemory / shards)
+        let most = Swift.max(PatternSubscribing.leastInAll, memory.limit / 8 / PatternSubscribing.cursorMemory / shards)
         guard table.cursors >= most else { return true }
         rest.makeRoom(now: now)
         return subscription.needed < Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
@@ -49,8 +49,9 @@ extension PatternSubscribing {
     func refusal(ofShare subscription: PatternSubscription) -> Refusal {
         context.refusal(
             at: .patternPositions,
-            "Messages of \(counted(subscription.needed, "topic")) wait for the subscription to "
-                + "'\(subscription.pattern)', and the positions of all subscriptions to patterns take as much memory "
-                + "as they may; request messages sooner, use a narrower pattern, or give the broker more memory.")
+            "The subscription to '\(subscription.pattern)' needs positions in "
+                + "\(counted(subscription.needed, "topic")), and those of all subscriptions to patterns take as much "
+                + "memory as they may; request messages sooner, use a narrower pattern, or give the broker more memory."
+        )
     }
 }

@@ -99,8 +99,8 @@ final class PatternSubscription: BoundStream {
 
     // Cursors
 
-    /// Cursors that are not up to date, or that are needed until the subscription has begun.
-    var needed: Int { hasBegun ? sums.behind + ends.count : cursors.count }
+    /// Cursors that cannot be removed: those that are not up to date, and all of them until the subscription has begun.
+    var needed: Int { hasBegun ? sums.behind : cursors.count }
 
     func add(_ cursor: Subscriber) {
         assert(cursors[cursor.view.epoch] == nil)
@@ -196,7 +196,7 @@ struct PatternSums {
     private(set) var behindSince: UInt64?
     /// Cursors whose next message will be encoded when a turn has time for that.
     fileprivate(set) var formsAwaited = 0
-    /// Cursors with messages or losses that the client has not received, and those without a position yet.
+    /// Cursors that are not up to date.
     fileprivate(set) var behind = 0
     /// How often a topic with messages was left out.
     fileprivate(set) var skipped = 0
@@ -241,7 +241,7 @@ final class Match {
     func note(_ cursor: Subscriber, now: Instant) {
         guard cursor.hasJoined else { return }
         let (waiting, dropped) = (cursor.cursor.waiting, cursor.cursor.droppedSinceDelivery)
-        note(isBehind: waiting > 0 || dropped > 0)
+        note(isBehind: !cursor.isAtRest)
         guard waiting != self.waiting || dropped != droppedSinceDelivery else { return }
         subscription.sums.note(
             waiting: waiting - self.waiting, dropped: dropped &- droppedSinceDelivery, now: now.monotonic)

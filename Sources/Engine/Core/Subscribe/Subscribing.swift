@@ -263,7 +263,7 @@ final class Subscribing: ShardPart {
                 + "messages; it retains \(window.lower) to \(window.upper) (exclusive); \(advice)"
         }
         guard case .from(let sequence) = options.start else {
-            return "Messages are missing; subscribe with replay=all, or without gap=fail."
+            return "Messages are missing; \(advice)"
         }
         return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
             + "(exclusive), but \(sequence) was requested; \(advice)"

@@ -67,7 +67,7 @@ final class ViewTable: ShardPart {
         removeName(of: view)
         guard byEpoch[view.epoch] === view else { return false }
         byEpoch[view.epoch] = nil
-        // It must not stay in memory until its turn comes.
+        // The queue must not keep a removed view in memory.
         if let activity = view.activity.take() { active.withdraw(activity) }
         return true
     }
@@ -79,7 +79,7 @@ final class ViewTable: ShardPart {
         if view.activity == nil { view.activity = active.append((view, since)) }
     }
 
-    /// The view that is known to have had no message for longest.
+    /// The view that was queued first.
     func nextActive() -> TopicView? {
         let view = active.popFirst()?.view
         view?.activity = nil
