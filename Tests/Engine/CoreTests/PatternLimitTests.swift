@@ -47,7 +47,7 @@ import Testing
         let whole = (1 << 20) / 8 / PatternSubscribing.cursorMemory / shards
         stalled.subscribe("s.*", n: 1)
         for reader in readers { reader.subscribe("r.*", n: 1 << 20) }
-        for number in 0..<whole / 2 { publisher.fireAndForget("s.\(number)", "x") }
+        for number in 0..<whole / 4 { publisher.fireAndForget("s.\(number)", "x") }
         for round in 1...2 {
             for number in 0..<whole {
                 publisher.fireAndForget("r.\(number)", "x")
@@ -59,46 +59,10 @@ import Testing
             }
         }
         stalled.requestN(1 << 20)
-        #expect(stalled.received().count == whole / 2)
+        #expect(stalled.received().count == whole / 4)
         for client in readers + [stalled] { client.disconnect() }
         broker.run()
         #expect(table.cursors == 0)
-    }
-
-    /// A position that was made in the same turn may be ahead of its view: removing it would repeat messages.
-    @Test func positionsMakeRoomWithoutRepeatingMessages() {
-        var limits = Limits()
-        limits.memory = 256 << 10
-        let broker = TestBroker(limits: limits)
-        let (stalled, client, publisher) = (broker.connect(), broker.connect(), broker.connect())
-        for stream: UInt32 in 0..<4 { stalled.subscribe("s.*", n: 1, stream: 2 * stream + 1) }
-        client.subscribe("t.*", stream: 1)
-        publisher.fireAndForget("t.1", "1")
-        for number in 0..<16 { publisher.fireAndForget("s.\(number)", "x") }
-        let streams = (1...40).map { UInt32(2 * $0 + 1) }
-        func add(
-            _ route: String, into buffer: inout ByteBuffer, _ write: (UnsafeRawBufferPointer, inout ByteBuffer) -> Void
-        ) {
-            Array(route.utf8).withUnsafeBytes { write($0, &buffer) }
-        }
-        client.send { buffer in
-            add("t.1", into: &buffer) {
-                FrameWriter.requestFNF(stream: 1001, metadata: $0, data: $0, fragment: 1 << 20, into: &$1)
-            }
-            for stream in streams {
-                add("t.*?replay=all", into: &buffer) {
-                    FrameWriter.requestStream(
-                        stream: stream, initialN: 100, metadata: $0, data: .init(rebasing: $0[..<0]), fragment: 1 << 20,
-                        into: &$1)
-                }
-            }
-        }
-        publisher.fireAndForget("t.1", "3")
-        let received = client.received()
-        for stream in [1] + streams {
-            let own = received.filter { $0.hasPrefix("\(stream):") }
-            #expect(own.count == 3 && Set(own).count == 3, "\(own)")
-        }
     }
 
     /// A subscription that is refused for another reason does not count its pattern.
