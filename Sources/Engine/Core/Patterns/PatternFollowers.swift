@@ -70,8 +70,8 @@ final class PatternFollowers: ShardPart {
 
     /// Nodes of the trie of topics visited at a time. Tests use few.
     var slice = 256
-    /// Topics in one answer, each of which may get a view and a cursor at once.
-    private static let mostLinked = 64
+    /// Topics in one answer, each of which may get a view and a cursor at once. Tests use many.
+    var mostLinked = 64
 
     /// A topic has been created: all that is published to it is for its followers.
     func noteNew(_ topic: Topic) {
@@ -172,7 +172,7 @@ final class PatternFollowers: ShardPart {
         defer { work.spent += (slice - left) / Work.placesPerUnit }
         var awaited = search.awaited.flatMap { topics[$0] }
         search.awaited = nil
-        while search.found.linked.count < PatternFollowers.mostLinked,
+        while search.found.linked.count < mostLinked,
             let topic = awaited ?? search.topics.next(most: &left)
         {
             awaited = nil
@@ -187,7 +187,7 @@ final class PatternFollowers: ShardPart {
             if link(topic, for: request, now: now) { search.found.linked.append(topic.epoch) }
         }
         search.found.isLast = search.topics.isOver
-        if search.found.isLast || search.found.linked.count >= PatternFollowers.mostLinked {
+        if search.found.isLast || search.found.linked.count >= mostLinked {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }

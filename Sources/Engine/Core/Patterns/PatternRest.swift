@@ -52,7 +52,6 @@ final class PatternRest: ShardPart {
 
     /// Visits some of a view's members, from `place` down.
     private func visit(_ view: TopicView, below place: Int, now: Instant) {
-        guard view.followed != nil else { return }
         let place = removeSome(of: view, below: place, most: PatternSubscribing.slice)
         work.spent += (Swift.min(view.members.count, PatternSubscribing.slice)) / Work.membersPerUnit
         if place > 0 { work.doLater(.rest(view, below: place)) } else { visited(view, now: now) }
