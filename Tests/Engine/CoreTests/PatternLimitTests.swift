@@ -65,6 +65,44 @@ import Testing
         #expect(table.cursors == 0)
     }
 
+    /// Nor are those that begin with what more topics retain than may have positions. If a position was removed before
+    /// the subscription has begun, it does not begin again.
+    @Test(arguments: [2, 3], 0..<4)
+    func positionsMakeRoomWhileSubscriptionsBegin(_ shards: Int, _ seed: UInt64) {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        let broker = TestBroker(shards: shards, limits: limits)
+        let (first, second, publisher) = (broker.connect(), broker.connect(), broker.connect(shards - 1))
+        let table = broker.shards[0].parts.requests.patterns.table
+        let whole = Swift.max(64, (1 << 20) / 8 / PatternSubscribing.cursorMemory / shards)
+        // Memory has room for what these retain.
+        let topics = 2 * whole
+        for shard in broker.shards { shard.parts.requests.followers.mostLinked = 8 }
+        for number in 0..<topics { publisher.fireAndForget("r.\(number)", "x") }
+        first.subscribe("r.*?replay=all", n: 1 << 20)
+        #expect(first.received().count == topics)
+        second.isFollowedByTurns = false
+        publisher.isFollowedByTurns = false
+        broker.chaos = LedgerRandom(state: seed)
+        second.subscribe("r.*?replay=all", n: 1 << 20)
+        for number in 0..<topics {
+            publisher.fireAndForget("r.\(number * 7 % topics)", "y")
+            broker.run()
+            #expect(table.cursors <= whole * 4 / 3 + 2 * 8 * shards)
+        }
+        broker.chaos = nil
+        broker.run()
+        let expected = (0..<topics).flatMap { ["1:[1]r.\($0):x", "1:[2]r.\($0):y"] }
+        let received = second.received()
+        #expect(received.sorted() == expected.sorted())
+        #expect(received.last?.contains(":! ") == false)
+        second.cancel()
+        broker.run()
+        for client in [first, second, publisher] { client.disconnect() }
+        broker.run()
+        #expect(table.cursors == 0)
+    }
+
     /// A subscription that is refused for another reason does not count its pattern.
     @Test func aRefusedSubscriptionTakesNoPattern() {
         var limits = Limits()

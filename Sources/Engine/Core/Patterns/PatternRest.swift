@@ -70,7 +70,7 @@ final class PatternRest: ShardPart {
             guard let subscription = cursor.match?.subscription else { continue }
             left -= 1
             // A cursor that was made in this turn may have received more than the view knows of.
-            if subscription.hasBegun, !subscription.isOver, cursor.isAtRest, cursor.cursor.knownEnd <= followed {
+            if !subscription.isOver, cursor.isAtRest, cursor.cursor.knownEnd <= followed {
                 patterns.remove(cursor)
             }
             place = Swift.min(place, view.members.count)

@@ -112,8 +112,7 @@ final class PatternSubscribing: ShardPart {
         connection.attach(subscription)
         subscriptions.insert(subscription)
         table.add(subscription)
-        subscription.beginning.positions = positions
-        memory.add(positions.memory)
+        charge(subscription) { $0.positions = positions }
         work.spent += Work.subscribing + positions.count / Work.membersPerUnit
         ask(for: subscription, now: now)
     }
@@ -136,9 +135,16 @@ final class PatternSubscribing: ShardPart {
 
     /// The subscription has begun in all topics that this node knows. Shared ones may become known later.
     private func releasePositions(of subscription: PatternSubscription) {
-        let before = subscription.beginning.positions.memory
-        subscription.beginning.positions.keep(most: PatternSubscribing.mostKept, where: limits.isShared)
-        memory.add(subscription.beginning.positions.memory - before)
+        charge(subscription) { $0.positions.keep(most: PatternSubscribing.mostKept, where: limits.isShared) }
+    }
+
+    /// Changes what a subscription knows until it has begun, and charges what that takes to `memory`.
+    private func charge<Result>(
+        _ subscription: PatternSubscription, _ change: (inout PatternBeginning) -> Result
+    ) -> Result {
+        let before = subscription.beginning.memory
+        defer { memory.add(subscription.beginning.memory - before) }
+        return change(&subscription.beginning)
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
@@ -175,7 +181,7 @@ final class PatternSubscribing: ShardPart {
             }
         }
         guard !subscription.isOver else { return }
-        let begins = subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
+        let begins = charge(subscription) { $0.note(matches.count, of: matches.owner, isLast: matches.isLast) }
         if subscription.beginning.matches > limits.matches {
             reached(.matches)
             return ends.fail(
@@ -248,7 +254,7 @@ final class PatternSubscribing: ShardPart {
         guard makeRoom(for: subscription, now: now) else {
             return ends.fail(subscription, refusal(ofShare: subscription))
         }
-        let begins = isNew || !subscription.hasBegun || subscription.beginning.rejoining.contains(view.epoch)
+        let begins = isNew || subscription.begins(in: view.epoch)
         var options = subscription.options
         if let place = takePosition(of: subscription, in: view, begins: begins) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
@@ -276,8 +282,7 @@ final class PatternSubscribing: ShardPart {
     ) -> TopicPlace? {
         guard let place = subscription.position(in: view) else { return nil }
         guard place.epoch == view.epoch else { return begins ? place : nil }
-        subscription.beginning.positions.remove(view.name, of: view.owner)
-        memory.add(-PatternPositions.memory)
+        charge(subscription) { $0.positions.remove(view.name, of: view.owner) }
         return place
     }
 
@@ -292,7 +297,9 @@ final class PatternSubscribing: ShardPart {
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
         table.cursors -= 1
+        let before = subscription.beginning.memory
         subscription.remove(cursor, now: moment)
+        memory.add(subscription.beginning.memory - before)
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
             subscription.waiter = nil
@@ -313,8 +320,7 @@ final class PatternSubscribing: ShardPart {
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
         subscriptions.remove(subscription)
-        memory.add(-subscription.beginning.positions.memory)
-        subscription.beginning.positions = .none
+        charge(subscription) { $0.clear() }
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)

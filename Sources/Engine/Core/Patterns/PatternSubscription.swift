@@ -99,8 +99,8 @@ final class PatternSubscription: BoundStream {
 
     // Cursors
 
-    /// Cursors that cannot be removed: those that are not up to date, and all of them until the subscription has begun.
-    var needed: Int { hasBegun ? sums.behind : cursors.count }
+    /// Cursors that cannot be removed, because they are not up to date.
+    var needed: Int { sums.behind }
 
     func add(_ cursor: Subscriber) {
         assert(cursors[cursor.view.epoch] == nil)
@@ -110,7 +110,12 @@ final class PatternSubscription: BoundStream {
     }
 
     /// Whether it has, or had, a cursor in the topic with that epoch.
-    func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || beginning.ended.contains(epoch) }
+    func knows(_ epoch: UInt64) -> Bool { cursors[epoch] != nil || beginning.had.contains(epoch) }
+
+    /// Whether it is to begin in a topic where its options say, and not where all others are.
+    func begins(in epoch: UInt64) -> Bool {
+        beginning.rejoining.contains(epoch) || !hasBegun && !beginning.had.contains(epoch)
+    }
 
     /// The shard is being deallocated.
     func removeAllCursors() { (cursors, turns, ends) = ([:], TurnQueue(), TurnQueue()) }
@@ -119,7 +124,7 @@ final class PatternSubscription: BoundStream {
         cursor.match?.noteRemoval(of: cursor, now: now)
         if cursor.awaitsForm { sums.formsAwaited -= 1 }
         cursor.exchange = nil
-        if !hasBegun { beginning.ended.insert(cursor.view.epoch) }
+        if !hasBegun && !isOver { beginning.had.insert(cursor.view.epoch) }
         beginning.rejoining.remove(cursor.view.epoch)
         cursors[cursor.view.epoch] = nil
         endTurn(of: cursor)
@@ -163,12 +168,20 @@ struct PatternBeginning {
     private(set) var matches = 0
     /// Topics, by epoch, in which it begins where its options say although all shards have answered.
     var rejoining: Set<UInt64> = []
-    /// Topics, by epoch, that have ended before all shards have answered: their answers may still name them.
-    fileprivate(set) var ended: Set<UInt64> = []
+    /// Topics, by epoch, in which it had a cursor before all shards have answered: their answers may still name them.
+    fileprivate(set) var had: Set<UInt64> = []
     /// Where it continues in topics in which it has not begun; in shared ones, also when all shards have answered.
     var positions = PatternPositions.none
 
     init(unanswered: Set<Int>) { self.unanswered = unanswered }
+
+    /// Bytes that an epoch in a set takes, about.
+    private static let epochMemory = 16
+    /// Bytes that it takes, about.
+    var memory: Int { positions.memory + had.count * PatternBeginning.epochMemory }
+
+    /// The subscription has ended.
+    mutating func clear() { (positions, had, rejoining) = (.none, [], []) }
 
     /// Whether all shards have answered.
     var isOver: Bool { unanswered.isEmpty }
@@ -179,7 +192,7 @@ struct PatternBeginning {
     mutating func note(_ count: Int, of owner: Int, isLast: Bool) -> Bool {
         matches += count
         guard isLast, unanswered.remove(owner) != nil, isOver else { return false }
-        ended = []
+        had = []
         return true
     }
 }
