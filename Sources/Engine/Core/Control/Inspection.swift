@@ -223,10 +223,14 @@ package final class Inspector: ShardPart {
 
     private func figures(of subscription: PatternSubscription) -> Inspection.Subscription {
         let credit = subscription.credit
+        let uncounted = subscription.cursors.values.reduce(0) {
+            $0 + ($1.known { $0.dropped } ?? 0) - $1.countedDropped
+        }
         return Inspection.Subscription(
             hasJoined: subscription.hasBegun, epoch: 0, joined: 0, waiting: [], limit: 0, requested: credit.requested,
             outstanding: credit.outstanding, isUnbounded: credit.isUnbounded, delivered: subscription.sums.delivered,
-            dropped: subscription.sums.dropped, droppedSinceDelivery: subscription.sums.droppedSinceDelivery,
+            dropped: subscription.sums.dropped + uncounted,
+            droppedSinceDelivery: subscription.sums.droppedSinceDelivery,
             viewEnd: 0,
             viewHead: 0, viewLost: 0, sharesLog: false, isHeldUp: !subscription.isConfirmed, missed: 0,
             cursors: subscription.cursors.values.map(figures).sorted { $0.epoch < $1.epoch })

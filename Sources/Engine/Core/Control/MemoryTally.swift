@@ -101,8 +101,12 @@ extension Inspector {
             if let connection = connections.at(place) { add(connection, to: &tally) }
         }
         for place in 0..<streams.bound {
-            guard let stream = streams.at(place), stream.kind == .publisher else { continue }
-            tally.add(parked: stream.asPublisher.early.bytes.count)
+            guard let stream = streams.at(place) else { continue }
+            switch stream.kind {
+            case .publisher: tally.add(parked: stream.asPublisher.early.bytes.count)
+            case .pattern: tally.add(cursors: stream.asPattern.beginning.memory)
+            default: break
+            }
         }
         for case .append(let messages) in effects.store { messages.add(to: &tally) }
         for messages in effects.messages.joined() { messages.add(to: &tally) }

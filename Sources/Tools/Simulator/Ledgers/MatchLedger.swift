@@ -29,9 +29,9 @@ final class MatchLedger {
     private var isEndKnown = false
     /// Whether the cursor left with the topic.
     private(set) var isOver = false
-    /// Whether messages waited at the last inspection that nothing but credit or output could hold up, and how many
-    /// messages of other topics have been handed over since, by epoch.
-    private var isReady = false
+    /// The end of the messages that waited at the last inspection, if nothing but credit or output could hold them up,
+    /// and how many messages of other topics have been handed over since, by epoch.
+    private var readyEnd: UInt64?
     private var overtaken: [UInt64: Int] = [:]
 
     /// - Parameter title: the subscription.
@@ -57,7 +57,9 @@ final class MatchLedger {
 
     /// Whether the engine's cursor is the one that was seen last. Between two inspections, it may have been removed,
     /// and the topic's next message have made another one.
-    func isStill(_ now: Inspection.Subscription) -> Bool { seen.map { $0.joined == now.joined } ?? true }
+    func isStill(_ now: Inspection.Subscription) -> Bool {
+        seen.map { $0.joined == now.joined && $0.delivered <= now.delivered } ?? true
+    }
 
     /// Compares the cursor with the engine's. Returns how many messages were handed over.
     func reconcile(_ now: Inspection.Subscription, unreadable: UInt64?, isBatch: Bool) -> Int {
@@ -88,9 +90,10 @@ final class MatchLedger {
 
     /// Checks the turns: while a topic has messages that could be handed over, any other gets one turn.
     func checkTurn(_ now: Inspection.Subscription, handed: [UInt64: Int]) {
-        let isReadyNow = now.hasJoined && !now.waiting.isEmpty && !now.isHeldUp
-        defer { isReady = isReadyNow }
-        guard isReady, isReadyNow, handed[epoch] == nil else { return overtaken = [:] }
+        let end = now.hasJoined && !now.isHeldUp ? now.waiting.last?.upper.value : nil
+        defer { readyEnd = end }
+        // If memory was full, a turn may have ended with the messages that waited for it.
+        guard let readyEnd, end != nil, handed[epoch] == nil, now.viewLost < readyEnd else { return overtaken = [:] }
         for (other, count) in handed {
             overtaken[other, default: 0] += count
             referee.expect(
@@ -110,7 +113,7 @@ final class MatchLedger {
         droppedBefore += cursor.dropped
         self.cursor = nil
         seen = nil
-        isReady = false
+        readyEnd = nil
         overtaken = [:]
         // Later messages may be on their way from the owner. What waited may have been handed over just before.
         var rested = cursor

@@ -14,6 +14,8 @@ final class PatternLedger: SubscriberLedger {
     private let pattern: TopicPattern
     /// Whether topics may lose messages that wait.
     private let mayLose: Bool
+    /// Whether topics may have messages that reach the subscription's shard after its request, as new ones.
+    private let mayLag: Bool
     private var matches: [UInt64: MatchLedger] = [:]
     /// The topics that matched when the client sent the request, and when the subscription had begun.
     private var atRequest: [UInt64: Moment] = [:]
@@ -27,13 +29,15 @@ final class PatternLedger: SubscriberLedger {
     private(set) var hasUnseen = false
 
     init(
-        _ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee, mayLose: Bool
+        _ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee, mayLose: Bool,
+        mayLag: Bool
     ) {
         guard let pattern = try? TopicPattern(parsing: request.topic) else {
             preconditionFailure("'\(request.topic)' is not a pattern.")
         }
         self.pattern = pattern
         self.mayLose = mayLose
+        self.mayLag = mayLag
         super.init(client, request, journal, referee)
     }
 
@@ -84,6 +88,7 @@ final class PatternLedger: SubscriberLedger {
         for cursor in now.cursors { matches[cursor.epoch]?.checkTurn(cursor, handed: handed) }
         checkTotal(Int(now.delivered) - delivered, observed: handed.values.reduce(0, +), now)
         delivered = Int(now.delivered)
+        checkLosses(now)
         checkWaiting(now, connection)
     }
 
@@ -119,7 +124,7 @@ final class PatternLedger: SubscriberLedger {
     /// Where the subscription may begin in a topic: at the position from which its messages are for the subscription,
     /// or at an earlier one if the options ask for it.
     private func expectedStart(_ now: Inspection.Subscription, _ topic: TopicLedger) -> ClosedRange<UInt64> {
-        let before = atRequest[topic.epoch]?.committed ?? 1
+        let before = mayLag ? 1 : atRequest[topic.epoch]?.committed ?? 1
         let began = atBegin.map { $0[topic.epoch]?.committed ?? 1 } ?? topic.committed
         let followed = before...Swift.max(before, began)
         referee.expect(
@@ -165,6 +170,14 @@ final class PatternLedger: SubscriberLedger {
         referee.expect(
             count == least || count > least && hasUnseen,
             "\(name) was handed \(count) messages, but its cursors \(least): \(now)")
+    }
+
+    /// Compares what all cursors have lost, also those that are gone, with what the subscription counts.
+    private func checkLosses(_ now: Inspection.Subscription) {
+        let lost = matches.values.reduce(0) { $0 + $1.dropped }
+        if Int(now.dropped) > lost { hasUnseen = hasUnseen || hasEndedTopics }
+        referee.expect(
+            hasUnseen || Int(now.dropped) == lost, "\(name) counts \(now.dropped) lost, but its cursors lost \(lost)")
     }
 
     /// Whether a topic that matches has ended: its last cursor may have come and gone at one moment.

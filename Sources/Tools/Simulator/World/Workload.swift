@@ -161,7 +161,7 @@ final class Workload {
         client.adapt(&request)
         let ledger =
             request.isPattern
-            ? PatternLedger(client, request, journal, referee, mayLose: plan.mayLose)
+            ? PatternLedger(client, request, journal, referee, mayLose: plan.mayLose, mayLag: plan.shards > 1)
             : SubscriberLedger(client, request, journal, referee)
         ledger.known = known[request.topic]
         subscribers.append(ledger)
