@@ -154,6 +154,7 @@ extension TopicLedger {
         storage.withdrawals = 0
         storage.isEnded = found.row.end != nil
         storage.isDeleted = false
-        if storage.isEnded { states.formUnion(["completed", "failed"]) }
+        // An end that was not written is lost with the process.
+        states = storage.isEnded ? ["live", "completed", "failed"] : ["live"]
     }
 }
