@@ -26,7 +26,7 @@ struct OutputQueue {
     /// Writes to some connections, once to each. Called once after each `take`.
     /// - Parameters:
     ///   - isBulk: whether a connection's last write offered more than `small` bytes.
-    ///   - write: writes to a connection, and returns how many bytes it took.
+    ///   - write: writes to a connection, and returns how many bytes it took, or more if it took as much time.
     mutating func writeSome(isBulk: (ConnectionID) -> Bool, write: (ConnectionID) -> Int) {
         for id in arrived {
             if isBulk(id) { bulk.append(id) } else { small.append(id) }

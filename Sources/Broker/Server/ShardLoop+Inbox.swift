@@ -5,12 +5,14 @@ import EventLoop
 import Glibc
 
 extension ShardLoop {
-    /// Handles items from the inbox until the turn is over. Returns true if none are left.
+    /// Handles items from the inbox until the turn is over, but at least one in a turn. Returns true if none are left.
     /// - Parameter all: handle all of them, however long it takes.
     @discardableResult
     func takeInbox(all: Bool = false) -> Bool {
         if !inbox.isEmpty { inbox.drain { inboxItems.append($0) } }
         guard !inboxItems.isEmpty else { return true }
+        guard all || !hasTakenItem || !isTurnOver else { return false }
+        hasTakenItem = true
         var taken = 0
         repeat {
             take(inboxItems[taken])

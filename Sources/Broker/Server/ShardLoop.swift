@@ -41,6 +41,8 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var newcomers: ArraySlice<ConnectionID> = []
     /// When this turn stops reading.
     private var turnEnd: UInt64 = 0
+    /// Whether this turn has handled an item of the inbox.
+    var hasTakenItem = false
     /// Nanoseconds that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
@@ -93,6 +95,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
 
     func readSockets() {
         turnEnd = Clock.monotonic() + Limits.turnTime
+        hasTakenItem = false
         while let event = events.first, takeInbox(), !isTurnOver {
             events = event + 1..<events.upperBound
             handle(event)
@@ -287,7 +290,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         if http1.isDue, takeInbox() { http1.runDue { isTurnOver } }
     }
 
-    /// Writes once to a connection; returns how many bytes the socket accepted.
+    /// Writes once to a connection; returns what that cost, in bytes.
     private func write(_ id: ConnectionID) -> Int {
         guard let connection = connections[id] else { return 0 }
         if case .handshaking = connection.pointee.kind {
@@ -300,7 +303,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         return 0
     }
 
-    /// Returns how many bytes the socket accepted.
+    /// Returns how many bytes the socket accepted, or more if the messages that were then handed over took longer.
     private func write(
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>,
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
@@ -324,17 +327,26 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             lose(id, error: error)
             return 0
         }
-        connection.pointee.hasBulkOutput = offered > OutputQueue.small
         let blocked = written < offered || isHeld
         if blocked {
             connection.pointee.blocked = true
             watch(id, connection.pointee)
         }
+        let before = shard.spent
         shard.wrote(written, blocked: blocked, on: id, now: now)
-        return written
+        let cost = Int((shard.spent - before) * Double(OutputQueue.bytes))
+        connection.pointee.hasBulkOutput = max(offered, cost) > OutputQueue.small
+        return max(written, cost)
     }
 
-    func post(_ batch: [ShardMessage], to shard: Int) { context.inboxes[shard].push(.messages(batch)) }
+    func post(_ batch: [ShardMessage], to shard: Int) {
+        var rest = batch[...]
+        while rest.count > Limits.messagesAtOnce {
+            context.inboxes[shard].push(.messages(Array(rest.prefix(Limits.messagesAtOnce))))
+            rest = rest.dropFirst(Limits.messagesAtOnce)
+        }
+        context.inboxes[shard].push(.messages(Array(rest)))
+    }
 
     private func reportIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,

@@ -29,8 +29,9 @@ struct Work {
     static let request = 25
     static let subscribing = 8
     static let ending = 4
-    /// Cursors of subscriptions to patterns that are made or removed per unit.
-    static let cursorsPerUnit = 1
+    /// A cursor of a subscription to a pattern that is made or removed, and one that takes its turn.
+    static let cursor = 4
+    static let cursorTurn = 2
     /// A connection whose socket is closed.
     static let closing = 16
     /// Bytes of messages in other forms that are encoded per unit.

@@ -33,8 +33,11 @@ final class OutputFeeding: ShardPart {
 
     /// Delivers to subscribers that waited for space in the output, which has some again.
     func feedOutputWaiters(_ connection: Connection, now: Instant) {
+        let end = work.spent + Work.turn / 4
         for _ in 0..<connection.outputWaiterCount {
-            guard connection.hasRoom(limits.output), !connection.output.blocked,
+            // The next write continues.
+            guard work.spent < end || connection.isWritten, connection.hasRoom(limits.output),
+                !connection.output.blocked,
                 let subscriber = connection.waiters.nextOutputWaiter()
             else { return }
             delivery.deliver(

@@ -151,6 +151,50 @@ import Testing
         #expect(made == 20 && subscriber.received().count == 20)
     }
 
+    /// Subscriptions begin in some topics in each turn, also if there are views of all of them.
+    @Test func subscriptionsBeginInSomeTopicsAtATime() {
+        let broker = TestBroker()
+        let followers = broker.shards[0].parts.requests.followers
+        let (first, publisher) = (broker.connect(), broker.connect())
+        let others = (0..<6).map { _ in broker.connect() }
+        for number in 0..<20 { publisher.fireAndForget("t.\(number)", "x") }
+        first.subscribe("t.*?replay=all")
+        (followers.links.most, followers.mostLinked) = (2, 2)
+        let table = broker.shards[0].parts.requests.patterns.table
+        broker.chaos = LedgerRandom(state: 1)
+        for client in others {
+            client.isFollowedByTurns = false
+            client.subscribe("t.*?replay=all")
+        }
+        var made = table.cursors
+        #expect(made <= 24)
+        while broker.shards[0].hasWork {
+            broker.run()
+            #expect(table.cursors - made <= 4)
+            made = table.cursors
+        }
+        broker.chaos = nil
+        broker.run()
+        #expect(table.cursors == 140)
+        for client in others { #expect(client.received().count == 20) }
+    }
+
+    /// A client that requests the messages of many topics at once receives some of them before others are served.
+    @Test func turnsAreTakenSomeAtATime() throws {
+        let broker = TestBroker()
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        let topics = 2 * PatternDelivery.turns + 50
+        for number in 0..<topics { publisher.fireAndForget("t.\(number)", "x") }
+        subscriber.subscribe("t.*?replay=1", n: 1)
+        let streams = broker.shards[0].parts.tables.streams
+        let pattern = try #require((0..<streams.bound).compactMap(streams.at).first { $0.kind == .pattern }?.asPattern)
+        subscriber.isFollowedByTurns = false
+        subscriber.requestN(1 << 20)
+        #expect(pattern.sums.delivered == UInt64(1 + PatternDelivery.turns))
+        broker.run()
+        #expect(subscriber.received().count == topics)
+    }
+
     /// Clients that subscribe and leave, again and again, leave no more positions behind than they make.
     @Test func positionsOfCancelledSubscriptionsMakeWay() {
         let broker = TestBroker()

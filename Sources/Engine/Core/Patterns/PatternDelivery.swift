@@ -7,6 +7,9 @@ import Replay
 final class PatternDelivery: ShardPart {
     let delivery: Delivery
 
+    /// Turns that a subscription takes before its connection is written to, or other subscriptions are served.
+    static let turns = 128
+
     init(_ context: ShardContext, _ delivery: Delivery) {
         self.delivery = delivery
         super.init(context)
@@ -34,7 +37,11 @@ final class PatternDelivery: ShardPart {
         }
         reportEnds(to: subscription, now: now)
         guard !subscription.isWaitingForOutput else { return }
+        var left = PatternDelivery.turns
         while !subscription.isOver, let cursor = subscription.nextTurn() {
+            if left == 0, !cursor.connection.isWritten { return waitForWrite(cursor, of: subscription) }
+            left -= 1
+            work.spent += Work.cursorTurn
             let delivered = cursor.cursor.delivered
             delivery.handOver(to: cursor, quantum: quantum, now: now)
             guard !subscription.isOver else { return }
@@ -52,6 +59,12 @@ final class PatternDelivery: ShardPart {
             if cursor.isWaitingForOutput { subscription.waiter = cursor }
             if keepsTurn || cursor.isWaitingForOutput { return }
         }
+    }
+
+    /// Continues with a cursor's turn when its connection's output was written.
+    private func waitForWrite(_ cursor: Subscriber, of subscription: PatternSubscription) {
+        subscription.waiter = cursor
+        cursor.connection.add(outputWaiter: cursor)
     }
 
     // Ends of topics

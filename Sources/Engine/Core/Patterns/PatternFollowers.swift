@@ -28,6 +28,8 @@ struct PatternMatches: Sendable {
     var linked: [UInt64]
     /// How many topics match, including those without a view.
     var count: Int
+    /// About how many cursors it takes as much time as, which `PatternLinks` counts.
+    var load = 0
     var isLast: Bool
     /// The topic that this answers a `rejoin` for, even if it does not exist any longer.
     var rejoined: UInt64?
@@ -164,10 +166,11 @@ final class PatternFollowers: ShardPart {
     func goOn(_ search: PatternSearch, now: Instant) {
         var search = search
         let request = search.request
+        defer { links.goOn(request.subscription.shard, now: now) }
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
         guard isOpen(request) else { return done(request) }
-        if request.wantsViews, links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
+        if links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         var left = slice
         defer { work.spent += (slice - left) / Work.placesPerUnit }
         var awaited = search.awaited.flatMap { topics[$0] }
@@ -188,6 +191,8 @@ final class PatternFollowers: ShardPart {
         }
         search.found.isLast = search.topics.isOver
         if search.found.isLast || search.found.linked.count >= mostLinked {
+            let count = search.found.linked.count
+            search.found.load = request.wantsViews ? count : (count + 15) / 16
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }
@@ -224,12 +229,13 @@ final class PatternFollowers: ShardPart {
         var matches = PatternMatches(owner: index, linked: [], count: 0, isLast: false, rejoined: epoch)
         if let topic = topics[epoch: epoch] {
             if !topic.views.isLinked(subscription.shard) { links.link(topic, to: subscription.shard, now: now) }
-            matches.linked = [epoch]
+            (matches.linked, matches.load) = ([epoch], 1)
         }
         answer(matches, to: subscription, now: now)
     }
 
     private func answer(_ matches: PatternMatches, to subscription: StreamKey, now: Instant) {
+        links.send(matches.load, to: subscription.shard)
         if subscription.shard == index {
             patterns.take(matches, for: subscription.handle, now: now)
         } else {

@@ -1,8 +1,9 @@
-// PatternLinks: sends views of topics to shards that follow them for subscriptions to patterns. A shard that has many
-// to make receives some at a time, so that other shards' messages to it do not wait behind all of them.
+// PatternLinks: sends views of topics, and the topics that searches have found, to shards with subscriptions to
+// patterns. A shard that has many views and cursors to make receives some at a time, so that other shards' messages to
+// it do not wait behind all of them.
 //
-//     a message ─▶ few views on their way ─▶ sent ──the shard has made it──▶ the next one that waits
-//                         └──many──▶ waits ──────────────────────────────────────▲
+//     a message ─▶ few on their way ─▶ sent ──the shard has made them──▶ the next one that waits
+//     a search        └──many──▶ waits ─────────────────────────────────────▲
 
 import Replay
 
@@ -14,7 +15,7 @@ final class PatternLinks: ShardPart {
     }
 
     private struct Queue {
-        /// Views that the shard has not made yet; for this shard, those that it has made in this turn.
+        /// Views and cursors that the shard has not made yet; for this shard, those that it has made in this turn.
         var underWay = 0
         var waiting = TurnQueue<Waiting>()
     }
@@ -25,7 +26,7 @@ final class PatternLinks: ShardPart {
     unowned(unsafe) var followers: PatternFollowers!
     /// By shard.
     private var queues: [Queue]
-    /// Views on their way to a shard, above which others wait. Tests use few.
+    /// Views and cursors on their way to a shard, above which others wait. Tests use few.
     var most = 64
 
     init(_ context: ShardContext, _ topics: TopicTable, _ ownership: TopicOwnership) {
@@ -49,36 +50,43 @@ final class PatternLinks: ShardPart {
     }
 
     func link(_ topic: Topic, to shard: Int, now: Instant) {
-        queues[shard].underWay += 1
-        if shard == index, queues[shard].underWay == 1 { work.doLater(.links) }
+        send(1, to: shard)
         ownership.link(topic, to: shard, now: now)
     }
 
-    /// Whether many views are on their way to a shard, or were made here in this turn.
+    /// A shard is about to make views or cursors.
+    func send(_ count: Int, to shard: Int) {
+        guard count > 0 else { return }
+        if shard == index, queues[shard].underWay == 0 { work.doLater(.links) }
+        queues[shard].underWay += count
+    }
+
+    /// Whether many views and cursors are on their way to a shard, or were made here in this turn.
     func isBusy(_ shard: Int) -> Bool { queues[shard].underWay >= most }
 
-    /// Continues a search when fewer views are on their way to its shard.
+    /// Continues a search when less is on its way to its shard.
     func resumeLater(_ search: PatternSearch) {
         queues[search.request.subscription.shard].waiting.append(.search(search))
     }
 
-    /// Another shard has made a view.
-    func linked(_ shard: Int, now: Instant) {
-        assert(queues[shard].underWay > 0)
-        queues[shard].underWay -= 1
+    /// Another shard has made views or cursors.
+    func joined(_ count: Int, on shard: Int, now: Instant) {
+        assert(queues[shard].underWay >= count)
+        queues[shard].underWay -= count
         goOn(shard, now: now)
     }
 
-    /// A new turn: more views can be made here.
+    /// A new turn: more can be made here.
     func goOn(now: Instant) {
         queues[index].underWay = 0
         goOn(index, now: now)
     }
 
-    private func goOn(_ shard: Int, now: Instant) {
+    /// Continues with what waits for a shard, up to the first search. That will continue with the others.
+    func goOn(_ shard: Int, now: Instant) {
         while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
             switch next {
-            case .search(let search): work.doLater(.search(search))
+            case .search(let search): return work.doLater(.search(search))
             case .topic(let topic):
                 topic.setQueued(false, shard)
                 guard topics[epoch: topic.epoch] === topic else { continue }

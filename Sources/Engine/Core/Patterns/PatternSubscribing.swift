@@ -166,7 +166,7 @@ final class PatternSubscribing: ShardPart {
         let subscription = stream.asPattern
         // Meanwhile, a message or the topic's end may have made a cursor.
         let isAwaited = matches.rejoined.map { subscription.beginning.rejoining.remove($0) != nil } ?? true
-        work.spent += matches.linked.count / Work.cursorsPerUnit
+        work.spent += matches.linked.count / Work.membersPerUnit
         for epoch in isAwaited ? matches.linked : [] {
             guard !subscription.isOver else { return }
             guard !subscription.knows(epoch) else { continue }
@@ -228,7 +228,7 @@ final class PatternSubscribing: ShardPart {
             if joins.followed == view.end, !subscription.hasBody { continue }
             join(subscription, to: view, from: joins.followed, isNew: false, now: now)
         }
-        work.spent += (PatternSubscribing.slice - left) / Work.cursorsPerUnit
+        work.spent += (PatternSubscribing.slice - left) / Work.membersPerUnit
         guard left > 0 else { return work.doLater(.join(joins)) }
         view.joining = nil
         views.noteActive(view, since: now.monotonic)
@@ -268,6 +268,7 @@ final class PatternSubscribing: ShardPart {
         cursor.rateLimit = subscription.rateLimit
         // Clients that subscribe and cancel again and again must not leave cursors behind faster than they are removed.
         removeLeftovers(most: 2)
+        work.spent += Work.cursor
         memory.add(PatternSubscribing.cursorMemory)
         table.cursors += 1
         subscription.add(cursor)
@@ -294,6 +295,7 @@ final class PatternSubscribing: ShardPart {
         guard let subscription = cursor.match?.subscription, subscription.cursors[cursor.view.epoch] === cursor else {
             return
         }
+        work.spent += Work.cursor
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
         table.cursors -= 1
@@ -353,7 +355,6 @@ final class PatternSubscribing: ShardPart {
             remove(cursor)
             count += 1
         }
-        work.spent += count / Work.cursorsPerUnit
     }
 
     /// Continues what was deferred.
