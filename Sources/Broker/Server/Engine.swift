@@ -9,7 +9,7 @@ protocol Engine: TurnEngine {
     var undelivered: UInt64 { get }
     func readLimit(of id: ConnectionID) -> Int
     var isTurnOver: Bool { get }
-    var spent: Double { get }
+    var spentFeeding: Double { get }
 
     func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)

@@ -11,7 +11,7 @@ struct OutputQueue {
     /// How many connections one turn writes to (one system call each), and how many bytes (which the kernel copies).
     static let connections = 256
     static let bytes = 1 << 18
-    /// A connection whose last write offered more bytes than this has bulk output.
+    /// A connection whose last write offered more bytes than this, or took as much time, has bulk output.
     static let small = 16 << 10
 
     private var arrived: [ConnectionID] = []
@@ -25,8 +25,8 @@ struct OutputQueue {
 
     /// Writes to some connections, once to each. Called once after each `take`.
     /// - Parameters:
-    ///   - isBulk: whether a connection's last write offered more than `small` bytes.
-    ///   - write: writes to a connection, and returns how many bytes it took, or more if it took as much time.
+    ///   - isBulk: whether a connection's last write offered more than `small` bytes, or took as much time.
+    ///   - write: writes to a connection, and returns how many bytes it took, or the equivalent of its time, if more.
     mutating func writeSome(isBulk: (ConnectionID) -> Bool, write: (ConnectionID) -> Int) {
         for id in arrived {
             if isBulk(id) { bulk.append(id) } else { small.append(id) }

@@ -303,7 +303,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         return 0
     }
 
-    /// Returns how many bytes the socket accepted, or more if the messages that were then handed over took longer.
+    /// Returns how many bytes the socket took, or the equivalent of the time for what was then handed over, if more.
     private func write(
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>,
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
@@ -332,20 +332,19 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             connection.pointee.blocked = true
             watch(id, connection.pointee)
         }
-        let before = shard.spent
+        let before = shard.spentFeeding
         shard.wrote(written, blocked: blocked, on: id, now: now)
-        let cost = Int((shard.spent - before) * Double(OutputQueue.bytes))
+        let cost = Int((shard.spentFeeding - before) * Double(OutputQueue.bytes))
         connection.pointee.hasBulkOutput = max(offered, cost) > OutputQueue.small
         return max(written, cost)
     }
 
     func post(_ batch: [ShardMessage], to shard: Int) {
-        var rest = batch[...]
-        while rest.count > Limits.messagesAtOnce {
-            context.inboxes[shard].push(.messages(Array(rest.prefix(Limits.messagesAtOnce))))
-            rest = rest.dropFirst(Limits.messagesAtOnce)
+        let most = Limits.messagesAtOnce
+        guard batch.count > most else { return context.inboxes[shard].push(.messages(batch)) }
+        for start in stride(from: 0, to: batch.count, by: most) {
+            context.inboxes[shard].push(.messages(Array(batch[start..<min(start + most, batch.count)])))
         }
-        context.inboxes[shard].push(.messages(Array(rest)))
     }
 
     private func reportIdle() {

@@ -63,8 +63,8 @@ public final class Shard {
     public var hasWork: Bool { !context.work.isEmpty }
     /// Whether the turn has used up its time. Its remaining inputs are left for the next one.
     public var isTurnOver: Bool { context.work.isTurnOver }
-    /// How much of the time that a turn may take was used, about.
-    public var spent: Double { Double(context.work.spent) / Double(Work.turn) }
+    /// About what share of a turn's time has been used for messages that outputs had space for.
+    public var spentFeeding: Double { Double(context.work.spentFeeding) / Double(Work.turn) }
     /// Whether no connection is left. A draining shard is then done.
     public var isIdle: Bool { parts.tables.connections.count == 0 }
     /// Messages still waiting for credit when the draining shard ended their subscriptions.

@@ -70,12 +70,12 @@ final class ShardDispatch: ShardPart {
         case .rejoin(let epoch, let subscription): followers.rejoin(epoch, subscription, now: now)
         case .matched(let subscription, let matches):
             subscribing.patterns.take(matches, for: subscription, now: now)
-            if matches.load > 0 { send(.joined(matches.load, shard: index), to: matches.owner) }
+            if matches.load > 0 { send(.made(matches.load, shard: index), to: matches.owner) }
 
         case .attached(let name, let view):
             attachment.attached(name, view, now: now)
-            if !view.wasRequested { send(.joined(1, shard: index), to: owner(of: name)) }
-        case .joined(let count, let shard): followers.links.joined(count, on: shard, now: now)
+            if !view.wasRequested { send(.made(1, shard: index), to: owner(of: name)) }
+        case .made(let count, let shard): followers.links.made(count, on: shard, now: now)
         case .attachRefused(let name, let refusal): attachment.attachRefused(name, refusal)
         case .advance(let epoch, let advance):
             guard let view = views[epoch: epoch] else { return }

@@ -27,8 +27,8 @@ public struct ShardMessage: Sendable {
         case unmatch(TopicPattern, shard: Int)
         /// A subscription to a pattern needs the view of a topic that the shard has removed.
         case rejoin(epoch: UInt64, StreamKey)
-        /// The shard has made views, or cursors, that the owner of topics sent it for subscriptions to patterns.
-        case joined(Int, shard: Int)
+        /// The shard has made that many of the views and cursors that `PatternLinks` counts.
+        case made(Int, shard: Int)
 
         // From the owner to a subscriber's shard
         /// Topics that match the pattern of a subscription and have something for it, by epoch.

@@ -46,6 +46,8 @@ struct Work {
 
     /// Units spent since the turn began.
     var spent = 0
+    /// Those of them that were spent on messages for which there was space in an output.
+    var spentFeeding = 0
     /// Bytes of messages encoded in other forms in this turn.
     private var made = 0
     /// Whether encoding another large message would make the turn too long.
@@ -53,6 +55,7 @@ struct Work {
 
     mutating func begin() {
         spent = 0
+        spentFeeding = 0
         made = 0
     }
 

@@ -33,10 +33,11 @@ final class OutputFeeding: ShardPart {
 
     /// Delivers to subscribers that waited for space in the output, which has some again.
     func feedOutputWaiters(_ connection: Connection, now: Instant) {
-        let end = work.spent + Work.turn / 4
+        let start = work.spent
+        defer { work.spentFeeding += work.spent - start }
         for _ in 0..<connection.outputWaiterCount {
-            // The next write continues.
-            guard work.spent < end || connection.isWritten, connection.hasRoom(limits.output),
+            // If time is up, continue after the next write.
+            guard work.spent < start + Work.turn / 4 || connection.isWritten, connection.hasRoom(limits.output),
                 !connection.output.blocked,
                 let subscriber = connection.waiters.nextOutputWaiter()
             else { return }

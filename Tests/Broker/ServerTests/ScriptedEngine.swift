@@ -57,7 +57,7 @@ final class ScriptedEngine: Engine {
     var hasWork: Bool { false }
     func readLimit(of id: ConnectionID) -> Int { .max }
     var isTurnOver: Bool { false }
-    var spent: Double { 0 }
+    var spentFeeding: Double { 0 }
 
     func beginTurn() {}
     func goOn(now: Instant) {}

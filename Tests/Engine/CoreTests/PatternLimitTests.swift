@@ -179,6 +179,26 @@ import Testing
         for client in others { #expect(client.received().count == 20) }
     }
 
+    /// Searches of subscriptions that were cancelled do not wait.
+    @Test func cancelledSubscriptionsDoNotWaitForTopics() {
+        let broker = TestBroker()
+        let followers = broker.shards[0].parts.requests.followers
+        let (first, second, publisher) = (broker.connect(), broker.connect(), broker.connect())
+        for number in 0..<20 { publisher.fireAndForget("t.\(number)", "x") }
+        (followers.links.most, followers.mostLinked) = (2, 2)
+        for client in [first, second] { client.isFollowedByTurns = false }
+        first.subscribe("t.*?replay=all")
+        for stream in stride(from: UInt32(1), to: 101, by: 2) {
+            second.subscribe("t.*?replay=all", stream: stream)
+            #expect(followers.links.waiting == 1)
+            second.cancel(stream: stream)
+            #expect(followers.links.waiting == 0)
+        }
+        second.subscribe("t.*?replay=all", stream: 101)
+        broker.run()
+        #expect(first.received().count == 20 && second.received().count == 20)
+    }
+
     /// A client that requests the messages of many topics at once receives some of them before others are served.
     @Test func turnsAreTakenSomeAtATime() throws {
         let broker = TestBroker()

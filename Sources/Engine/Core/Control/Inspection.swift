@@ -230,9 +230,8 @@ package final class Inspector: ShardPart {
             hasJoined: subscription.hasBegun, epoch: 0, joined: 0, waiting: [], limit: 0, requested: credit.requested,
             outstanding: credit.outstanding, isUnbounded: credit.isUnbounded, delivered: subscription.sums.delivered,
             dropped: subscription.sums.dropped + uncounted,
-            droppedSinceDelivery: subscription.sums.droppedSinceDelivery,
-            viewEnd: 0,
-            viewHead: 0, viewLost: 0, sharesLog: false, isHeldUp: !subscription.isConfirmed, missed: 0,
+            droppedSinceDelivery: subscription.sums.droppedSinceDelivery, viewEnd: 0, viewHead: 0, viewLost: 0,
+            sharesLog: false, isHeldUp: !subscription.isConfirmed, missed: 0,
             cursors: subscription.cursors.values.map(figures).sorted { $0.epoch < $1.epoch })
     }
 

@@ -39,7 +39,7 @@ final class PatternDelivery: ShardPart {
         guard !subscription.isWaitingForOutput else { return }
         var left = PatternDelivery.turns
         while !subscription.isOver, let cursor = subscription.nextTurn() {
-            if left == 0, !cursor.connection.isWritten { return waitForWrite(cursor, of: subscription) }
+            if left <= 0, cursor.connection.handedOver > 0 { return waitForWrite(cursor, of: subscription) }
             left -= 1
             work.spent += Work.cursorTurn
             let delivered = cursor.cursor.delivered
@@ -61,10 +61,10 @@ final class PatternDelivery: ShardPart {
         }
     }
 
-    /// Continues with a cursor's turn when its connection's output was written.
+    /// Continues with a cursor's turn when its connection has been written to.
     private func waitForWrite(_ cursor: Subscriber, of subscription: PatternSubscription) {
         subscription.waiter = cursor
-        cursor.connection.add(outputWaiter: cursor)
+        if !cursor.isWaitingForOutput { cursor.connection.add(outputWaiter: cursor) }
     }
 
     // Ends of topics
@@ -93,8 +93,7 @@ final class PatternDelivery: ShardPart {
         case .now: return true
         case .whenWindowOpens: return false
         case .whenOutputHasSpace:
-            if !cursor.isWaitingForOutput { cursor.connection.add(outputWaiter: cursor) }
-            subscription.waiter = cursor
+            waitForWrite(cursor, of: subscription)
             return false
         }
     }

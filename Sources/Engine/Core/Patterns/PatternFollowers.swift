@@ -28,7 +28,7 @@ struct PatternMatches: Sendable {
     var linked: [UInt64]
     /// How many topics match, including those without a view.
     var count: Int
-    /// About how many cursors it takes as much time as, which `PatternLinks` counts.
+    /// Its cost, in cursors; `PatternLinks` counts it.
     var load = 0
     var isLast: Bool
     /// The topic that this answers a `rejoin` for, even if it does not exist any longer.
@@ -162,6 +162,13 @@ final class PatternFollowers: ShardPart {
         return shardsByPattern[request.pattern]?.contains(shard) ?? false
     }
 
+    /// Whether the subscription of a search has not ended. If it has, the search is done.
+    func mayGoOn(_ search: PatternSearch) -> Bool {
+        if isOpen(search.request) { return true }
+        done(search.request)
+        return false
+    }
+
     /// Visits some more topics for a request.
     func goOn(_ search: PatternSearch, now: Instant) {
         var search = search
@@ -169,7 +176,7 @@ final class PatternFollowers: ShardPart {
         defer { links.goOn(request.subscription.shard, now: now) }
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
-        guard isOpen(request) else { return done(request) }
+        guard mayGoOn(search) else { return }
         if links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         var left = slice
         defer { work.spent += (slice - left) / Work.placesPerUnit }

@@ -10,7 +10,6 @@ import Replay
 final class PatternLinks: ShardPart {
     private enum Waiting {
         case topic(Topic)
-        /// A search that needs views of the topics that it finds.
         case search(PatternSearch)
     }
 
@@ -26,6 +25,8 @@ final class PatternLinks: ShardPart {
     unowned(unsafe) var followers: PatternFollowers!
     /// By shard.
     private var queues: [Queue]
+    /// Where searches for this shard's own subscriptions wait.
+    private var places: [StreamKey: TurnQueue<Waiting>.Ticket] = [:]
     /// Views and cursors on their way to a shard, above which others wait. Tests use few.
     var most = 64
 
@@ -66,11 +67,23 @@ final class PatternLinks: ShardPart {
 
     /// Continues a search when less is on its way to its shard.
     func resumeLater(_ search: PatternSearch) {
-        queues[search.request.subscription.shard].waiting.append(.search(search))
+        let subscription = search.request.subscription
+        let place = queues[subscription.shard].waiting.append(.search(search))
+        if subscription.shard == index { places[subscription] = place }
     }
 
+    /// A subscription of this shard has ended. Its search does not wait any longer: clients that subscribe and cancel
+    /// again and again must not fill the queue. What other shards send is limited by what connections may forward.
+    func withdraw(_ subscription: StreamKey) {
+        guard !places.isEmpty, let place = places.removeValue(forKey: subscription) else { return }
+        queues[index].waiting.withdraw(place)
+    }
+
+    /// How much waits for this shard.
+    var waiting: Int { queues[index].waiting.count }
+
     /// Another shard has made views or cursors.
-    func joined(_ count: Int, on shard: Int, now: Instant) {
+    func made(_ count: Int, on shard: Int, now: Instant) {
         assert(queues[shard].underWay >= count)
         queues[shard].underWay -= count
         goOn(shard, now: now)
@@ -82,11 +95,14 @@ final class PatternLinks: ShardPart {
         goOn(index, now: now)
     }
 
-    /// Continues with what waits for a shard, up to the first search. That will continue with the others.
+    /// Continues with what waits for a shard, up to the first search. When that has run, it continues with the rest.
     func goOn(_ shard: Int, now: Instant) {
         while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
             switch next {
-            case .search(let search): return work.doLater(.search(search))
+            case .search(let search):
+                if shard == index { places[search.request.subscription] = nil }
+                // One whose subscription has ended must not delay the others by a turn.
+                if followers.mayGoOn(search) { return work.doLater(.search(search)) }
             case .topic(let topic):
                 topic.setQueued(false, shard)
                 guard topics[epoch: topic.epoch] === topic else { continue }
@@ -97,5 +113,8 @@ final class PatternLinks: ShardPart {
     }
 
     /// The shard is being deallocated.
-    func removeAll() { queues = queues.map { _ in Queue() } }
+    func removeAll() {
+        queues = queues.map { _ in Queue() }
+        places = [:]
+    }
 }

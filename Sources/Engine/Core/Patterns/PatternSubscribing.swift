@@ -112,7 +112,7 @@ final class PatternSubscribing: ShardPart {
         connection.attach(subscription)
         subscriptions.insert(subscription)
         table.add(subscription)
-        charge(subscription) { $0.positions = positions }
+        charge(subscription) { subscription.beginning.positions = positions }
         work.spent += Work.subscribing + positions.count / Work.membersPerUnit
         ask(for: subscription, now: now)
     }
@@ -135,16 +135,16 @@ final class PatternSubscribing: ShardPart {
 
     /// The subscription has begun in all topics that this node knows. Shared ones may become known later.
     private func releasePositions(of subscription: PatternSubscription) {
-        charge(subscription) { $0.positions.keep(most: PatternSubscribing.mostKept, where: limits.isShared) }
+        charge(subscription) {
+            subscription.beginning.positions.keep(most: PatternSubscribing.mostKept, where: limits.isShared)
+        }
     }
 
-    /// Changes what a subscription knows until it has begun, and charges what that takes to `memory`.
-    private func charge<Result>(
-        _ subscription: PatternSubscription, _ change: (inout PatternBeginning) -> Result
-    ) -> Result {
+    /// Charges a change of what a subscription knows until it has begun to `memory`.
+    private func charge<Result>(_ subscription: PatternSubscription, _ change: () -> Result) -> Result {
         let before = subscription.beginning.memory
         defer { memory.add(subscription.beginning.memory - before) }
-        return change(&subscription.beginning)
+        return change()
     }
 
     func request(_ n: UInt32, of subscription: PatternSubscription, now: Instant) {
@@ -181,7 +181,9 @@ final class PatternSubscribing: ShardPart {
             }
         }
         guard !subscription.isOver else { return }
-        let begins = charge(subscription) { $0.note(matches.count, of: matches.owner, isLast: matches.isLast) }
+        let begins = charge(subscription) {
+            subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
+        }
         if subscription.beginning.matches > limits.matches {
             reached(.matches)
             return ends.fail(
@@ -283,7 +285,7 @@ final class PatternSubscribing: ShardPart {
     ) -> TopicPlace? {
         guard let place = subscription.position(in: view) else { return nil }
         guard place.epoch == view.epoch else { return begins ? place : nil }
-        charge(subscription) { $0.positions.remove(view.name, of: view.owner) }
+        charge(subscription) { subscription.beginning.positions.remove(view.name, of: view.owner) }
         return place
     }
 
@@ -299,9 +301,7 @@ final class PatternSubscribing: ShardPart {
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
         table.cursors -= 1
-        let before = subscription.beginning.memory
-        subscription.remove(cursor, now: moment)
-        memory.add(subscription.beginning.memory - before)
+        charge(subscription) { subscription.remove(cursor, now: moment) }
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
             subscription.waiter = nil
@@ -322,7 +322,8 @@ final class PatternSubscribing: ShardPart {
     func discard(_ subscription: PatternSubscription) {
         subscription.isOver = true
         subscriptions.remove(subscription)
-        charge(subscription) { $0.clear() }
+        charge(subscription) { subscription.beginning.clear() }
+        followers.links.withdraw(streams.key(subscription))
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)
