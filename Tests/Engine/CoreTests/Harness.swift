@@ -116,6 +116,9 @@ final class TestBroker {
         }
     }
 
+    /// One turn of a shard.
+    func turn(_ index: Int) { turn(index, batches: inboxes[index].count) }
+
     /// One turn of a shard, with `batches` batches from its inbox. Returns whether there was anything to do.
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {

@@ -240,4 +240,30 @@ import Testing
             #expect(messages + lost == sent)
         }
     }
+
+    /// A single topic's subscription may get the view that was sent for patterns, before that topic is deleted. Then
+    /// the view of the topic's successor, which answers its request, serves the patterns.
+    @Test(arguments: ["", "?replay=all"])
+    func patternsUseAViewThatNothingElseNeeds(_ options: String) {
+        let broker = TestBroker(shards: 2)
+        let name = (0...).lazy.map { "t\($0)" }.first { broker.shards[0].owner(of: $0) == 1 }!
+        let (subscriber, publisher) = (broker.connect(0), broker.connect(1))
+        publisher.fireAndForget(name, "x")
+        subscriber.subscribe("*", stream: 1)
+        for client in [subscriber, publisher] { client.isFollowedByTurns = false }
+        publisher.fireAndForget(name, "y")
+        publisher.publish("$SYS.topic.delete?name=\(name)", "", stream: 9)
+        subscriber.cancel(stream: 1)
+        subscriber.subscribe(name, stream: 3)
+        // The view of the deleted topic is on its way when its successor is made.
+        broker.turn(0)
+        broker.turn(1)
+        publisher.subscribe(name, stream: 11)
+        subscriber.subscribe("*" + options, stream: 5)
+        broker.run()
+        _ = subscriber.received()
+        publisher.fireAndForget(name, "z")
+        broker.run()
+        #expect(subscriber.received() == ["5:[1]\(name):z"])
+    }
 }

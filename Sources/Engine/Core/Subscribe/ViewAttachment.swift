@@ -89,8 +89,9 @@ final class ViewAttachment: ShardPart {
     func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
         // The name of a deleted topic may be another's.
         var view = snapshot.isDeleted ? nil : views[name]
-        if snapshot.followed != nil, view?.isAttached != false {
-            // Sent for subscriptions to patterns, not because this shard asked for it.
+        if snapshot.followed != nil || patterns.table.hasMatch(name), view?.isAttached != false {
+            // Sent for subscriptions to patterns. Or it was asked for, but those that waited have the view of a topic
+            // with this name that was deleted; the owner may have reported this one to subscriptions to patterns.
             work.spent += Work.subscribing
             if let view { views.removeName(of: view) }
             let made = TopicView(name: name, owner: owner(of: name), views: views)
