@@ -242,6 +242,8 @@ class SubscriberLedger: StreamLedger {
         var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
         // The store may have been searched after it removed messages that this shard still counts as retained.
         if case .since = request.start { gone = Swift.max(gone, topic.kept) }
+        // The store may have refused messages to this shard's view which the topic has released since.
+        gone = Swift.max(gone, Swift.min(now.viewLost, topic.kept))
         let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
             begin >= Swift.min(Swift.max(lowest, retained), now.joined)
