@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from client import *
-from patterns import follow, positions, summaries, topic_of
+from patterns import follow, positions, subscribe, summaries, topic_of
 from proxy import Proxy
 
 pytestmark = pytest.mark.rsocket
@@ -79,6 +79,17 @@ def test_nats_that_cannot_be_reached_does_not_hold_up_private_topics(node):
     subscription = follow(here, ">")
     here.publish("private", b"1")
     assert by_topic(subscription.take(1)) == {"private": [b"1"]}
+
+
+@pytest.mark.parametrize("over", ["rsocket", "grpc"])
+def test_history_is_refused_while_shared_topics_are_not_known(node, over):
+    here = node("--upstream-time", "1s", upstream="nats://127.0.0.1:1")
+    text = refusal(subscribe(here.peer(over), ">?replay=all")).text
+    assert "unavailable: NATS JetStream has not listed all shared topics that may match '>'" in text
+    # What no shared topic may match does not wait for NATS.
+    peer = here.peer(over)
+    peer.publish("private.a", b"1")
+    assert by_topic(follow(peer, "private.*?replay=all").take(1)) == {"private.a": [b"1"]}
 
 
 def test_a_topic_ends_and_begins_again(node):

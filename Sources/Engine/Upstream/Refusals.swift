@@ -8,6 +8,12 @@ extension Refusal {
     static let upstreamUnavailable = Refusal(
         .unavailable, "NATS JetStream cannot be reached; use another node of the cluster, or try again later.")
 
+    static func unlisted(_ pattern: TopicPattern) -> Refusal {
+        upstream(
+            "NATS JetStream has not listed all shared topics that may match '\(pattern)'; use another node of the "
+                + "cluster, or try again later.")
+    }
+
     static let upstreamOutcomeUnknown = Refusal(
         .unavailable,
         "outcome unknown; NATS JetStream did not say whether it took the message. Publish it again if it may arrive "

@@ -65,6 +65,8 @@ final class TopicDiscovery {
     /// The number of the current or last list, and when it was begun.
     private var scan: UInt64 = 0
     private var begunAt: UInt64 = 0
+    /// Nanoseconds that the last list took.
+    private var took: UInt64 = 0
     /// Whether streams are missing from the list that is being read, and how many there are.
     private var isIncomplete = false
     private var total = 0
@@ -86,9 +88,9 @@ final class TopicDiscovery {
         patterns[pattern] = (patterns[pattern] ?? []).union([shard])
         let search = Search(
             number: number, pattern: pattern, shard: shard, wantsNames: wantsNames, since: upstream.now)
-        guard !isListed else { return answer(search) }
+        guard !mayAnswer(search) else { return answer(search) }
         searches.append(search)
-        if subscription == nil { start() }
+        if subscription == nil { start() } else { hurry() }
     }
 
     /// A shard has no subscription to a pattern any longer.
@@ -119,10 +121,13 @@ final class TopicDiscovery {
         } while !names.isEmpty
     }
 
+    /// Whether enough is known. What a topic retains must not be left out because its stream has no leader now.
+    private func mayAnswer(_ search: Search) -> Bool { search.wantsNames ? isComplete : isListed }
+
     private func answerAll() {
         let waiting = searches
-        searches = []
-        for search in waiting { answer(search) }
+        searches = waiting.filter { !mayAnswer($0) }
+        for search in waiting where mayAnswer(search) { answer(search) }
     }
 
     // The link
@@ -163,7 +168,11 @@ final class TopicDiscovery {
         // Topics that are not shared do not wait for NATS for ever.
         let overdue = searches.prefix { $0.since + upstream.options.time <= now }
         searches.removeFirst(overdue.count)
-        for search in overdue { answer(search) }
+        for search in overdue where !search.wantsNames { answer(search) }
+        for search in overdue where search.wantsNames {
+            upstream.log.unlisted()
+            upstream.report(.unlisted(search.number, .unlisted(search.pattern)), to: search.shard)
+        }
     }
 
     // The list
@@ -207,7 +216,8 @@ final class TopicDiscovery {
 
     private func finish() {
         let now = upstream.now
-        let pause = Swift.max(TopicDiscovery.interval, TopicDiscovery.share * (now - begunAt))
+        took = now - begunAt
+        let pause = Swift.max(TopicDiscovery.interval, TopicDiscovery.share * took)
         // The second list comes soon, and so do those after one that is not complete, at first.
         state = .due(now + (retryPause < TopicDiscovery.interval ? retryPause : pause))
         let isEveryStreamKnown = isComplete && !isIncomplete
@@ -216,6 +226,13 @@ final class TopicDiscovery {
         isComplete = isComplete || !isIncomplete
         if !isIncomplete { topics = topics.filter { $0.value.scan == scan } }
         answerAll()
+        if !searches.isEmpty { hurry() }
+    }
+
+    /// Subscriptions wait for the next list.
+    private func hurry() {
+        guard case .due(let time) = state else { return }
+        state = .due(Swift.min(time, begunAt + took + Swift.max(TopicDiscovery.secondScan, took)))
     }
 
     private func note(_ stream: StreamInfo) {

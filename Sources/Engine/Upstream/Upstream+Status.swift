@@ -23,7 +23,8 @@ struct UpstreamNotes {
         switch report {
         case .messages(_, let batch): counts.read += UInt64(batch.items.count)
         case .refused: counts.refused += 1
-        case .joined, .followed, .absent, .current, .duplicate, .found, .ended, .left, .heard, .matched: break
+        case .joined, .followed, .absent, .current, .duplicate, .found, .ended, .left, .heard, .matched, .unlisted:
+            break
         }
     }
 }

@@ -42,6 +42,13 @@ struct UpstreamLog {
         known.count < UpstreamLog.mostKnown && known.insert(text).inserted
     }
 
+    /// Subscriptions to patterns that begin with what topics retain are refused.
+    mutating func unlisted() {
+        if note("unlisted") {
+            warn("NATS JetStream has not listed all shared topics", [("effect", "patterns with history are refused")])
+        }
+    }
+
     /// A topic's stream was deleted.
     mutating func gone(_ topic: String, stream: String) {
         warn("the stream of a shared topic was deleted", [("topic", topic), ("stream", stream)])

@@ -157,6 +157,22 @@ import Testing
         #expect(client.received() == ["1:[2]t:b"])
     }
 
+    /// NATS cannot be reached. What shared topics retain must not be left out in silence.
+    @Test(arguments: DeliveryTests.placements)
+    func aSubscriptionWithHistoryIsRefusedIfTopicsAreNotKnown(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        client.subscribe("*?replay=2", stream: 1)
+        guard case .search(let number, _, true) = requests(broker).first else {
+            Issue.record("no search")
+            return
+        }
+        for shard in broker.shards { shard.upstream([.unlisted(number, Self.gone)], now: broker.now) }
+        broker.run()
+        #expect(client.received() == ["1:! 202 unavailable: NATS is gone."])
+        #expect(broker.quotas.patterns.value == 0 && broker.quotas.subscriptions.value == 0)
+    }
+
     /// The node has read some of the topic's messages when it learns of the end.
     @Test(arguments: DeliveryTests.placements)
     func aTopicEndsBeforeItIsCurrent(_ shards: Int, _ at: Int, _ from: Int) throws {

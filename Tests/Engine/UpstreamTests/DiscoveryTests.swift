@@ -19,6 +19,7 @@ private final class Watcher {
     private(set) var received: [String: [UInt64]] = [:]
     private(set) var isBegun = false
     private(set) var names: [String] = []
+    private(set) var refusal: Refusal?
     var now: UInt64 = 0
 
     init(_ node: Node) throws {
@@ -45,6 +46,7 @@ private final class Watcher {
         case .matched(7, let some, let isLast):
             names += some
             isBegun = isBegun || isLast
+        case .unlisted(7, let refusal): self.refusal = refusal
         case .heard(let name):
             guard uses[name] == nil else { return }
             lastUse += 1
@@ -155,16 +157,39 @@ private final class Watcher {
         #expect(watcher.topics.isEmpty && node.upstream.discovery.count == 0)
     }
 
-    /// Without NATS, a subscription begins after the time that is allowed.
-    @Test func aSearchDoesNotWaitForEver() throws {
+    /// A stream without a leader is missing from the list. What it retains is not left out.
+    @Test(arguments: [false, true]) func aSearchForNamesWaitsForAllStreams(_ wantsNames: Bool) throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 0)
+        let writer = try Node("writer", world.cluster, topic: "s.0", seed: 4, time: 30, now: world.now)
+        let node = try Node("watcher", world.cluster, seed: 5, time: 30, now: world.now)
+        world.add(writer)
+        writer.join(now: world.now)
+        writer.publish(now: world.now)
+        #expect(world.run(seconds: 20) { writer.waiting.isEmpty })
+        world.cluster.faults.electionTime = 20_000_000_000
+        let stream = try #require(world.cluster.streamNames.first)
+        world.cluster.changeLeader(of: stream, now: world.now)
+        world.add(node)
+        let watcher = try Watcher(node)
+        watcher.now = world.now
+        watcher.search(wantsNames: wantsNames)
+        #expect(world.run(seconds: 1) { watcher.isBegun } == !wantsNames)
+        #expect(world.run(seconds: 20) { watcher.isBegun })
+        #expect(watcher.names == (wantsNames ? ["s.0"] : []))
+    }
+
+    /// Without NATS, a subscription begins after the time that is allowed, unless topics may retain something for it.
+    @Test(arguments: [false, true]) func aSearchDoesNotWaitForEver(_ wantsNames: Bool) throws {
         let world = try World(seed: 1, ModelOptions(), nodes: 0)
         let node = try Node("watcher", world.cluster, seed: 5, time: 2, now: world.now)
         node.isCutOff = true
         world.add(node)
         let watcher = try Watcher(node)
         watcher.now = world.now
-        watcher.search(wantsNames: true)
-        #expect(!world.run(seconds: 1) { watcher.isBegun })
-        #expect(world.run(seconds: 2) { watcher.isBegun } && watcher.names.isEmpty)
+        watcher.search(wantsNames: wantsNames)
+        #expect(!world.run(seconds: 1) { watcher.isBegun || watcher.refusal != nil })
+        #expect(world.run(seconds: 2) { watcher.isBegun || watcher.refusal != nil })
+        #expect(watcher.isBegun == !wantsNames && watcher.names.isEmpty)
+        #expect(watcher.refusal?.word == (wantsNames ? .unavailable : nil))
     }
 }

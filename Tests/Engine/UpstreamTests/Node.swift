@@ -222,7 +222,7 @@ final class Node {
             left.append(refusal)
             next = nil
             isCurrent = false
-        case .followed, .heard, .matched: Issue.record("\(name) has no subscription to a pattern")
+        case .followed, .heard, .matched, .unlisted: Issue.record("\(name) has no subscription to a pattern")
         }
     }
 }

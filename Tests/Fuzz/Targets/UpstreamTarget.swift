@@ -153,7 +153,7 @@ private struct UpstreamScript {
         case .ended(let other, .deleted, _), .left(let other, _): if other == use { use = nil }
         case .ended(let other, _, _): if other == use { ending = nil }
         case .absent, .current: break
-        case .followed, .heard, .matched: mustHold(isWatching, "there is no subscription to a pattern")
+        case .followed, .heard, .matched, .unlisted: mustHold(isWatching, "there is no subscription to a pattern")
         }
         if use == nil { (waiting, ending) = ([], nil) }
     }

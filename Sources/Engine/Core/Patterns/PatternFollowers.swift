@@ -33,6 +33,8 @@ struct PatternMatches: Sendable {
     var isLast: Bool
     /// The topic that this answers a `rejoin` for, even if it does not exist any longer.
     var rejoined: UInt64?
+    /// Why the subscription cannot begin.
+    var refusal: Refusal?
 }
 
 /// A request that is being answered.
@@ -135,6 +137,15 @@ final class PatternFollowers: ShardPart {
         guard isLast else { return }
         waiting[number] = nil
         begin(request, now: now)
+    }
+
+    /// It is not known which shared topics match a request.
+    func refuse(_ number: UInt64, _ refusal: Refusal, now: Instant) {
+        guard let request = waiting.removeValue(forKey: number) else { return }
+        defer { done(request) }
+        guard isOpen(request) else { return }
+        let matches = PatternMatches(owner: index, linked: [], count: 0, isLast: true, refusal: refusal)
+        answer(matches, to: request.subscription, now: now)
     }
 
     /// A shared topic has messages, and the node does not follow it.

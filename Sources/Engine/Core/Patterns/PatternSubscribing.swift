@@ -164,6 +164,7 @@ final class PatternSubscribing: ShardPart {
     func take(_ matches: PatternMatches, for handle: Handle, now: Instant) {
         guard let stream = streams[handle], stream.kind == .pattern else { return }
         let subscription = stream.asPattern
+        if let refusal = matches.refusal { return ends.fail(subscription, refusal) }
         // Meanwhile, a message or the topic's end may have made a cursor.
         let isAwaited = matches.rejoined.map { subscription.beginning.rejoining.remove($0) != nil } ?? true
         work.spent += matches.linked.count / Work.membersPerUnit

@@ -193,6 +193,7 @@ extension TopicOwnership {
             case .heard(let name): followers.heard(name, now: now)
             case .matched(let number, let names, let isLast):
                 followers.take(names, of: number, isLast: isLast, now: now)
+            case .unlisted(let number, let refusal): followers.refuse(number, refusal, now: now)
             case .absent(let use): if let topic = shared(use) { becameAbsent(topic, now: now) }
             case .messages(let use, let batch): shared(use)?.take(batch, now: now)
             case .current(let use, let wasEmpty):

@@ -3,7 +3,8 @@
 // its driver in `Effects.upstream`, in order. The driver reports back with `Shard.upstream`.
 //
 //     shard ── join, publish, end, find, leave, search, discard ──▶ upstream
-//           ◀── joined, followed, absent, messages, current, duplicate, found, refused, ended, left, heard, matched ──
+//           ◀── joined, followed, absent, messages, current, duplicate, found, refused, ended, left, heard, matched,
+//               unlisted ──
 
 import Replay
 
@@ -41,7 +42,8 @@ public enum UpstreamRequest: Sendable {
     /// Look up the last message of a publisher. It is reported as `found` or `refused`.
     case find(TopicUse, PublishTicket, publisher: [UInt8])
     /// A subscription to a pattern begins. Once the shared topics are known, that is reported as `matched` with this
-    /// number; and from then on, topics that match and have messages are reported as `heard`.
+    /// number, or as `unlisted` if that takes too long; and from then on, topics that match and have messages are
+    /// reported as `heard`.
     case search(UInt64, TopicPattern, wantsNames: Bool)
     /// The shard has no subscription to a pattern any longer.
     case discard(TopicPattern)
@@ -175,6 +177,8 @@ public enum UpstreamReport: Sendable {
     case heard(String)
     /// The answer to `search`: all topics that match, if names were wanted, in one or more parts.
     case matched(UInt64, names: [String], isLast: Bool)
+    /// The answer to `search` if names were wanted and the shared topics cannot be known now.
+    case unlisted(UInt64, Refusal)
 }
 
 extension UpstreamReport {
@@ -183,7 +187,7 @@ extension UpstreamReport {
         switch self {
         case .messages(_, let batch): batch.size
         case .matched(_, let names, _): names.reduce(MessageBatch.envelope) { $0 + $1.utf8.count }
-        case .joined, .followed, .absent, .current, .refused, .duplicate, .found, .ended, .left, .heard:
+        case .joined, .followed, .absent, .current, .refused, .duplicate, .found, .ended, .left, .heard, .unlisted:
             MessageBatch.envelope
         }
     }

@@ -98,8 +98,17 @@ final class ClusterFollower {
             else { return world.journal.referee.fail("\(name) received a message without its metadata, or its topic") }
             take(position, of: topic, String(decoding: data, as: UTF8.self))
         case .completion: world.journal.referee.fail("\(name) was completed")
-        case .error(let text): world.journal.referee.fail("\(name) was ended: \(text)")
+        case .error(let text): fail(text)
         }
+    }
+
+    /// Without NATS, a node does not know which shared topics match.
+    private func fail(_ text: String) {
+        world.note("\(name) failed: \(text)")
+        connection?.close()
+        connection = nil
+        let isRefused = ErrorWord(beginning: text) == .unavailable && received == 0
+        world.journal.referee.expect(isRefused, "\(name) was ended: \(text)")
     }
 
     private func take(_ position: MessagePosition, of topic: String, _ text: String) {

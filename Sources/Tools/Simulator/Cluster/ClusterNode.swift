@@ -130,7 +130,7 @@ final class ClusterNode: ClusterMember {
             follows[use.topic]?.epoch = epoch
             follows[use.topic]?.next = next
         case .current(let use, _): if follows[use.topic]?.use == use { follows[use.topic]?.isCurrent = true }
-        case .absent, .found, .followed, .heard, .matched: break
+        case .absent, .found, .followed, .heard, .matched, .unlisted: break
         case .messages(let use, let batch):
             guard follows[use.topic]?.use == use else { return }
             batch.forEach(lost: { lose(upTo: $0, of: use.topic) }) { item, _, payload in

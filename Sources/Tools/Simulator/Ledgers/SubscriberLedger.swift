@@ -239,11 +239,9 @@ class SubscriberLedger: StreamLedger {
         }
         if request.policy == "latest", !isFrom { lowest = Swift.max(lowest, now.joined - 1) }
         let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
-        var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first)
-        // The store may have been searched after it removed messages that this shard still counts as retained.
+        // The store may have been read or searched after it removed messages that this shard still counts as retained.
+        var gone = Swift.max(topic.lost, topic.forgotten, topic.storage.first, Swift.min(now.viewLost, topic.kept))
         if case .since = request.start { gone = Swift.max(gone, topic.kept) }
-        // The store may have refused messages to this shard's view which the topic has released since.
-        gone = Swift.max(gone, Swift.min(now.viewLost, topic.kept))
         let highest = Swift.max(wanted.upperBound, lowest)
         referee.expect(
             begin >= Swift.min(Swift.max(lowest, retained), now.joined)
