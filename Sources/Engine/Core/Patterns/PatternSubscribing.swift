@@ -49,8 +49,9 @@ final class PatternSubscribing: ShardPart {
     let subscribing: Subscribing
     let followers: PatternFollowers
     let rest: PatternRest
-    /// Cursors of subscriptions that have ended, which are still to be removed.
-    private var leftovers = TurnQueue<Subscriber>()
+    /// Subscriptions that have ended, whose cursors are still to be removed; and those of the one before these.
+    private var ended = TurnQueue<PatternSubscription>()
+    private var leftovers: [Subscriber] = []
     /// Whether a later turn will remove some.
     private var isRemovalDeferred = false
 
@@ -333,29 +334,32 @@ final class PatternSubscribing: ShardPart {
             }
         }
         work.spent += Work.ending
-        for cursor in subscription.cursors.values { leftovers.append(cursor) }
+        if !subscription.cursors.isEmpty { ended.append(subscription) }
         if !isRemovalDeferred { removeLeftovers() }
     }
 
     /// Removes some cursors of ended subscriptions now, and the others later.
     private func removeLeftovers() {
         removeLeftovers(most: PatternSubscribing.slice)
-        isRemovalDeferred = !leftovers.isEmpty
+        isRemovalDeferred = !leftovers.isEmpty || !ended.isEmpty
         if isRemovalDeferred { work.doLater(.removeLeftovers) }
     }
 
     /// The shard is being deallocated.
     func removeAll() {
-        leftovers.forEach { $0.match?.subscription.removeAllCursors() }
-        leftovers.removeAll()
+        for cursor in leftovers { cursor.match?.subscription.removeAllCursors() }
+        ended.forEach { $0.removeAllCursors() }
+        leftovers = []
+        ended.removeAll()
         table.removeAll()
     }
 
     private func removeLeftovers(most: Int) {
-        var count = 0
-        while count < most, let cursor = leftovers.popFirst() {
+        for _ in 0..<most {
+            // All of a subscription at once: taking them from its dictionary one by one would visit it again each time.
+            while leftovers.isEmpty, let next = ended.popFirst() { leftovers = Array(next.cursors.values) }
+            guard let cursor = leftovers.popLast() else { return }
             remove(cursor)
-            count += 1
         }
     }
 
