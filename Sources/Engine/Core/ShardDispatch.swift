@@ -66,6 +66,7 @@ final class ShardDispatch: ShardPart {
             ownership.noteWaiting(count, for: name, on: shard, now: now)
 
         case .match(let request): followers.match(request, now: now)
+        case .matchBegun: subscribing.patterns.requests.begun()
         case .unmatch(let pattern, let shard): followers.unmatch(pattern, shard: shard)
         case .rejoin(let epoch, let subscription): followers.rejoin(epoch, subscription, now: now)
         case .matched(let subscription, let matches):

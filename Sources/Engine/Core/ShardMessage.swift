@@ -23,6 +23,8 @@ public struct ShardMessage: Sendable {
 
         /// A subscription to a pattern asks for the topics that match.
         case match(PatternRequest)
+        /// The shard has begun to answer a `match`.
+        case matchBegun
         /// No subscription of the shard has this pattern any longer.
         case unmatch(TopicPattern, shard: Int)
         /// A subscription to a pattern needs the view of a topic that the shard has removed.

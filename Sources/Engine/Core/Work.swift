@@ -29,6 +29,8 @@ struct Work {
     static let request = 25
     static let subscribing = 8
     static let ending = 4
+    /// Bytes of a pattern that is added or removed per unit.
+    static let patternBytesPerUnit = 16
     /// A cursor of a subscription to a pattern that is made or removed, and one that takes its turn.
     static let cursor = 4
     static let cursorTurn = 2

@@ -199,6 +199,26 @@ import Testing
         #expect(first.received().count == 20 && second.received().count == 20)
     }
 
+    /// The shards are asked for the topics of a few subscriptions at a time. Those that end before cost them nothing.
+    @Test func shardsAreAskedForAFewSubscriptionsAtATime() {
+        let broker = TestBroker(shards: 2)
+        let (client, publisher) = (broker.connect(), broker.connect())
+        for name in ["t.a", "t.b", "t.c", "t.d"] { publisher.fireAndForget(name, "x") }
+        let requests = broker.shards[0].parts.requests.patterns.requests
+        requests.most = 2
+        client.isFollowedByTurns = false
+        for stream in stride(from: UInt32(1), through: 39, by: 2) {
+            client.subscribe("t.*?replay=1&buffer=\(stream)", stream: stream)
+        }
+        #expect(requests.underWay == 3 && requests.waiting.count == 17)
+        for stream in stride(from: UInt32(9), through: 37, by: 2) { client.cancel(stream: stream) }
+        #expect(requests.underWay == 3 && requests.waiting.count == 2)
+        broker.run()
+        #expect(requests.underWay == 0 && requests.waiting.isEmpty)
+        #expect(client.received().count == 5 * 4)
+        #expect(broker.quotas.patterns.value == 1)
+    }
+
     /// A client that requests the messages of many topics at once receives some of them before others are served.
     @Test func turnsAreTakenSomeAtATime() throws {
         let broker = TestBroker()

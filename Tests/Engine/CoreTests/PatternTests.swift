@@ -139,7 +139,10 @@ import Testing
             $0.retain = random.pick([0, 3, 100])
             $0.topicIdle = 10 * Limits.second
         }
-        for shard in broker.shards { shard.parts.requests.followers.links.most = 1 + random.next(3) }
+        for shard in broker.shards {
+            shard.parts.requests.followers.links.most = 1 + random.next(3)
+            shard.parts.requests.patterns.requests.most = 1 + random.next(3)
+        }
         let publishers = (0..<shards).map { broker.connect($0) }
         let subscribers = (0..<shards).map { broker.connect($0) }
         let names = ["a", "b"].flatMap { one in ["x", "y", "z"].map { "\(one).\($0)" } } + ["a.x.p", "b"]

@@ -14,6 +14,8 @@ struct PatternRequest: Sendable {
     var wantsHistory: Bool
     /// Where it continues in topics that the shard owns, by name.
     var places: [String: TopicPlace] = [:]
+    /// Whether the subscription's shard knows that this one has begun to answer.
+    var hasBegun = false
 
     /// Whether it may need views of topics without new messages.
     var wantsViews: Bool { wantsHistory || !places.isEmpty }
@@ -39,7 +41,7 @@ struct PatternMatches: Sendable {
 
 /// A request that is being answered.
 struct PatternSearch {
-    let request: PatternRequest
+    fileprivate(set) var request: PatternRequest
     var topics: TopicSearch
     /// A topic that the search found and that is not current yet.
     var awaited: Handle?
@@ -95,13 +97,24 @@ final class PatternFollowers: ShardPart {
         if !shards.contains(request.subscription.shard) {
             shards.append(request.subscription.shard)
             shardsByPattern[request.pattern] = shards
+            work.spent += request.pattern.size / Work.patternBytesPerUnit
         }
         if limits.mayShare(request.pattern) { ask(request) } else { begin(request, now: now) }
     }
 
     private func begin(_ request: PatternRequest, now: Instant) {
         let found = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
-        goOn(PatternSearch(request: request, topics: topics.search(request.pattern), found: found), now: now)
+        let search = PatternSearch(request: request, topics: topics.search(request.pattern), found: found)
+        // While other shards ask for much, the input of clients does not wait for that.
+        let isOwn = request.subscription.shard == index
+        if isOwn || work.spent < Work.turn / 2 { goOn(search, now: now) } else { work.doLater(.search(search)) }
+    }
+
+    /// Another shard may send the next request.
+    private func noteBegun(_ request: inout PatternRequest) {
+        guard !request.hasBegun, request.subscription.shard != index else { return }
+        request.hasBegun = true
+        send(.matchBegun, to: request.subscription.shard)
     }
 
     /// No subscription of a shard has this pattern any longer. The topics that it follows learn that when they have
@@ -110,6 +123,7 @@ final class PatternFollowers: ShardPart {
         guard var shards = shardsByPattern[pattern] else { return }
         shards.removeAll { $0 == shard }
         shardsByPattern[pattern] = shards.isEmpty ? nil : shards
+        work.spent += pattern.size / Work.patternBytesPerUnit
         if shards.isEmpty, watched.remove(pattern) != nil { effects.upstream.append(.discard(pattern)) }
     }
 
@@ -124,6 +138,8 @@ final class PatternFollowers: ShardPart {
             }
             fullAt = Swift.max(PatternFollowers.leastFull, 2 * waiting.count)
         }
+        var request = request
+        noteBegun(&request)
         lastNumber += 1
         waiting[lastNumber] = request
         watched.insert(request.pattern)
@@ -183,6 +199,7 @@ final class PatternFollowers: ShardPart {
     /// Visits some more topics for a request.
     func goOn(_ search: PatternSearch, now: Instant) {
         var search = search
+        noteBegun(&search.request)
         let request = search.request
         defer { links.goOn(request.subscription.shard, now: now) }
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other

@@ -41,13 +41,13 @@ final class PatternSubscribing: ShardPart {
     let subscriptions: SubscriptionTable
     let events: Events
     let authorization: Authorization
-    let reading: Reading
     let users: ConnectionUsers
     let delivery: Delivery
     let views: ViewTable
     let ends: StreamEnds
     let subscribing: Subscribing
     let followers: PatternFollowers
+    let requests: PatternRequests
     let rest: PatternRest
     /// Subscriptions that have ended, whose cursors are still to be removed; and those of the one before these.
     private var ended = TurnQueue<PatternSubscription>()
@@ -66,13 +66,13 @@ final class PatternSubscribing: ShardPart {
         self.subscriptions = subscriptions
         self.events = events
         self.authorization = authorization
-        self.reading = reading
         self.users = users
         self.delivery = delivery
         self.views = views
         self.ends = ends
         self.subscribing = subscribing
         self.followers = followers
+        requests = PatternRequests(context, table, streams, reading, followers)
         rest = PatternRest(context, views)
         super.init(context)
         rest.patterns = self
@@ -115,23 +115,9 @@ final class PatternSubscribing: ShardPart {
         table.add(subscription)
         charge(subscription) { subscription.beginning.positions = positions }
         work.spent += Work.subscribing + positions.count / Work.membersPerUnit
-        ask(for: subscription, now: now)
-    }
-
-    /// Asks all shards for the topics that match.
-    private func ask(for subscription: PatternSubscription, now: Instant) {
-        let connection = subscription.connection
-        var request = PatternRequest(
-            pattern: subscription.pattern, subscription: streams.key(subscription), connection: connection.id,
-            wantsHistory: subscription.wantsHistory)
-        for shard in 0..<context.shards where shard != index {
-            request.places = subscription.beginning.positions[shard]
-            // Subscribing and canceling repeatedly must not cause more work than the owners can handle.
-            reading.forward(request.weight, of: connection)
-            send(.match(request), to: shard)
-        }
-        request.places = subscription.beginning.positions[index]
-        followers.match(request, now: now)
+        work.spent += Work.subscribing + positions.count / Work.membersPerUnit
+        work.spent += pattern.size / Work.patternBytesPerUnit
+        requests.ask(for: subscription, now: now)
     }
 
     /// The subscription has begun in all topics that this node knows. Shared ones may become known later.
@@ -325,6 +311,7 @@ final class PatternSubscribing: ShardPart {
         subscription.isOver = true
         subscriptions.remove(subscription)
         charge(subscription) { subscription.beginning.clear() }
+        requests.withdraw(subscription)
         followers.links.withdraw(streams.key(subscription))
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
@@ -333,7 +320,7 @@ final class PatternSubscribing: ShardPart {
                 send(.unmatch(subscription.pattern, shard: index), to: shard)
             }
         }
-        work.spent += Work.ending
+        work.spent += Work.ending + subscription.pattern.size / Work.patternBytesPerUnit
         if !subscription.cursors.isEmpty { ended.append(subscription) }
         if !isRemovalDeferred { removeLeftovers() }
     }
@@ -351,6 +338,7 @@ final class PatternSubscribing: ShardPart {
         ended.forEach { $0.removeAllCursors() }
         leftovers = []
         ended.removeAll()
+        requests.removeAll()
         table.removeAll()
     }
 
@@ -369,6 +357,7 @@ final class PatternSubscribing: ShardPart {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
         case .removeLeftovers: removeLeftovers()
+        case .requests: requests.goOn(now: now)
         case .links: followers.links.goOn(now: now)
         case .restOthers: rest.goOn(now: now)
         case .rest(let view, let place): rest.goOn(view, below: place, now: now)
@@ -383,6 +372,8 @@ enum PatternWork {
     /// Cursors of ended subscriptions.
     case removeLeftovers
     case rest(TopicView, below: Int)
+    /// Subscriptions for which no shard has been asked.
+    case requests
     /// Views that wait until others were made.
     case links
     /// Views that have had no messages for a while.

@@ -170,6 +170,8 @@ struct PatternBeginning {
     var rejoining: Set<UInt64> = []
     /// Topics, by epoch, in which it had a cursor before all shards have answered: their answers may still name them.
     fileprivate(set) var had: Set<UInt64> = []
+    /// Its place among those for which the shards have not been asked; nil if they have.
+    var place: TurnQueue<PatternSubscription>.Ticket?
     /// Where it continues in topics in which it has not begun; in shared ones, also when all shards have answered.
     var positions = PatternPositions.none
 

@@ -7,6 +7,8 @@ import ForebayWire
 final class PatternGroup {
     let pattern: TopicPattern
     private(set) var subscriptions: [PatternSubscription] = []
+    /// Whether the shards were asked for its topics.
+    fileprivate var wasAsked = false
 
     init(_ pattern: TopicPattern) { self.pattern = pattern }
 
@@ -57,7 +59,10 @@ final class PatternTable: ShardPart {
         groups[subscription.pattern] = group
     }
 
-    /// Returns whether no subscription with that pattern is left.
+    /// The shards are being asked for a pattern's topics.
+    func noteAsked(_ pattern: TopicPattern) { groups[pattern]?.wasAsked = true }
+
+    /// Returns whether no subscription with that pattern is left, and the shards were asked for its topics.
     func remove(_ subscription: PatternSubscription) -> Bool {
         guard let group = groups[subscription.pattern] else { return false }
         group.remove(subscription)
@@ -65,7 +70,7 @@ final class PatternTable: ShardPart {
         guard group.subscriptions.isEmpty else { return false }
         groups[subscription.pattern] = nil
         quotas.patterns.give()
-        return true
+        return group.wasAsked
     }
 
     /// Whether a subscription's pattern matches this topic.

@@ -13,51 +13,46 @@ package struct PatternTrie<Value> {
     }
 
     private let root = Node()
-    /// The number of patterns.
-    private(set) var count = 0
+    /// The nodes with a value: a pattern may have a hundred tokens.
+    private var nodes: [TopicPattern: Node] = [:]
 
-    package var isEmpty: Bool { count == 0 }
+    /// The number of patterns.
+    var count: Int { nodes.count }
+    package var isEmpty: Bool { nodes.isEmpty }
 
     package init() {}
 
     /// The value of exactly this pattern.
     package subscript(pattern: TopicPattern) -> Value? {
-        get {
-            var node = root
-            for token in PatternTrie.tokens(pattern) {
-                guard let next = node.children[token] else { return nil }
-                node = next
-            }
-            return node.value
-        }
+        get { nodes[pattern]?.value }
         set {
             if let newValue { insert(newValue, for: pattern) } else { remove(pattern) }
         }
     }
 
-    private static func tokens(_ pattern: TopicPattern) -> [Substring] { pattern.description.split(separator: ".") }
+    private static func tokens(_ text: String) -> [Substring] {
+        text.utf8.split(separator: UInt8(ascii: ".")).map { Substring($0) }
+    }
 
     private mutating func insert(_ value: Value, for pattern: TopicPattern) {
+        if let node = nodes[pattern] { return node.value = value }
         var node = root
-        for token in PatternTrie.tokens(pattern) {
+        for token in PatternTrie.tokens(pattern.description) {
             let next = node.children[token] ?? Node()
             node.children[token] = next
             node = next
         }
-        if node.value == nil { count += 1 }
         node.value = value
+        nodes[pattern] = node
     }
 
     private mutating func remove(_ pattern: TopicPattern) {
-        let tokens = PatternTrie.tokens(pattern)
+        guard let node = nodes.removeValue(forKey: pattern) else { return }
+        node.value = nil
+        guard node.isEmpty else { return }
+        let tokens = PatternTrie.tokens(pattern.description)
         var path = [root]
-        for token in tokens {
-            guard let next = path[path.count - 1].children[token] else { return }
-            path.append(next)
-        }
-        guard path[tokens.count].value != nil else { return }
-        path[tokens.count].value = nil
-        count -= 1
+        for token in tokens { if let next = path[path.count - 1].children[token] { path.append(next) } }
         for (index, token) in tokens.enumerated().reversed() where path[index + 1].isEmpty {
             path[index].children[token] = nil
         }
@@ -66,8 +61,8 @@ package struct PatternTrie<Value> {
     /// Calls `body` with the value of each pattern that matches `name`, a valid topic name, in no particular order.
     /// The trie must not be changed meanwhile.
     package func forEachMatch(_ name: String, _ body: (Value) -> Void) {
-        guard count > 0 else { return }
-        let tokens = name.split(separator: ".")
+        guard !isEmpty else { return }
+        let tokens = PatternTrie.tokens(name)
         // Names of the broker match only patterns that begin in the same way.
         let isSystem = name.utf8.first == UInt8(ascii: "$")
         PatternTrie.visit(root, tokens[...], literal: isSystem, body)
@@ -96,13 +91,5 @@ package struct PatternTrie<Value> {
     }
 
     /// All values, in no particular order.
-    var values: [Value] {
-        var found: [Value] = []
-        var nodes = [root]
-        while let node = nodes.popLast() {
-            if let value = node.value { found.append(value) }
-            nodes += node.children.values
-        }
-        return found
-    }
+    var values: [Value] { nodes.values.compactMap(\.value) }
 }

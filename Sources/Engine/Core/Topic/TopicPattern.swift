@@ -30,6 +30,11 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         bytes = Array(text.utf8)
     }
 
+    public func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
+
+    /// Bytes of its text: at most 255.
+    var size: Int { bytes.count }
+
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
     /// Whether the pattern matches only the broker's own topics.
