@@ -61,6 +61,8 @@ final class Connection: Timed {
     /// The part of the input that waits.
     var input = InputState()
     var lists = ShardLists()
+    /// What its subscriptions to patterns need.
+    var patternNeed = PatternNeeds.Need()
     var timerPlace = -1
     /// Bytes received from and taken by the socket.
     var bytes = (in: UInt64(0), out: UInt64(0))

@@ -13,6 +13,7 @@ import Testing
         var limits = Limits()
         limits.memory = 1 << 20
         let broker = TestBroker(shards: shards, limits: limits)
+        for shard in broker.shards { shard.parts.requests.patterns.table.part = 8 }
         let (greedy, modest, publisher) = (broker.connect(), broker.connect(), broker.connect(shards - 1))
         greedy.subscribe("g.>", n: 1)
         modest.subscribe("m.>", n: 10)
@@ -35,12 +36,39 @@ import Testing
         #expect(modest.received() == ["1:[1]m.second:x"])
     }
 
+    /// Many subscriptions of a client that does not read do not cost another client its own.
+    @Test func theConnectionThatNeedsMostMakesRoom() {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        let broker = TestBroker(limits: limits)
+        let (greedy, modest, publisher) = (broker.connect(), broker.connect(), broker.connect())
+        let table = broker.shards[0].parts.requests.patterns.table
+        (table.needs.least, table.part) = (64, 8)
+        let streams = stride(from: UInt32(1), to: 17, by: 2)
+        for stream in streams { greedy.subscribe("g.*", n: 1, stream: stream) }
+        modest.subscribe("m.*", n: 1)
+        let whole = (1 << 20) / 8 / PatternSubscribing.cursorMemory
+        for number in 0..<whole / 8 { publisher.fireAndForget("g.\(number)", "x") }
+        for number in 0..<whole / 7 { publisher.fireAndForget("m.\(number)", "x") }
+        modest.requestN(1 << 20)
+        #expect(modest.received() == (0..<whole / 7).map { "1:[1]m.\($0):x" })
+        let refusals = greedy.received().filter { $0.contains(":! ") }
+        #expect(
+            refusals.count == 1 && refusals[0].contains("limit: The subscription to 'g.*' needs positions in ")
+        )
+        #expect(table.cursors <= whole)
+        greedy.disconnect()
+        broker.run()
+        #expect(table.leaving == 0 && table.needs.isEmpty)
+    }
+
     /// Clients that receive everything are not ended, however many topics they receive in a short time.
     @Test(arguments: [1, 2])
     func positionsThatAreUpToDateMakeRoom(_ shards: Int) {
         var limits = Limits()
         limits.memory = 1 << 20
         let broker = TestBroker(shards: shards, limits: limits)
+        for shard in broker.shards { shard.parts.requests.patterns.table.part = 8 }
         let (stalled, publisher) = (broker.connect(), broker.connect(shards - 1))
         let readers = (0..<2).map { _ in broker.connect() }
         let table = broker.shards[0].parts.requests.patterns.table
@@ -72,6 +100,7 @@ import Testing
         var limits = Limits()
         limits.memory = 1 << 20
         let broker = TestBroker(shards: shards, limits: limits)
+        for shard in broker.shards { shard.parts.requests.patterns.table.part = 8 }
         let (first, second, publisher) = (broker.connect(), broker.connect(), broker.connect(shards - 1))
         let table = broker.shards[0].parts.requests.patterns.table
         let whole = Swift.max(64, (1 << 20) / 8 / PatternSubscribing.cursorMemory / shards)

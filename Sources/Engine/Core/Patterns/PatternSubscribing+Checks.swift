@@ -37,21 +37,41 @@ extension PatternSubscribing {
     /// Cursors that each subscription may have, and those of all on this thread, however little memory there is.
     private static let (leastShare, leastInAll) = (16, 64)
 
-    /// Makes room for one more cursor, if cursors take as much memory as they may.
-    /// - Returns: false if this subscription needs its share of them already, so that there is no room.
+    /// Makes room for one more cursor, if cursors take as much memory as they may. That may end a subscription of the
+    /// connection that needs most.
+    /// - Returns: false if that has ended this subscription.
     func makeRoom(for subscription: PatternSubscription, now: Instant) -> Bool {
-        let most = Swift.max(PatternSubscribing.leastInAll, memory.limit / 8 / PatternSubscribing.cursorMemory / shards)
-        guard table.cursors >= most else { return true }
+        let part = memory.limit / table.part / PatternSubscribing.cursorMemory / shards
+        let most = Swift.max(PatternSubscribing.leastInAll, part)
+        guard table.cursors - table.leaving >= most else { return true }
         rest.makeRoom(now: now)
-        return subscription.needed < Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
+        let share = Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
+        guard table.cursors - table.leaving >= most, subscription.needed >= share else { return true }
+        if let largest = table.needs.largest(beside: subscription.connection), let other = neediest(of: largest) {
+            end(other)
+            return true
+        }
+        end(subscription)
+        return false
     }
 
-    func refusal(ofShare subscription: PatternSubscription) -> Refusal {
-        context.refusal(
+    /// The subscription of a connection with messages waiting in most topics.
+    private func neediest(of connection: Connection) -> PatternSubscription? {
+        work.spent += connection.streams.count / Work.membersPerUnit
+        var found: PatternSubscription?
+        for stream in connection.streams where stream.kind == .pattern {
+            if stream.asPattern.needed > found?.needed ?? 0 { found = stream.asPattern }
+        }
+        return found
+    }
+
+    private func end(_ subscription: PatternSubscription) {
+        let refusal = context.refusal(
             at: .patternPositions,
             "The subscription to '\(subscription.pattern)' needs positions in "
                 + "\(counted(subscription.needed, "topic")), and those of all subscriptions to patterns take as much "
                 + "memory as they may; request messages sooner, use a narrower pattern, or give the broker more memory."
         )
+        ends.fail(subscription, refusal)
     }
 }

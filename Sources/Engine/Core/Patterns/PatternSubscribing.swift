@@ -107,7 +107,7 @@ final class PatternSubscribing: ShardPart {
         let bound = streams.insert { handle in
             PatternSubscription(
                 id: id, pattern: pattern, options: options, credit: credit, connection: connection, stream: stream,
-                handle: handle, owners: 0..<context.shards, now: now.monotonic)
+                handle: handle, owners: 0..<context.shards, needs: table.needs, now: now.monotonic)
         }
         let subscription = bound.asPattern
         connection.attach(subscription)
@@ -241,9 +241,7 @@ final class PatternSubscribing: ShardPart {
                 at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
             return
         }
-        guard makeRoom(for: subscription, now: now) else {
-            return ends.fail(subscription, refusal(ofShare: subscription))
-        }
+        guard makeRoom(for: subscription, now: now) else { return }
         let begins = isNew || subscription.begins(in: view.epoch)
         var options = subscription.options
         if let place = takePosition(of: subscription, in: view, begins: begins) {
@@ -289,6 +287,7 @@ final class PatternSubscribing: ShardPart {
         delivery.countLosses(of: cursor)
         memory.add(-PatternSubscribing.cursorMemory)
         table.cursors -= 1
+        if subscription.isOver { table.leaving -= 1 }
         charge(subscription) { subscription.remove(cursor, now: moment) }
         if cursor.isWaitingForOutput {
             cursor.connection.remove(outputWaiter: cursor)
@@ -308,7 +307,8 @@ final class PatternSubscribing: ShardPart {
 
     /// The subscription's stream has ended. Its cursors are removed, some in each turn.
     func discard(_ subscription: PatternSubscription) {
-        subscription.isOver = true
+        subscription.close()
+        table.leaving += subscription.cursors.count
         subscriptions.remove(subscription)
         charge(subscription) { subscription.beginning.clear() }
         requests.withdraw(subscription)

@@ -36,7 +36,8 @@ final class PatternSubscription: BoundStream {
     var waiter: Subscriber?
     var isWaitingForOutput: Bool { waiter?.isWaitingForOutput ?? false }
     /// Whether the stream has ended. Cursors are then removed, some at a time.
-    var isOver = false
+    private(set) var isOver = false
+    private let needs: PatternNeeds
     /// When the client last requested messages, on the monotonic clock.
     var askedAt: UInt64
     /// Why the subscription ended, for the event.
@@ -44,8 +45,9 @@ final class PatternSubscription: BoundStream {
 
     init(
         id: UInt64, pattern: TopicPattern, options: SubscribeOptions, credit: Credit, connection: Connection,
-        stream: UInt32, handle: Handle, owners: Range<Int>, now: UInt64
+        stream: UInt32, handle: Handle, owners: Range<Int>, needs: PatternNeeds, now: UInt64
     ) {
+        self.needs = needs
         askedAt = now
         self.id = id
         self.pattern = pattern
@@ -102,9 +104,20 @@ final class PatternSubscription: BoundStream {
     /// Cursors that cannot be removed, because they are not up to date.
     var needed: Int { sums.behind }
 
+    fileprivate func need(_ change: Int) {
+        sums.behind += change
+        if !isOver { needs.change(connection, by: change) }
+    }
+
+    /// The stream has ended.
+    func close() {
+        isOver = true
+        needs.change(connection, by: -sums.behind)
+    }
+
     func add(_ cursor: Subscriber) {
         assert(cursors[cursor.view.epoch] == nil)
-        sums.behind += 1
+        need(1)
         cursor.exchange = exchange
         cursors[cursor.view.epoch] = cursor
     }
@@ -266,7 +279,7 @@ final class Match {
     private func note(isBehind: Bool) {
         guard isBehind != self.isBehind else { return }
         self.isBehind = isBehind
-        subscription.sums.behind += isBehind ? 1 : -1
+        subscription.need(isBehind ? 1 : -1)
     }
 
     /// The cursor is being removed: nothing waits for it any longer, and its losses stay.

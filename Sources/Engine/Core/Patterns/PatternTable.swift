@@ -29,8 +29,12 @@ final class PatternGroup {
 final class PatternTable: ShardPart {
     private var groups = PatternTrie<PatternGroup>()
     private(set) var subscriptions = 0
-    /// Cursors of all subscriptions.
+    /// Cursors of all subscriptions, and those of subscriptions that have ended.
     var cursors = 0
+    var leaving = 0
+    let needs = PatternNeeds()
+    /// One of so many parts of `memory` is for cursors. Tests use a smaller one, so that topics have room.
+    var part = 4
 
     var isEmpty: Bool { groups.isEmpty }
     /// The number of different patterns.
@@ -87,5 +91,6 @@ final class PatternTable: ShardPart {
     func removeAll() {
         for group in groups.values { for subscription in group.subscriptions { subscription.removeAllCursors() } }
         groups = PatternTrie()
+        needs.removeAll()
     }
 }
