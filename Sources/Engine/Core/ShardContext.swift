@@ -94,11 +94,12 @@ package final class ShardContext {
     func reached(_ limit: LimitReached) { counters.limits[limit] &+= 1 }
 
     /// The refusal when a limit of one user or of the broker is reached. The event is also logged.
-    func refusal(at limit: LimitReached, _ text: String) -> Refusal {
+    /// - Parameter who: whom it concerns, for the log.
+    func refusal(at limit: LimitReached, _ text: String, of who: [LogField] = []) -> Refusal {
         reached(limit)
         effects.log.append(
             LogRecord(
-                level: .warning, message: "limit reached", fields: [("limit", limit.name), ("cause", text)],
+                level: .warning, message: "limit reached", fields: [("limit", limit.name)] + who + [("cause", text)],
                 isFrequent: true))
         return .limit(text)
     }

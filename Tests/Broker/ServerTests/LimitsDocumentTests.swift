@@ -58,7 +58,7 @@ import Testing
                 "events": formatByteSize(Reports.eventBytes),
                 "lists-per-connection": String(limits.listsPerConnection),
                 "publishers": String(limits.publishers),
-                "publishers-per-topic": String(limits.publishersPerTopic), "pattern-positions": "an eighth of `memory",
+                "publishers-per-topic": String(limits.publishersPerTopic), "pattern-positions": "a quarter of `memory",
                 "keepalive-data": formatByteSize(limits.keepaliveData),
                 "control-output": formatByteSize(limits.controlOutput),
                 "lifetime": "\(limits.lifetime.upperBound / Limits.second / 60)m",

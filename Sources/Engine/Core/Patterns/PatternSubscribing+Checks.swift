@@ -65,13 +65,20 @@ extension PatternSubscribing {
         return found
     }
 
+    /// Whose subscription it is, for the log.
+    static func who(_ subscription: PatternSubscription) -> [LogField] {
+        let user = subscription.principal.user.map { ("user", $0) } ?? ("anonymous", "yes")
+        return [user, ("peer", subscription.connection.peer)]
+    }
+
     private func end(_ subscription: PatternSubscription) {
         let refusal = context.refusal(
             at: .patternPositions,
             "The subscription to '\(subscription.pattern)' needs positions in "
                 + "\(counted(subscription.needed, "topic")), and those of all subscriptions to patterns take as much "
-                + "memory as they may; request messages sooner, use a narrower pattern, or give the broker more memory."
-        )
+                + "memory as they may; request messages sooner, use a narrower pattern, or give the broker more "
+                + "memory.",
+            of: PatternSubscribing.who(subscription))
         ends.fail(subscription, refusal)
     }
 }

@@ -238,7 +238,8 @@ final class PatternSubscribing: ShardPart {
             subscription.noteSkip()
             // Logged and counted. The subscription continues without this topic's messages.
             _ = context.refusal(
-                at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.")
+                at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.",
+                of: PatternSubscribing.who(subscription))
             return
         }
         guard makeRoom(for: subscription, now: now) else { return }
