@@ -121,8 +121,11 @@ final class TopicDiscovery {
         } while !names.isEmpty
     }
 
-    /// Whether enough is known. What a topic retains must not be left out because its stream has no leader now.
-    private func mayAnswer(_ search: Search) -> Bool { search.wantsNames ? isComplete : isListed }
+    /// Whether enough is known. What a topic retains must not be left out because its stream has no leader now, or
+    /// because the link is lost.
+    private func mayAnswer(_ search: Search) -> Bool {
+        search.wantsNames ? isComplete && subscription != nil : isListed
+    }
 
     private func answerAll() {
         let waiting = searches
@@ -165,7 +168,7 @@ final class TopicDiscovery {
         case .due(let time): if time <= now { list() }
         case .asked(_, _, let since): if since + TopicDiscovery.time <= now { state = .due(now) }
         }
-        // Topics that are not shared do not wait for NATS for ever.
+        // No subscription waits for NATS for ever: with names it is refused, and without them it begins.
         let overdue = searches.prefix { $0.since + upstream.options.time <= now }
         searches.removeFirst(overdue.count)
         for search in overdue where !search.wantsNames { answer(search) }

@@ -17,7 +17,7 @@ private final class Watcher {
     private var lastUse: UInt64 = 0
     /// The messages that the subscription has, by topic.
     private(set) var received: [String: [UInt64]] = [:]
-    private(set) var isBegun = false
+    var isBegun = false
     private(set) var names: [String] = []
     private(set) var refusal: Refusal?
     var now: UInt64 = 0
@@ -176,6 +176,29 @@ private final class Watcher {
         #expect(world.run(seconds: 1) { watcher.isBegun } == !wantsNames)
         #expect(world.run(seconds: 20) { watcher.isBegun })
         #expect(watcher.names == (wantsNames ? ["s.0"] : []))
+    }
+
+    /// What is known of a list does not count while the link is lost: topics cannot be read, and others may be new.
+    @Test func aSearchForNamesWaitsForTheLink() throws {
+        let world = try World(seed: 1, ModelOptions(), nodes: 0)
+        let node = try Node("watcher", world.cluster, seed: 5, time: 4, now: world.now)
+        world.add(node)
+        let watcher = try Watcher(node)
+        watcher.now = world.now
+        watcher.search(wantsNames: false)
+        #expect(world.run(seconds: 10) { watcher.isBegun })
+        node.isCutOff = true
+        node.breakConnection(now: world.now)
+        world.run(seconds: 1)
+        watcher.isBegun = false
+        watcher.now = world.now
+        watcher.search(wantsNames: true)
+        #expect(world.run(seconds: 10) { watcher.refusal != nil } && !watcher.isBegun)
+        node.isCutOff = false
+        world.run(seconds: 10)
+        watcher.now = world.now
+        watcher.search(wantsNames: true)
+        #expect(world.run(seconds: 10) { watcher.isBegun })
     }
 
     /// Without NATS, a subscription begins after the time that is allowed, unless topics may retain something for it.

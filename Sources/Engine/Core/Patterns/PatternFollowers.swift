@@ -105,7 +105,7 @@ final class PatternFollowers: ShardPart {
     private func begin(_ request: PatternRequest, now: Instant) {
         let found = PatternMatches(owner: index, linked: [], count: 0, isLast: false)
         let search = PatternSearch(request: request, topics: topics.search(request.pattern), found: found)
-        // While other shards ask for much, the input of clients does not wait for that.
+        // While other shards ask for many searches, clients' input does not wait for them.
         let isOwn = request.subscription.shard == index
         if isOwn || work.spent < Work.turn / 2 { goOn(search, now: now) } else { work.doLater(.search(search)) }
     }
@@ -204,6 +204,7 @@ final class PatternFollowers: ShardPart {
         defer { links.goOn(request.subscription.shard, now: now) }
         // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
         // shards' searches are limited by what their connections may forward.
+        work.spent += 1
         guard mayGoOn(search) else { return }
         if links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         var left = slice

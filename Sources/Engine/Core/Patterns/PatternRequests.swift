@@ -1,5 +1,6 @@
 // PatternRequests: asks all shards for the topics that match subscriptions to patterns, a few at a time. Otherwise, the
-// messages of other clients would wait behind many searches; and a subscription that ends while it waits costs nothing.
+// messages of other clients would wait behind many searches. A subscription that ends while it waits costs the shards
+// nothing.
 //
 //     a subscription begins ─▶ few on their way ─▶ asked ──a shard has begun to search──▶ the next one that waits
 //                                   └──many──▶ waits ──the subscription ends──▶ withdrawn
@@ -14,7 +15,7 @@ final class PatternRequests: ShardPart {
     private(set) var waiting = TurnQueue<PatternSubscription>()
     /// Whether a later turn will send some.
     private var isDeferred = false
-    /// Requests on their way to each shard, above which others wait. Tests use few.
+    /// Requests on their way to each shard, on average, above which others wait. Tests use few.
     var most = 16
     /// Requests sent before other work has its turn.
     private static let slice = 4
@@ -34,7 +35,8 @@ final class PatternRequests: ShardPart {
 
     /// Asks for the topics that match, or does so later.
     func ask(for subscription: PatternSubscription, now: Instant) {
-        if isBusy { subscription.beginning.place = waiting.append(subscription) } else { send(subscription, now: now) }
+        guard isBusy || !waiting.isEmpty else { return send(subscription, now: now) }
+        subscription.beginning.place = waiting.append(subscription)
     }
 
     /// Asks all shards for the topics that match.
@@ -55,8 +57,8 @@ final class PatternRequests: ShardPart {
         followers.match(request, now: now)
     }
 
-    /// Another shard has begun to answer a request. This shard's own searches take long enough for others' input to
-    /// wait, so the next requests are sent in a later turn.
+    /// Another shard has begun to answer a request. As this shard's own searches take long, the next requests are sent
+    /// in a later turn.
     func begun() {
         assert(underWay > 0)
         underWay -= 1

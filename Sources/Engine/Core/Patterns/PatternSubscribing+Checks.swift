@@ -37,9 +37,9 @@ extension PatternSubscribing {
     /// Cursors that each subscription may have, and those of all on this thread, however little memory there is.
     private static let (leastShare, leastInAll) = (16, 64)
 
-    /// Makes room for one more cursor, if cursors take as much memory as they may. That may end a subscription of the
-    /// connection that needs most.
-    /// - Returns: false if that has ended this subscription.
+    /// Makes room for one more cursor, if cursors take as much memory as they may. A subscription that needs more than
+    /// its share then ends one of a connection that needs far more, if there is one, or else itself.
+    /// - Returns: false if it has ended.
     func makeRoom(for subscription: PatternSubscription, now: Instant) -> Bool {
         let part = memory.limit / table.part / PatternSubscribing.cursorMemory / shards
         let most = Swift.max(PatternSubscribing.leastInAll, part)
@@ -48,19 +48,20 @@ extension PatternSubscribing {
         let share = Swift.max(PatternSubscribing.leastShare, most / table.subscriptions)
         guard table.cursors - table.leaving >= most, subscription.needed >= share else { return true }
         if let largest = table.needs.largest(beside: subscription.connection), let other = neediest(of: largest) {
-            end(other)
+            // Its connection may be closed already, with many streams left.
+            if largest.isClosed { ends.drop(other) } else { end(other) }
             return true
         }
         end(subscription)
         return false
     }
 
-    /// The subscription of a connection with messages waiting in most topics.
+    /// The subscription of a connection with messages waiting in most topics; nil if all need the least share or less.
     private func neediest(of connection: Connection) -> PatternSubscription? {
         work.spent += connection.streams.count / Work.membersPerUnit
         var found: PatternSubscription?
         for stream in connection.streams where stream.kind == .pattern {
-            if stream.asPattern.needed > found?.needed ?? 0 { found = stream.asPattern }
+            if stream.asPattern.needed > found?.needed ?? PatternSubscribing.leastShare { found = stream.asPattern }
         }
         return found
     }

@@ -49,7 +49,7 @@ final class PatternSubscribing: ShardPart {
     let followers: PatternFollowers
     let requests: PatternRequests
     let rest: PatternRest
-    /// Subscriptions that have ended, whose cursors are still to be removed; and those of the one before these.
+    /// Subscriptions that have ended, whose cursors are still to be removed; and cursors of the one being removed.
     private var ended = TurnQueue<PatternSubscription>()
     private var leftovers: [Subscriber] = []
     /// Whether a later turn will remove some.
@@ -114,7 +114,6 @@ final class PatternSubscribing: ShardPart {
         subscriptions.insert(subscription)
         table.add(subscription)
         charge(subscription) { subscription.beginning.positions = positions }
-        work.spent += Work.subscribing + positions.count / Work.membersPerUnit
         work.spent += Work.subscribing + positions.count / Work.membersPerUnit
         work.spent += pattern.size / Work.patternBytesPerUnit
         requests.ask(for: subscription, now: now)
@@ -346,7 +345,10 @@ final class PatternSubscribing: ShardPart {
     private func removeLeftovers(most: Int) {
         for _ in 0..<most {
             // All of a subscription at once: taking them from its dictionary one by one would visit it again each time.
-            while leftovers.isEmpty, let next = ended.popFirst() { leftovers = Array(next.cursors.values) }
+            while leftovers.isEmpty, let next = ended.popFirst() {
+                leftovers = Array(next.cursors.values)
+                work.spent += leftovers.count / PatternSubscribing.slice
+            }
             guard let cursor = leftovers.popLast() else { return }
             remove(cursor)
         }

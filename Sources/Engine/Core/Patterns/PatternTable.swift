@@ -29,7 +29,7 @@ final class PatternGroup {
 final class PatternTable: ShardPart {
     private var groups = PatternTrie<PatternGroup>()
     private(set) var subscriptions = 0
-    /// Cursors of all subscriptions, and those of subscriptions that have ended.
+    /// All cursors, and those among them whose subscriptions have ended.
     var cursors = 0
     var leaving = 0
     let needs = PatternNeeds()
