@@ -204,7 +204,9 @@ final class PatternSubscribing: ShardPart {
         let groups = table.matches(view.name)
         guard !groups.isEmpty else { return }
         view.joining = followed
-        goOn(PatternJoins(view, followed, groups), now: now)
+        let joins = PatternJoins(view, followed, groups)
+        // One batch of another shard's messages may be for many topics, each with many subscriptions.
+        if work.isTurnOver { work.doLater(.join(joins)) } else { goOn(joins, now: now) }
     }
 
     /// Gives some more subscriptions a cursor.
