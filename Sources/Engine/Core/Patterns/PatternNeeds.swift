@@ -14,6 +14,7 @@ final class PatternNeeds {
     var least = 1024
     private var levels: [TurnQueue<Connection>] = []
 
+    /// Messages wait for a connection's subscriptions in `change` more topics, or fewer.
     func change(_ connection: Connection, by change: Int) {
         connection.patternNeed.count += change
         let count = connection.patternNeed.count

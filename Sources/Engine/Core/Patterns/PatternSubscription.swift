@@ -104,6 +104,7 @@ final class PatternSubscription: BoundStream {
     /// Cursors that cannot be removed, because they are not up to date.
     var needed: Int { sums.behind }
 
+    /// `change` more cursors are not up to date, or fewer.
     fileprivate func need(_ change: Int) {
         sums.behind += change
         if !isOver { needs.change(connection, by: change) }
