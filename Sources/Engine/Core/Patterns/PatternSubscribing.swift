@@ -323,8 +323,12 @@ final class PatternSubscribing: ShardPart {
             }
         }
         work.spent += Work.ending + subscription.pattern.size / Work.patternBytesPerUnit
-        if !subscription.cursors.isEmpty { ended.append(subscription) }
-        if !isRemovalDeferred { removeLeftovers() }
+        guard !subscription.cursors.isEmpty else { return }
+        ended.append(subscription)
+        // Never at once: when a connection ends, so do many of its subscriptions in the same input.
+        guard !isRemovalDeferred else { return }
+        isRemovalDeferred = true
+        work.doLater(.removeLeftovers)
     }
 
     /// Removes some cursors of ended subscriptions now, and the others later.
