@@ -42,7 +42,7 @@ extension ShardLoop {
         case .upstreamStatus(let status): shard.upstream(status, now: now)
         case .history(let request, let answer): shard.answer(request, answer, now: now)
         case .found(let first, let search): shard.found(first, search, now: now)
-        case .query(let job, let query): shard.answer(query, job: job, now: now)
+        case .query(let job, let query): queries.append((job, query))
         case .ping: context.pulse.answer()
         case .stop: phase = .stopped
         }

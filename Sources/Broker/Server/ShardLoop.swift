@@ -43,6 +43,12 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     private var turnEnd: UInt64 = 0
     /// Whether this turn has handled an item of the inbox.
     var hasTakenItem = false
+    /// The operator's queries. One is answered in each turn, after the sockets: it costs more than a message, and what
+    /// clients send later does not depend on it.
+    var queries: [(job: UInt64, query: ShardQuery)] = []
+    /// Whether this turn left sockets for the next one without reading any, and whether the previous turn did.
+    private var areSocketsDelayed = false
+    private var wereSocketsDelayed = false
     /// Nanoseconds that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
@@ -96,16 +102,30 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     func readSockets() {
         turnEnd = Clock.monotonic() + Limits.turnTime
         hasTakenItem = false
+        (wereSocketsDelayed, areSocketsDelayed) = (areSocketsDelayed, !events.isEmpty)
         while let event = events.first, takeInbox(), !isTurnOver {
             events = event + 1..<events.upperBound
+            areSocketsDelayed = false
             handle(event)
         }
         handshakeTime = 0
-        if !unread.isEmpty, takeInbox() { readUnread() }
+        if !unread.isEmpty, clearInbox() { readUnread() }
         if !newcomers.isEmpty { adoptNewcomers() }
     }
 
-    func readInbox() { takeInbox() }
+    func readInbox() {
+        takeInbox()
+        guard !queries.isEmpty else { return }
+        let (job, query) = queries.removeFirst()
+        shard.answer(query, job: job, now: now)
+    }
+
+    /// Handles the items of the inbox that come ahead of other input. Returns true if none are left.
+    private func clearInbox() -> Bool {
+        let isClear = takeInbox()
+        if !isClear { areSocketsDelayed = true }
+        return isClear
+    }
 
     func adoptSockets() {
         if !arrivals.isEmpty { takeArrivals() }
@@ -123,8 +143,9 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     }
 
     /// Whether remaining inputs are left for the next turn: the engine has used its budget of work, or the whole turn,
-    /// including reading and TLS, has used its time.
-    var isTurnOver: Bool { shard.isTurnOver || Clock.monotonic() >= turnEnd }
+    /// including reading and TLS, has used its time. If the previous turn read no sockets, only the time counts: two
+    /// shards that send each other messages would otherwise come ahead of all sockets for as long as they do so.
+    var isTurnOver: Bool { shard.isTurnOver && !wereSocketsDelayed || Clock.monotonic() >= turnEnd }
 
     private func handle(_ event: Int) {
         let (token, ready) = poller[event]
@@ -142,6 +163,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     private var timeout: UInt64? {
         if shard.hasWork || !outputs.isEmpty || !shard.effects.flush.isEmpty || http1.isDue
             || !unread.isEmpty || !newcomers.isEmpty || !arrivals.isEmpty || !inboxItems.isEmpty
+            || !queries.isEmpty
         {
             return 0
         }
@@ -287,7 +309,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             write(id)
         }
         // As before a read: items in the inbox come ahead of requests from clients.
-        if http1.isDue, takeInbox() { http1.runDue { isTurnOver } }
+        if http1.isDue, clearInbox() { http1.runDue { isTurnOver } }
     }
 
     /// Writes once to a connection; returns what that cost, in bytes.
@@ -339,13 +361,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         return max(written, cost)
     }
 
-    func post(_ batch: [ShardMessage], to shard: Int) {
-        let most = Limits.messagesAtOnce
-        guard batch.count > most else { return context.inboxes[shard].push(.messages(batch)) }
-        for start in stride(from: 0, to: batch.count, by: most) {
-            context.inboxes[shard].push(.messages(Array(batch[start..<min(start + most, batch.count)])))
-        }
-    }
+    func post(_ batch: [ShardMessage], to shard: Int) { context.inboxes[shard].push(.messages(batch)) }
 
     private func reportIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,

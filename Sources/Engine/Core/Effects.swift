@@ -103,7 +103,7 @@ public struct Effects {
     /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each socket there;
     /// nothing may be read from a socket before that.
     public var handovers: [Handover] = []
-    /// Messages for other shards, by shard index. `takeMessages` hands each inbox one batch.
+    /// Messages for other shards, by shard index. `takeMessages` takes them.
     public var messages: [[ShardMessage]]
     /// Delivered after all of `messages`: an acknowledgement must not overtake its message on the way to other shards.
     public var deferredMessages: [[ShardMessage]]
@@ -134,17 +134,27 @@ public struct Effects {
             && messages.allSatisfy(\.isEmpty) && deferredMessages.allSatisfy(\.isEmpty)
     }
 
-    /// Takes the messages for other shards, one batch per inbox: all of `messages`, then `deferredMessages`.
+    /// Takes the messages for other shards, in batches of about `Limits.messagesAtOnce`: all of `messages`, then
+    /// `deferredMessages`.
     public mutating func takeMessages(_ deliver: (_ batch: [ShardMessage], _ shard: Int) -> Void) {
-        for shard in messages.indices where !messages[shard].isEmpty { deliver(Effects.take(&messages[shard]), shard) }
+        for shard in messages.indices where !messages[shard].isEmpty {
+            Effects.take(&messages[shard]) { deliver($0, shard) }
+        }
         for shard in deferredMessages.indices where !deferredMessages[shard].isEmpty {
-            deliver(Effects.take(&deferredMessages[shard]), shard)
+            Effects.take(&deferredMessages[shard]) { deliver($0, shard) }
         }
     }
 
-    private static func take(_ messages: inout [ShardMessage]) -> [ShardMessage] {
-        var batch: [ShardMessage] = []
-        swap(&batch, &messages)
-        return batch
+    private static func take(_ messages: inout [ShardMessage], _ deliver: ([ShardMessage]) -> Void) {
+        var all: [ShardMessage] = []
+        swap(&all, &messages)
+        guard all.count > Limits.messagesAtOnce else { return deliver(all) }
+        var rest = all[...]
+        while !rest.isEmpty {
+            var count = min(Limits.messagesAtOnce, rest.count)
+            while count < rest.count, rest[rest.startIndex + count - 1].needsNext { count += 1 }
+            deliver(Array(rest.prefix(count)))
+            rest.removeFirst(count)
+        }
     }
 }

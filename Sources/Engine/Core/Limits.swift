@@ -93,7 +93,7 @@ public struct Limits: Equatable, Sendable {
     /// Time after which a shard stops reading and writes its output first.
     public static let turnTime: UInt64 = second / 250
     /// Messages from one shard to another that are handled before others have their turn.
-    public static let messagesAtOnce = 64
+    public static let messagesAtOnce = 16
     /// Time that a shard spends on TLS handshakes before other work runs.
     public static let handshakeQuantum: UInt64 = second / 500
     /// Time that a shard spends on libmicrohttpd before other work runs, unless a single run of one instance takes

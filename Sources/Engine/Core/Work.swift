@@ -28,6 +28,8 @@ struct Work {
     /// A new HTTP connection, or a request over HTTP/1.1.
     static let request = 25
     static let subscribing = 8
+    /// A new topic, with its places in the tables.
+    static let topic = 16
     static let ending = 4
     /// Bytes of a pattern that is added or removed per unit.
     static let patternBytesPerUnit = 16

@@ -18,6 +18,9 @@ final class EngineRecord: @unchecked Sendable {
     var ends = 0
     var fired = 0
     var refused = 0
+    /// How many queries of the operator had been answered at each read.
+    var queriesBefore: [Int] = []
+    var queries = 0
     var faces: [WireProtocol] = []
 }
 
@@ -27,6 +30,8 @@ final class EngineRecord: @unchecked Sendable {
 ///     close     sends "bye", then closes
 ///     pause     sends "paused", reads nothing for 50 ms, then sends "resumed"
 ///     refuse    refuses every connection after this one
+///     busy      sends "busy"; from then on each message uses up its turn and is followed by another, until a client
+///               sends "calm", which is answered in the same way
 ///
 /// Anything else is only counted. "PRI", the beginning of HTTP/2, may precede it.
 final class ScriptedEngine: Engine {
@@ -44,6 +49,7 @@ final class ScriptedEngine: Engine {
     private var generation: UInt32 = 0
     private var resume: (id: ConnectionID, at: UInt64)?
     private var refusing = false
+    private var isBusy = false
     private var draining = false
     private let record: EngineRecord
 
@@ -56,10 +62,10 @@ final class ScriptedEngine: Engine {
     var undelivered: UInt64 { 0 }
     var hasWork: Bool { false }
     func readLimit(of id: ConnectionID) -> Int { .max }
-    var isTurnOver: Bool { false }
+    private(set) var isTurnOver = false
     var spentFeeding: Double { 0 }
 
-    func beginTurn() {}
+    func beginTurn() { isTurnOver = false }
     func goOn(now: Instant) {}
     func isBehind(_ id: ConnectionID) -> Bool { false }
 
@@ -89,6 +95,7 @@ final class ScriptedEngine: Engine {
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard var peer = peers[id.index], peer.generation == id.generation else { return }
         record.received.append((id.index, bytes.count))
+        record.queriesBefore.append(record.queries)
         if peer.paused { record.receivedWhilePaused += 1 }
         defer { peers[id.index] = peer }
         if peer.reported { return }
@@ -113,6 +120,10 @@ final class ScriptedEngine: Engine {
         case "refuse":
             refusing = true
             write("refusing", id, &peer)
+        case "busy", "calm":
+            isBusy = words[0] == "busy"
+            if isBusy { sendItself() }
+            write(String(words[0]), id, &peer)
         default: break
         }
     }
@@ -128,7 +139,13 @@ final class ScriptedEngine: Engine {
         peers.removeValue(forKey: id.index)?.output.deallocate()
     }
 
-    func receive(_ messages: [ShardMessage], now: Instant) {}
+    func receive(_ messages: [ShardMessage], now: Instant) {
+        guard isBusy else { return }
+        isTurnOver = true
+        sendItself()
+    }
+
+    private func sendItself() { effects.messages[0].append(ShardMessage(content: .matchBegun)) }
 
     func fire(now: Instant) {
         record.fired += 1
@@ -149,7 +166,10 @@ final class ScriptedEngine: Engine {
     func upstream(_ reports: [UpstreamReport], now: Instant) {}
     func upstream(_ status: UpstreamStatus, now: Instant) {}
     func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {}
-    func answer(_ query: ShardQuery, job: UInt64, now: Instant) { effects.answers.append((job, .present)) }
+    func answer(_ query: ShardQuery, job: UInt64, now: Instant) {
+        record.queries += 1
+        effects.answers.append((job, .present))
+    }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }

@@ -156,6 +156,33 @@ struct ShardLoopTests {
         #expect(received[2].index != received[3].index)
     }
 
+    @Test func messagesBetweenShardsDoNotKeepSocketsWaiting() throws {
+        let harness = try Harness()
+        try harness.start()
+        let clients = try (0..<2).map { _ in try harness.connect() }
+        try clients[0].send("busy ")
+        #expect(try clients[0].receiveText(4) == "busy")
+        // From now on the inbox is never empty at the end of a turn.
+        try clients[1].send("calm ")
+        #expect(try clients[1].receiveText(4) == "calm")
+    }
+
+    @Test func oneQueryIsAnsweredInEachTurnAfterTheSockets() throws {
+        let harness = try Harness()
+        let client = try harness.connect()
+        for job in 0..<3 { harness.context.inboxes[0].push(.query(job: UInt64(job), .ping)) }
+        try client.send("close ")
+        // Only now does the loop start. The first turn adopts the connection, and the second reads from it.
+        try harness.start()
+        #expect(try client.receiveAll() == Array("bye".utf8))
+        client.disconnect()
+        harness.context.inboxes[0].push(.drain)
+        #expect(try harness.waitIdle())
+        harness.stop()
+        #expect(harness.record.queriesBefore == [1])
+        #expect(harness.record.queries == 3)
+    }
+
     @Test func aResetIsToldOnceAndTheIndexIsFreeAgain() throws {
         let harness = try Harness()
         try harness.start()

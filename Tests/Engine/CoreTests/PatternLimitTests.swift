@@ -62,6 +62,46 @@ import Testing
         #expect(table.leaving == 0 && table.needs.isEmpty)
     }
 
+    /// When a connection ends, so do its subscriptions, but their positions are removed in later turns.
+    @Test func positionsOfAConnectionThatEndedAreRemovedInSlices() {
+        let broker = TestBroker()
+        let (shard, client) = (broker.shards[0], broker.connect())
+        let table = shard.parts.requests.patterns.table
+        let count = PatternSubscribing.slice / 2
+        for subscription in 0..<40 { client.subscribe("t.*", stream: UInt32(2 * subscription + 1)) }
+        publish(broker, "x", to: (0..<count).map { "t.\($0)" })
+        client.isFollowedByTurns = false
+        shard.beginTurn()
+        client.disconnect()
+        #expect(shard.subscriptions.count == 0 && table.leaving == 40 * count)
+        while shard.hasWork {
+            let before = table.cursors
+            shard.beginTurn()
+            shard.goOn(now: broker.now)
+            #expect(table.cursors < before && before - table.cursors <= PatternSubscribing.slice)
+        }
+        #expect(table.cursors == 0 && table.leaving == 0)
+    }
+
+    /// Making a topic takes a large part of a connection's quantum.
+    @Test func newTopicsAreMadeByQuantum() {
+        let broker = TestBroker()
+        let (shard, client) = (broker.shards[0], broker.connect())
+        client.isFollowedByTurns = false
+        let before = shard.topics.count
+        shard.beginTurn()
+        var buffer = ByteBuffer()
+        for number in 0..<100 {
+            Array("t.\(number)".utf8).withUnsafeBytes {
+                FrameWriter.requestFNF(stream: 1, metadata: $0, data: $0, fragment: 1 << 20, into: &buffer)
+            }
+        }
+        shard.receive(buffer.readable, on: client.id, now: broker.now)
+        #expect(shard.isBehind(client.id) && shard.topics.count - before <= Work.quantum / Work.topic)
+        broker.runAll()
+        #expect(shard.topics.count - before == 100)
+    }
+
     /// Clients that receive everything are not ended, however many topics they receive in a short time.
     @Test(arguments: [1, 2])
     func positionsThatAreUpToDateMakeRoom(_ shards: Int) {

@@ -57,6 +57,7 @@ final class TopicTable {
         assert(named[name] == nil)
         let account = TopicName.isSystem(name) ? nil : account
         try count(for: account)
+        context.work.spent += Work.topic
         let topic = insert(name, epoch: context.random(), nil, by: ownership)
         topic.account = account
         return topic
