@@ -5,6 +5,20 @@ import EventLoop
 import Glibc
 
 extension ShardLoop {
+    func readInbox() {
+        takeInbox()
+        guard !queries.isEmpty else { return }
+        let (job, query) = queries.removeFirst()
+        shard.answer(query, job: job, now: now)
+    }
+
+    /// Handles the items of the inbox that come ahead of other inputs. Returns true if none are left.
+    func clearInbox() -> Bool {
+        let isClear = takeInbox(all: wereInputsDelayed)
+        if !isClear { areInputsDelayed = true }
+        return isClear
+    }
+
     /// Handles items from the inbox until the turn is over, but at least one in a turn. Returns true if none are left.
     /// - Parameter all: handle all of them, however long it takes.
     @discardableResult

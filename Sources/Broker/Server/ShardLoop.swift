@@ -43,12 +43,12 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     private var turnEnd: UInt64 = 0
     /// Whether this turn has handled an item of the inbox.
     var hasTakenItem = false
-    /// The operator's queries. One is answered in each turn, after the sockets: it costs more than a message, and what
-    /// clients send later does not depend on it.
+    /// Operator queries. Each turn answers one, after the sockets. No client can depend on an answer that has not been
+    /// sent.
     var queries: [(job: UInt64, query: ShardQuery)] = []
-    /// Whether this turn left sockets for the next one without reading any, and whether the previous turn did.
-    private var areSocketsDelayed = false
-    private var wereSocketsDelayed = false
+    /// Whether this turn left inputs waiting because of the inbox, and whether the previous turn did.
+    var areInputsDelayed = false
+    private(set) var wereInputsDelayed = false
     /// Nanoseconds that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
@@ -102,10 +102,12 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     func readSockets() {
         turnEnd = Clock.monotonic() + Limits.turnTime
         hasTakenItem = false
-        (wereSocketsDelayed, areSocketsDelayed) = (areSocketsDelayed, !events.isEmpty)
-        while let event = events.first, takeInbox(), !isTurnOver {
+        (wereInputsDelayed, areInputsDelayed) = (areInputsDelayed, nextSocket() != nil)
+        // If the previous turn read nothing, this one reads at least once, however long the inbox takes.
+        var mustRead = wereInputsDelayed
+        while let event = nextSocket(), takeInbox(all: mustRead), mustRead || !isTurnOver {
             events = event + 1..<events.upperBound
-            areSocketsDelayed = false
+            (mustRead, areInputsDelayed) = (false, false)
             handle(event)
         }
         handshakeTime = 0
@@ -113,18 +115,14 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         if !newcomers.isEmpty { adoptNewcomers() }
     }
 
-    func readInbox() {
-        takeInbox()
-        guard !queries.isEmpty else { return }
-        let (job, query) = queries.removeFirst()
-        shard.answer(query, job: job, now: now)
-    }
-
-    /// Handles the items of the inbox that come ahead of other input. Returns true if none are left.
-    private func clearInbox() -> Bool {
-        let isClear = takeInbox()
-        if !isClear { areSocketsDelayed = true }
-        return isClear
+    /// The next event of a socket. The inbox's own event is not one: it says only that there are items.
+    private func nextSocket() -> Int? {
+        while let event = events.first {
+            guard poller[event].token == Token.inbox.rawValue else { return event }
+            inbox.clearWake()
+            events = event + 1..<events.upperBound
+        }
+        return nil
     }
 
     func adoptSockets() {
@@ -143,20 +141,20 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     }
 
     /// Whether remaining inputs are left for the next turn: the engine has used its budget of work, or the whole turn,
-    /// including reading and TLS, has used its time. If the previous turn read no sockets, only the time counts: two
-    /// shards that send each other messages would otherwise come ahead of all sockets for as long as they do so.
-    var isTurnOver: Bool { shard.isTurnOver && !wereSocketsDelayed || Clock.monotonic() >= turnEnd }
+    /// including reading and TLS, has used its time. If the previous turn left inputs waiting because of the
+    /// inbox, only the time counts: the messages of two shards would otherwise delay all clients for as long as the
+    /// shards send them.
+    var isTurnOver: Bool { shard.isTurnOver && !wereInputsDelayed || Clock.monotonic() >= turnEnd }
 
     private func handle(_ event: Int) {
         let (token, ready) = poller[event]
         switch Token(rawValue: token) {
-        case .inbox: inbox.clearWake()
         case .connection(let id): handle(id, ready)
         case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
         case .micro(let place): http1.wake(place)
         case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
         case .relayInner(let number): relay(number, isDead: false)
-        case .listener: break
+        case .inbox, .listener: break
         }
     }
 

@@ -68,8 +68,14 @@ struct SubscribeSettings {
         options.meta = meta
         options.opening = arguments.has("opening")
         self.options = options
+        if let command = Self.lists[topic] {
+            throw UsageError("\(topic) is a list, not a topic; use 'forebay \(command)'.")
+        }
         if isPattern { try Self.checkPattern(topic, arguments) } else { try Self.check(topic: topic) }
     }
+
+    /// The broker's lists, which have no messages, and the commands that print them.
+    private static let lists = ["$SYS.topics": "topics", "$SYS.subscriptions": "subs", "$SYS.connections": "conns"]
 
     /// Checks what may not be used with a pattern. Only the broker knows whether the pattern is valid.
     private static func checkPattern(_ pattern: String, _ arguments: Arguments) throws(UsageError) {

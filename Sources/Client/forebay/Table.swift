@@ -53,6 +53,7 @@ enum Table {
         Column(title: "DROPPED", field: "dropped", kind: .count),
         Column(title: "MATCHED", field: "matched", kind: .count, isOptional: true),
         Column(title: "ACTIVE", field: "cursors", kind: .count, isOptional: true),
+        Column(title: "SKIPPED", field: "skipped", kind: .count, isOptional: true),
     ]
     static let contexts = [
         Column(title: "NAME", field: "name"), Column(title: "USED", field: "used"), Column(title: "URL", field: "url"),

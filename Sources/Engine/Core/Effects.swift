@@ -103,7 +103,7 @@ public struct Effects {
     /// Sockets that move to another connection, on this shard or another. `Shard.takeOver` accepts each socket there;
     /// nothing may be read from a socket before that.
     public var handovers: [Handover] = []
-    /// Messages for other shards, by shard index. `takeMessages` takes them.
+    /// Messages for other shards, by shard index.
     public var messages: [[ShardMessage]]
     /// Delivered after all of `messages`: an acknowledgement must not overtake its message on the way to other shards.
     public var deferredMessages: [[ShardMessage]]

@@ -141,6 +141,8 @@ import Testing
                 "--since=5m is neither a time such as 2026-11-22T09:30:00Z nor a duration such as -5m"))
         #expect(refusal("sub", "t", "--since").hasPrefix("--since needs a value"))
         #expect(refusal("sub", "t", "--epoch", "3") == "--epoch needs --from.")
+        #expect(
+            refusal("sub", "$SYS.subscriptions") == "$SYS.subscriptions is a list, not a topic; use 'forebay subs'.")
         #expect(refusal("sub", "t", "--once").hasPrefix("--once needs --request"))
         #expect(
             refusal("sub", "t", "--json", "--format", "raw").hasPrefix("--json and --format raw are mutually exclusive")

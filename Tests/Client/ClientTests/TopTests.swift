@@ -105,8 +105,10 @@ import Testing
         // A shared topic that is not known yet, or does not exist.
         let begun = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":0,\"waits_for\":\"topic\"}")))
         #expect(!begun.isSlow && begun.words == "waits for topic")
-        let pattern = TopSubscription(try #require(JSON("{\"id\":7,\"topic\":\"a.>\",\"cursors\":1234}")))
+        let pattern = TopSubscription(try #require(JSON("{\"id\":7,\"topic\":\"a.>\",\"cursors\":1234,\"skipped\":0}")))
         #expect(pattern.title == "a.> (1,234 active)" && row.title == "a")
+        let full = TopSubscription(try #require(JSON("{\"id\":7,\"topic\":\"a.>\",\"cursors\":1234,\"skipped\":5}")))
+        #expect(full.title == "a.> (1,234 active, 5 skipped)")
     }
 
     @Test(arguments: [

@@ -42,8 +42,8 @@ def test_lists_show_the_pattern_and_its_topics(forebay):
     (other,) = forebay.rows("subs", topic="other")
     assert "cursors" not in other
     head, *lines = forebay.ok("subs").decode().splitlines()
-    assert head.split()[-3:] == ["DROPPED", "MATCHED", "ACTIVE"]
-    assert sorted(line.split()[-2:] for line in lines) == [["-", "-"], ["2", "1"]]
+    assert head.split()[-3:] == ["MATCHED", "ACTIVE", "SKIPPED"]
+    assert sorted(line.split()[-3:] for line in lines) == [["-", "-", "-"], ["2", "1", "0"]]
     until(lambda: json.loads(forebay.ok("top", "--once", "--json"))["slow"] == 1, "top shows that it is slow")
     forebay.environment["COLUMNS"] = "160"
     top = forebay.ok("top", "--once").decode()

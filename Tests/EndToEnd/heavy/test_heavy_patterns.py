@@ -1,6 +1,7 @@
 """Many topics and many patterns at full size, only with FOREBAY_HEAVY=full: what other clients notice. Next to each
 load runs the round trip of a client that has nothing to do with it, and the same round trip at an idle broker, which
-shows what the machine itself adds. The figures are printed; the bound is that of `turns.py`."""
+shows what the machine itself adds. The figures are printed. The bound on processor time is that of `turns.py`. The
+bound on round trips is far above the figures, because other processes use the machine too."""
 
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.rsocket, pytest.mark.timeout(600),
               pytest.mark.skipif(os.environ.get("FOREBAY_HEAVY") != "full", reason="FOREBAY_HEAVY=full runs it")]
 SUBSCRIBERS = 10_000
 PATTERNS, EACH = 1000, 99
+LONGEST = 0.1  # Seconds that a round trip may take.
 OPTIONS = ("--max-patterns", "20000", "--memory", "8G")
 
 
@@ -38,24 +40,18 @@ class Probe:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(30)
             one.sendall(raw.setup(keepalive_ms=600_000))
-        reader.sendall(raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("probe"), n=UNBOUNDED))
-        times, stream = [], 1
+        # The message may come before the subscription begins.
+        writer.sendall(raw.request(raw.REQUEST_FNF, 1, b"x", raw.route("probe")))
+        reader.sendall(raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("probe?replay=1"), n=UNBOUNDED))
+        assert reader.recv(1 << 16)
+        told.send("ready")
+        times = []
         while not told.poll(0.002):
             began = time.monotonic()
-            # The subscription may begin after the first publish.
-            writer.sendall(raw.request(raw.REQUEST_FNF, stream, b"x", raw.route("probe")))
-            stream += 2
-            if not times:
-                told.send("ready")
-                reader.settimeout(0.2)
-            try:
-                reader.recv(1 << 16)
-            except TimeoutError:
-                assert not times
-                continue
-            reader.settimeout(30)
+            writer.sendall(raw.request(raw.REQUEST_FNF, 2 * len(times) + 3, b"x", raw.route("probe")))
+            assert reader.recv(1 << 16)
             times.append(time.monotonic() - began)
-        told.send(times[1:])
+        told.send(times)
 
     def end(self) -> list[float]:
         self.here.send("end")
@@ -144,6 +140,7 @@ class Measured:
         while self.delivered() < end:
             time.sleep(0.25)  # A scrape costs the machine 50 ms with 100,000 topics.
         busy, control = (probe.end() for probe in probes)
+        assert busy[-1] < LONGEST + control[-1], (what, busy[-10:], control[-10:])
         print(f"\n{what}: {len(busy)} round trips, {self.times(busy)}; at an idle broker {self.times(control)}")
 
     @staticmethod

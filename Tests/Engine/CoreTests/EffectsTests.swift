@@ -1,4 +1,4 @@
-// Effects: messages for other shards go in batches, of which each is handled before others have their turn.
+// Effects: messages to other shards are sent in small batches.
 
 import Testing
 

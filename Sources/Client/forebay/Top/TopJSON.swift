@@ -33,6 +33,7 @@ extension TopSubscription {
             ("state", .string(words)), ("credit", credit.map { .whole($0) } ?? .null), ("waiting", .whole(waiting)),
             ("buffer", .whole(buffer)), ("dropped", .whole(dropped)), ("behind_ms", .whole(behind)),
             ("cursors", cursors.map { .whole($0) } ?? .null),
+            ("skipped", cursors == nil ? .null : .whole(skipped)),
         ])
     }
 }

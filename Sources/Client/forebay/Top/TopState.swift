@@ -71,6 +71,8 @@ struct TopSubscription: Equatable {
     var waitsFor = ""
     /// For a pattern: how many topics it has a position in. Nil for a single topic.
     var cursors: UInt64?
+    /// For a pattern: how often a topic was left out because the subscription had as many as it may have.
+    var skipped: UInt64 = 0
     /// How long ago the client last requested messages, how many it has requested in total and how many were delivered;
     /// and both rates per second since the previous picture, if the subscription was in that picture.
     var asked = UInt64.max
@@ -96,13 +98,17 @@ struct TopSubscription: Equatable {
         behind = number("behind_ms")
         waitsFor = row["waits_for"]?.text ?? "nothing"
         cursors = row["cursors"]?.unsigned
+        skipped = number("skipped")
         asked = row["asked_ms"]?.unsigned ?? .max
         requested = row["requested"]?.unsigned
         came = number("delivered") &+ waiting &+ dropped
     }
 
-    /// The topic, or the pattern and in how many topics it is active.
-    var title: String { topic + (cursors.map { " (\(Units.grouped($0)) active)" } ?? "") }
+    /// The topic, or the pattern, in how many topics it is active, and how often one was left out.
+    var title: String {
+        guard let cursors else { return topic }
+        return "\(topic) (\(Units.grouped(cursors)) active\(skipped > 0 ? ", \(Units.grouped(skipped)) skipped" : ""))"
+    }
 
     var isSlow: Bool { waiting > 0 && behind >= TopSubscription.slow }
 

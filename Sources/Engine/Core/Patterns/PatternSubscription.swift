@@ -132,7 +132,7 @@ final class PatternSubscription: BoundStream {
     }
 
     /// The shard is being deallocated.
-    func removeAllCursors() { (cursors, turns, ends) = ([:], TurnQueue(), TurnQueue()) }
+    func removeAllCursors() { (cursors, turns, ends, waiter) = ([:], TurnQueue(), TurnQueue(), nil) }
 
     func remove(_ cursor: Subscriber, now: Instant) {
         cursor.match?.noteRemoval(of: cursor, now: now)
