@@ -18,7 +18,13 @@ struct PatternPosition: Sendable {
         var losses: Int
         /// The latest timestamp of the topic's messages.
         var newest: Int64
+        /// Earlier topics of this name whose messages may still arrive on this connection, oldest first: the broker
+        /// delivers what waits of a deleted topic in turn with the new topic's messages.
+        var former: [(epoch: UInt64, next: UInt64)] = []
     }
+
+    /// Earlier topics of a name that are remembered.
+    private static let mostFormer = 8
 
     /// Topics in a request; the broker's default for the topics that match. When there are positions in more than
     /// twice as many, only this many with the newest messages are kept: the next message of another topic counts as
@@ -62,15 +68,28 @@ struct PatternPosition: Sendable {
         if !positions.isEmpty { positions = [] }
         let topic = info.topic ?? ""
         let place = places[topic]
+        let next = info.sequence == .max ? .max : info.sequence + 1
         if let place, place.epoch == info.epoch, info.sequence < place.next { return .again }
+        if let place, place.losses == losses, let late = place.former.firstIndex(where: { $0.epoch == info.epoch }) {
+            let missing = max(info.dropped, info.sequence - min(info.sequence, place.former[late].next))
+            places[topic]?.former[late].next = next
+            isBack = false
+            return missing > 0 ? .behind(missing) : .next
+        }
         let arrival = arrival(info, place)
         isBack = losses > place?.losses ?? 0
         places[topic] = Place(
-            epoch: info.epoch, next: info.sequence == .max ? .max : info.sequence + 1, losses: losses,
-            newest: max(place?.newest ?? .min, info.timestamp))
+            epoch: info.epoch, next: next, losses: losses, newest: max(place?.newest ?? .min, info.timestamp),
+            former: former(info, place))
         newest = max(newest ?? .min, info.timestamp)
         if places.count > 2 * Self.mostTopics { discardOldest() }
         return arrival
+    }
+
+    private func former(_ info: MessageInfo, _ place: Place?) -> [(epoch: UInt64, next: UInt64)] {
+        guard let place, place.losses == losses else { return [] }
+        guard place.epoch != info.epoch else { return place.former }
+        return place.former.suffix(Self.mostFormer - 1) + [(place.epoch, place.next)]
     }
 
     private func arrival(_ info: MessageInfo, _ place: Place?) -> TopicPosition.Arrival {
@@ -84,7 +103,9 @@ struct PatternPosition: Sendable {
             return info.dropped > 0 ? .behind(info.dropped) : .next
         }
         let missing = max(info.dropped, info.sequence - place.next)
-        return missing > 0 ? .behind(missing) : .next
+        if missing > 0 { return .behind(missing) }
+        // What still waited of an earlier topic was lost with the connection.
+        return place.losses != losses && !place.former.isEmpty ? .uncertain : .next
     }
 
     /// Discards half of the positions: those in topics without new messages.

@@ -102,6 +102,17 @@ private func info(_ metadata: [UInt8], ofPattern: Bool) -> MessageInfo? {
         ),
         // A topic that was deleted and created again while the subscription was there.
         (.next, [.message("a", 1, 7, .next), .message("a", 2, 1, .next), .message("a", 3, 4, dropped: 3, .behind(3))]),
+        // Its messages that still waited alternate with those of the new topic, whose position counts. Those that were
+        // waiting when the connection was lost are missing.
+        (
+            .next,
+            [
+                .message("a", 1, 7, .next), .message("a", 2, 1, .next), .message("a", 1, 8, .next),
+                .message("a", 2, 2, .next), .message("a", 3, 1, .next), .message("a", 1, 10, .behind(1)),
+                .message("a", 2, 3, .next), .lost, .message("a", 3, 1, .again), .message("a", 3, 2, .uncertain),
+                .message("a", 3, 3, .next),
+            ]
+        ),
         // What has been received is not received again, and what is missing is counted.
         (
             .all,
