@@ -86,6 +86,7 @@ struct PatternPosition: Sendable {
         return arrival
     }
 
+    /// The earlier topics of a message's name whose messages may still arrive.
     private func former(_ info: MessageInfo, _ place: Place?) -> [(epoch: UInt64, next: UInt64)] {
         guard let place, place.losses == losses else { return [] }
         guard place.epoch != info.epoch else { return place.former }

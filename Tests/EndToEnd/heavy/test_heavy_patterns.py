@@ -121,7 +121,6 @@ class Measured:
     def __init__(self, begin):
         self.turns, self.idle = Turns(begin, *OPTIONS, threads=2), begin()
         self.address, self.watcher = self.turns.broker.address, self.turns.broker.peer()
-        self.expected = 0
 
     def delivered(self) -> int:
         found = self.turns.admin.metrics()
