@@ -16,7 +16,7 @@ struct Work {
 
     /// The number of requests and batches in flight to other shards above which each connection may have only one at a
     /// time.
-    static let shardMessagesInFlight = 1024
+    static let shardMessagesInFlight = 128
 
     /// Connections, topics or streams that a sweep visits before others have their turn.
     static let sweep = 64
