@@ -118,12 +118,23 @@ class Page:
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
     def click(self, selector: str):
-        box = self.until(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e || e.disabled) return null;"
-            "e.scrollIntoView({ block: 'center', behavior: 'instant' }); const r = e.getBoundingClientRect();"
-            "return r.width && [r.x + r.width / 2, r.y + r.height / 2] })()", f"{selector} is not there to be clicked")
-        for kind in ("mousePressed", "mouseReleased"):
-            self._call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+        """Clicks with the mouse, again if the page has moved the element away meanwhile."""
+        one = f"document.querySelector({json.dumps(selector)})"
+
+        def attempt() -> bool:
+            box = self.until(
+                f"(() => {{ const e = {one}; if (!e || e.disabled) return null;"
+                "e.scrollIntoView({ block: 'center', behavior: 'instant' }); const r = e.getBoundingClientRect();"
+                "window.isMissed = true; e.addEventListener('click', () => { window.isMissed = false },"
+                "{ capture: true, once: true });"
+                "return r.width && [r.x + r.width / 2, r.y + r.height / 2] })()",
+                f"{selector} is not there to be clicked")
+            for kind in ("mousePressed", "mouseReleased"):
+                self._call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+            # On a page that the click has loaded, there is no such variable.
+            return not self.value("window.isMissed")
+
+        self.until(attempt, f"{selector} cannot be clicked")
 
     def press(self, key: str, shift=False):
         code = KEYS.get(key)

@@ -148,7 +148,7 @@ const judge = (item, paces) => {
 const activity = (item) => {
   if (item.cursors === undefined) return "";
   const words = `${count(item.cursors)} active ${item.cursors === 1 ? "topic" : "topics"}`;
-  return item.skipped > 0 ? `${words}, left out ${count(item.skipped)} more` : words;
+  return item.skipped > 0 ? `${words}, skipped others ${item.skipped === 1 ? "once" : `${count(item.skipped)} times`}` : words;
 };
 
 const updateSubscription = (row, item) => {

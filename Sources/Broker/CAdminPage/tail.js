@@ -1,7 +1,7 @@
 // Publish and tail, over the broker's HTTP listener and with its permissions. The slider is a valve: it sets the credit
 // that is maintained. At 0 nothing more is requested, and the subscription appears among the slow ones.
 
-import { $, headers, make, readable, refusal, say } from "./kit.js";
+import { $, count, headers, make, readable, refusal, say } from "./kit.js";
 
 const STEPS = [0, 1, 5, 10, 25, 50, 100, 500, 1000];
 /// Maximum number of lines in the list.
@@ -90,17 +90,29 @@ const refill = () => {
   if (stream && kept() > 0 && stream.credit <= kept() / 2) grant(kept() - stream.credit);
 };
 
+/// The end of the stream, or of one topic of a pattern.
+const ending = (record) => {
+  const lost = record.dropped ? `, ${count(record.dropped)} lost before its end` : "";
+  if (record.topic_end) return `${record.topic_end}: ${record.failure ?? "completed"}${lost}`;
+  switch (record.end) {
+    case "complete": return `the topic completed${lost}`;
+    case "failed": return `${record.message}${lost}`;
+    case "draining": return "the broker is shutting down";
+    default: return JSON.stringify(record);
+  }
+};
+
 const take = (own, text) => {
   const record = JSON.parse(text);
-  if (record.sequence === undefined) return line("", text, "note");
+  if (record.sequence === undefined) return line("", ending(record), "note");
   own.credit = Math.max(0, own.credit - 1);
   own.received += 1;
   if (record.dropped) {
     own.dropped += record.dropped;
-    line("", `${record.dropped} lost here`, "note");
+    line("", `${count(record.dropped)} lost here${record.topic ? ` in ${record.topic}` : ""}`, "note");
   }
   const payload = record.payload ?? `(base64) ${record.payload_base64}`;
-  line(String(record.sequence), payload);
+  line(record.topic ? `${record.topic} ${record.sequence}` : String(record.sequence), payload);
 };
 
 const read = async (own, body) => {
