@@ -60,7 +60,10 @@ let commandTable: [CommandSpec] = [
     subSpec, pubSpec,
     CommandSpec(
         id: .topics, path: ["topics"], summary: "list the topics",
-        details: ["Prints one line per topic: its state, retained sequences, subscriptions and publishers."],
+        details: [
+            "Prints one line per topic: its state, retained sequences, subscriptions and publishers. Subscriptions to "
+                + "patterns are not counted; 'forebay subs' lists them."
+        ],
         examples: [("forebay topics", "a table"), ("forebay topics --json", "one JSON object per line")]),
     CommandSpec(
         id: .topicInfo, path: ["topic", "info"], operands: ["NAME"], summary: "show one topic",
@@ -86,7 +89,10 @@ let commandTable: [CommandSpec] = [
         id: .subs, path: ["subs"], summary: "list the subscriptions, with their credit",
         details: [
             "REQUESTED is the total credit of a subscription, LEFT is the unused remainder. WAITING is the number of "
-                + "messages in its buffer, DROPPED is the number that its overflow policy discarded."
+                + "messages in its buffer, DROPPED is the number that its overflow policy discarded.",
+            "Of a pattern: MATCHED is the number of topics that matched when the subscription began; ACTIVE is the "
+                + "number of topics that had a message in the last seconds or whose messages wait; SKIPPED is how "
+                + "often a topic had to wait because ACTIVE had reached the broker's max-matches.",
         ],
         examples: [("forebay subs", "a table"), ("forebay subs --json", "one JSON object per line")]),
     CommandSpec(
@@ -116,6 +122,9 @@ let commandTable: [CommandSpec] = [
                 + "has not requested more, 'not reading' that it does not read from its socket.",
             "Keys: b, w, d, c and t sort by behind, waiting, dropped, credit and topic; r reverses the order. The "
                 + "arrows, page keys, Home and End scroll; Tab selects the list to scroll. Space pauses; q quits.",
+            "A subscription to a pattern is one line, and SUBS of a topic does not count it. 'N active' is the number "
+                + "of its topics that had a message in the last seconds or whose messages wait; 'N skipped' is how "
+                + "often another topic had to wait because N active had reached the broker's max-matches.",
             "The command reconnects when the connection is lost.",
         ],
         options: [

@@ -43,7 +43,10 @@ struct SubscribeSettings {
             throw UsageError("\(list) are mutually exclusive; each selects where to begin.")
         }
         for option in ["epoch", "gap"] where arguments.has(option) && !arguments.has("from") {
-            throw UsageError("--\(option) needs --from.")
+            throw UsageError(
+                isPattern
+                    ? "--\(option) cannot be used with a pattern: it belongs to --from, which needs a single topic."
+                    : "--\(option) needs --from.")
         }
         if format == .raw, arguments.has("meta") {
             throw UsageError("--meta cannot be used with --format raw, which prints only payloads.")

@@ -26,6 +26,9 @@ struct Subscriber: ~Copyable {
     private var unprinted: UInt64 = 0
     private var epoch: UInt64?
     private var hasReportedSpent = false
+    /// Topics of a pattern that restarted since the connection began, and how many of them are named.
+    private var restarted = 0
+    private static let mostNamed = 10
 
     private enum End {
         case completed
@@ -109,6 +112,7 @@ struct Subscriber: ~Copyable {
         // The next message will report what is missing.
         options.gap = .tell
         if settings.isPattern { reconnection.remark = remark }
+        restarted = 0
         creditWindow = CreditWindow(
             batch: settings.once ? left : settings.request, once: settings.once,
             limit: settings.count.map { $0 - delivered })
@@ -218,7 +222,7 @@ struct Subscriber: ~Copyable {
         let arrival = position.receive(info)
         if arrival == .again { return false }
         if settings.isPattern {
-            if position.isBack || settings.meta, let sentence = arrival.sentence(info) { note(sentence) }
+            if position.isBack || settings.meta, let sentence = sentence(arrival, info) { note(sentence) }
             return true
         }
         if isBack {
@@ -230,18 +234,26 @@ struct Subscriber: ~Copyable {
         return true
     }
 
+    /// What a message of a pattern reveals. After a restart of the broker, that can be the same for many topics.
+    private mutating func sentence(_ arrival: TopicPosition.Arrival, _ info: MessageInfo) -> String? {
+        guard case .restarted = arrival else { return arrival.sentence(info) }
+        restarted += 1
+        if restarted <= Self.mostNamed { return arrival.sentence(info) }
+        return restarted == Self.mostNamed + 1 ? "Further topics restarted, which are not named here." : nil
+    }
+
     /// What a subscription to a pattern does after a lost connection.
     private var remark: String {
         if position.isComplete { return "" }
         guard let newest = position.newest else { return " Messages published in between may be lost." }
         let since = "with the messages since \(MessageFormat.clock(newest))"
         guard !position.positions.isEmpty else {
-            return " The subscription continues \(since); older ones that were still waiting are lost."
+            return " The subscription continues \(since); older ones, if any were still waiting, are lost."
         }
         let topics = counted(UInt64(position.positions.count), "topic")
         return
-            " The subscription continues in \(topics); others begin \(since), and older ones that were still waiting "
-            + "in them are lost."
+            " The subscription continues in \(topics); others begin \(since), and older ones, if any were still "
+            + "waiting in them, are lost."
     }
 
     private mutating func report(_ info: MessageInfo) {

@@ -208,12 +208,14 @@ import Testing
         #expect(try SubscribeSettings(parse("sub", "$SYS.>")).isPattern)
         #expect(try !SubscribeSettings(parse("sub", "$SYS.stats")).isPattern)
         #expect(refusal("sub", "a.>", "--from", "3").hasPrefix("--from cannot be used with a pattern"))
+        #expect(refusal("sub", "a.>", "--gap", "fail").hasPrefix("--gap cannot be used with a pattern"))
+        #expect(refusal("sub", "a/#").contains("and > for the rest, as in orders.>"))
         #expect(refusal("sub", "a.>", "--opening").hasPrefix("--opening cannot be used with a pattern"))
         #expect(
             refusal("sub", "a.>", "--overflow", "block").hasPrefix("--overflow block cannot be used with a pattern"))
         #expect(refusal("sub", "a.>", "-i").hasPrefix("--interactive cannot be used with a pattern"))
         #expect(refusal("sub", "*" + String(repeating: "a", count: 255)).hasPrefix("The pattern is too long"))
-        #expect(refusal("pub", "a.>", "x").contains("reserved for patterns"))
+        #expect(refusal("pub", "a.>", "x").contains("only patterns to subscribe to"))
     }
 
     @Test func whatGoesWithoutAChannel() throws {

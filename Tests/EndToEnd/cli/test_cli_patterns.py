@@ -47,7 +47,7 @@ def test_lists_show_the_pattern_and_its_topics(forebay):
     until(lambda: json.loads(forebay.ok("top", "--once", "--json"))["slow"] == 1, "top shows that it is slow")
     forebay.environment["COLUMNS"] = "160"
     top = forebay.ok("top", "--once").decode()
-    assert re.search(r"(?m)^ published .*  patterns 1 ", top)
+    assert re.search(r"(?m)^ published .*  to patterns 1 ", top)
     assert re.search(r"(?m)^ no credit +orders\.> \(1 active\) ", top)
 
 
@@ -127,6 +127,28 @@ def test_after_a_restart_it_goes_on_in_each_topic(start, reach):
     assert re.search(r"epoch \d+ of t\.1: the topic restarted; this is its #1,", line_of(reader.stderr, "epoch"))
     reader.send_signal(signal.SIGINT)
     ended(reader)
+
+
+def test_many_topics_that_restart_are_not_all_named(start, reach):
+    restarted = Restarted(start)
+    forebay = reach(restarted.broker)
+    topics = [f"t.{number}" for number in range(13)]
+
+    def publish():
+        for topic in topics:
+            forebay.ok("pub", topic, "x")
+
+    reader = forebay.start("sub", "t.*", "--replay", "all", "--count", str(2 * len(topics)))
+    publish()
+    for _ in topics:
+        reader.stdout.readline()
+    restarted.end()
+    line_of(reader.stderr, "Reconnecting")
+    restarted.begin()
+    publish()
+    out, err = ended(reader)
+    assert len(out.splitlines()) == len(topics)
+    assert err.count("the topic restarted; this is its #1") == 10 and err.count("Further topics restarted") == 1
 
 
 def test_what_is_on_disk_arrives_once(start, reach, tmp_path):

@@ -95,7 +95,7 @@ enum TopView {
             "topics \(state.topicCount)", "memory \(TopState.memory(stats))",
         ]
         if let patterns = stats["pattern_subscriptions"]?.unsigned, patterns > 0 {
-            parts.insert("patterns \(Units.grouped(patterns))", at: 5)
+            parts.insert("to patterns \(Units.grouped(patterns))", at: 5)
         }
         // Publishes that the broker refused for lack of resources.
         if let lost = stats["lost"]?.unsigned, lost > 0 { parts.insert("lost \(Units.grouped(lost))", at: 3) }
