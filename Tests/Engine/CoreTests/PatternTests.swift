@@ -226,7 +226,8 @@ import Testing
         subscriber.subscribe("t.*")
         let received = subscriber.received()
         #expect(received.count == 1)
-        let text = "More than 3 topics match 't.*', the maximum of one subscription; use a narrower pattern."
+        let text =
+            "More than 3 topics match 't.*', the maximum of one subscription (max-matches); use a narrower pattern."
         #expect(received[0].contains(text))
     }
 

@@ -67,9 +67,8 @@ extension PatternSubscribing {
     }
 
     /// Whose subscription it is, for the log.
-    static func who(_ subscription: PatternSubscription) -> [LogField] {
-        let user = subscription.principal.user.map { ("user", $0) } ?? ("anonymous", "yes")
-        return [user, ("peer", subscription.connection.peer)]
+    static func who(_ principal: Principal, _ connection: Connection) -> [LogField] {
+        [principal.user.map { ("user", $0) } ?? ("anonymous", "yes"), ("peer", connection.peer)]
     }
 
     private func end(_ subscription: PatternSubscription) {
@@ -79,7 +78,7 @@ extension PatternSubscribing {
                 + "\(counted(subscription.needed, "topic")), and those of all subscriptions to patterns take as much "
                 + "memory as they may; request messages sooner, use a narrower pattern, or give the broker more "
                 + "memory.",
-            of: PatternSubscribing.who(subscription))
+            of: PatternSubscribing.who(subscription.principal, subscription.connection))
         ends.fail(subscription, refusal)
     }
 }

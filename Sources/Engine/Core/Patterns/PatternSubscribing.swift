@@ -80,7 +80,7 @@ final class PatternSubscribing: ShardPart {
 
     /// Cursors that are made, or removed, before other work has its turn.
     static let slice = 128
-    /// Positions in shared topics that a subscription keeps when it has begun.
+    /// Positions in shared topics that a subscription keeps when it has begun, and topics left out that it remembers.
     static let mostKept = 64
     /// Bytes that a cursor takes, about.
     static let cursorMemory = 768
@@ -90,13 +90,14 @@ final class PatternSubscribing: ShardPart {
         from positions: [ResumePosition], now: Instant
     ) throws(Refusal) {
         let pattern = try PatternSubscribing.pattern(text, options)
-        try authorization.expectSubscribe(to: pattern, of: users.principal(of: connection, stream), at: connection.peer)
+        let principal = users.principal(of: connection, stream)
+        try authorization.expectSubscribe(to: pattern, of: principal, at: connection.peer)
         let positions = try PatternPositions(positions, in: pattern, most: limits.matches, shards: context.shards)
         let credit = try options.credit(initialN)
         var options = options.resolved(now: now)
         options.meta = true
         let rateLimit = users.rateLimit(connection, stream)
-        try table.take(pattern)
+        try table.take(pattern, for: PatternSubscribing.who(principal, connection))
         do throws(Refusal) {
             try subscriptions.take(for: rateLimit?.account)
         } catch {
@@ -127,7 +128,7 @@ final class PatternSubscribing: ShardPart {
     }
 
     /// Charges a change of what a subscription knows until it has begun to `memory`.
-    private func charge<Result>(_ subscription: PatternSubscription, _ change: () -> Result) -> Result {
+    func charge<Result>(_ subscription: PatternSubscription, _ change: () -> Result) -> Result {
         let before = subscription.beginning.memory
         defer { memory.add(subscription.beginning.memory - before) }
         return change()
@@ -163,22 +164,19 @@ final class PatternSubscribing: ShardPart {
             }
             // Without history, its position is that of all others without a cursor. An ended topic has nothing more.
             let isBehind = view.followed == nil && !view.state.isEnd
-            if isBehind || subscription.wantsHistory || subscription.position(in: view) != nil {
+            if isBehind || subscription.wantsHistory || subscription.position(in: view) != nil
+                || subscription.beginning.leftOut[epoch] != nil
+            {
                 join(subscription, to: view, from: view.followed, isNew: true, now: now)
             }
         }
         guard !subscription.isOver else { return }
+        // The topic has been deleted.
+        if let epoch = matches.rejoined, matches.linked.isEmpty { takeLeftOut(epoch, of: subscription) }
         let begins = charge(subscription) {
             subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
         }
-        if subscription.beginning.matches > limits.matches {
-            reached(.matches)
-            return ends.fail(
-                subscription,
-                .limit(
-                    "More than \(counted(limits.matches, "topic")) match '\(subscription.pattern)', the maximum of "
-                        + "one subscription; use a narrower pattern."))
-        }
+        guard subscription.beginning.matches <= limits.matches else { return refuse(subscription) }
         if subscription.hasBegun, subscription.beginning.rejoining.isEmpty { releasePositions(of: subscription) }
         guard begins else { return }
         events.event("subscribed", pattern: subscription)
@@ -187,8 +185,11 @@ final class PatternSubscribing: ShardPart {
         delivery.patterns.serve(subscription, now: now)
     }
 
-    private func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
-        guard subscription.wantsHistory || !subscription.beginning.positions.isEmpty else { return }
+    func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
+        let beginning = subscription.beginning
+        guard subscription.wantsHistory || !beginning.positions.isEmpty || beginning.leftOut[epoch] != nil else {
+            return
+        }
         subscription.beginning.rejoining.insert(epoch)
         let key = streams.key(subscription)
         if owner == index {
@@ -230,23 +231,19 @@ final class PatternSubscribing: ShardPart {
     /// - Parameters:
     ///   - followed: from where all messages are for subscriptions without a cursor.
     ///   - isNew: whether the subscription is to begin where its options say.
-    private func join(
+    func join(
         _ subscription: PatternSubscription, to view: TopicView, from followed: SequenceNumber?, isNew: Bool,
         now: Instant
     ) {
         guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
         guard subscription.cursors.count < limits.matches else {
-            subscription.noteSkip()
-            // Logged and counted. The subscription continues without this topic's messages.
-            _ = context.refusal(
-                at: .matches, "The subscription to '\(subscription.pattern)' has as many topics as it may have.",
-                of: PatternSubscribing.who(subscription))
-            return
+            return leaveOut(view, of: subscription, from: followed, isNew: isNew)
         }
         guard makeRoom(for: subscription, now: now) else { return }
-        let begins = isNew || subscription.begins(in: view.epoch)
+        let leftOut = takeLeftOut(view.epoch, of: subscription)
+        let begins = leftOut?.begins ?? (isNew || subscription.begins(in: view.epoch))
         var options = subscription.options
-        if let place = takePosition(of: subscription, in: view, begins: begins) {
+        if let place = leftOut?.position ?? takePosition(of: subscription, in: view, begins: begins) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
         }
         let cursor = Subscriber(
@@ -263,12 +260,12 @@ final class PatternSubscribing: ShardPart {
         table.cursors += 1
         subscription.add(cursor)
         views.noteActive(view, since: now.monotonic)
-        subscribing.join(cursor, from: followed, begins: begins, now: now)
+        subscribing.join(cursor, from: leftOut?.followed ?? followed, begins: begins, now: now)
     }
 
     /// Where the client says that a subscription continues in a topic. A position of another epoch is kept: this node
     /// may be behind others.
-    private func takePosition(
+    func takePosition(
         of subscription: PatternSubscription, in view: TopicView, begins: Bool
     ) -> TopicPlace? {
         guard let place = subscription.position(in: view) else { return nil }
@@ -305,6 +302,7 @@ final class PatternSubscribing: ShardPart {
         let view = cursor.view
         view.remove(cursor)
         if view.isEmpty { view.markDirty() }
+        joinLeftOutLater(subscription)
     }
 
     /// The subscription's stream has ended. Its cursors are removed, some in each turn.
@@ -365,6 +363,7 @@ final class PatternSubscribing: ShardPart {
         switch deferred {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
+        case .joinLeftOut(let subscription): joinLeftOut(subscription, now: now)
         case .removeLeftovers: removeLeftovers()
         case .requests: requests.goOn(now: now)
         case .links: followers.links.goOn(now: now)
@@ -378,6 +377,8 @@ final class PatternSubscribing: ShardPart {
 enum PatternWork {
     case search(PatternSearch)
     case join(PatternJoins)
+    /// Topics that were left out: their subscription has a cursor less.
+    case joinLeftOut(PatternSubscription)
     /// Cursors of ended subscriptions.
     case removeLeftovers
     case rest(TopicView, below: Int)

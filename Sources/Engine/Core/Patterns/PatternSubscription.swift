@@ -99,6 +99,11 @@ final class PatternSubscription: BoundStream {
     /// A topic with messages is left out, because the subscription has as many cursors as it may have.
     func noteSkip() { sums.skipped += 1 }
 
+    /// A topic that was left out, and that no shard has been asked for since.
+    var nextLeftOut: (epoch: UInt64, LeftOut)? {
+        beginning.leftOut.first { !beginning.rejoining.contains($0.key) }.map { ($0.key, $0.value) }
+    }
+
     // Cursors
 
     /// Cursors that cannot be removed, because they are not up to date.
@@ -188,16 +193,22 @@ struct PatternBeginning {
     var place: TurnQueue<PatternSubscription>.Ticket?
     /// Where it continues in topics in which it has not begun; in shared ones, also when all shards have answered.
     var positions = PatternPositions.none
+    /// Topics, by epoch, in which it continues when it may have another cursor.
+    var leftOut: [UInt64: LeftOut] = [:]
+    /// Whether a later turn will give it cursors in these.
+    var isJoining = false
 
     init(unanswered: Set<Int>) { self.unanswered = unanswered }
 
-    /// Bytes that an epoch in a set takes, about.
-    private static let epochMemory = 16
+    /// Bytes that an epoch in a set takes, and a topic that was left out, about.
+    private static let (epochMemory, leftOutMemory) = (16, 96)
     /// Bytes that it takes, about.
-    var memory: Int { positions.memory + had.count * PatternBeginning.epochMemory }
+    var memory: Int {
+        positions.memory + had.count * PatternBeginning.epochMemory + leftOut.count * PatternBeginning.leftOutMemory
+    }
 
     /// The subscription has ended.
-    mutating func clear() { (positions, had, rejoining) = (.none, [], []) }
+    mutating func clear() { (positions, had, rejoining, leftOut) = (.none, [], [], [:]) }
 
     /// Whether all shards have answered.
     var isOver: Bool { unanswered.isEmpty }
@@ -211,6 +222,17 @@ struct PatternBeginning {
         had = []
         return true
     }
+}
+
+/// A topic with messages in which a subscription may have no cursor yet.
+struct LeftOut {
+    /// The shard that owns the topic.
+    var owner: Int
+    /// From where all messages are for the subscription.
+    var followed: SequenceNumber
+    /// Whether it begins where its options say, and the client's position, as when it was left out.
+    var begins: Bool
+    var position: TopicPlace?
 }
 
 /// What happened in all topics of a subscription to a pattern, kept as it changes.

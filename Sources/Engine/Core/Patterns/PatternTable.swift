@@ -42,12 +42,14 @@ final class PatternTable: ShardPart {
 
     /// Counts a subscription's pattern, if it is the first with that pattern here.
     /// - Throws: the refusal at the limit of different patterns.
-    func take(_ pattern: TopicPattern) throws(Refusal) {
+    /// - Parameter who: who subscribes, for the log.
+    func take(_ pattern: TopicPattern, for who: [LogField]) throws(Refusal) {
         guard groups[pattern] == nil, !quotas.patterns.take(limit: limits.patterns) else { return }
         throw context.refusal(
             at: .patterns,
-            "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum; "
-                + "use one of those, or try again later.")
+            "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum "
+                + "(max-patterns); subscribe to fewer patterns, or try again later.",
+            of: who)
     }
 
     /// Takes back `take`: there will be no subscription.

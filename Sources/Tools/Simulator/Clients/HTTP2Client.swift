@@ -49,6 +49,7 @@ final class HTTP2Client: VirtualClient {
     let wire: Wire
     private(set) var isOver = false
     let retain: Int
+    let matches: Int
     let output: Int
     let isPaced: Bool
     let givesUp = true
@@ -77,6 +78,7 @@ final class HTTP2Client: VirtualClient {
         self.trace = trace
         self.learn = learn
         retain = plan.limits.retain
+        matches = plan.limits.matches
         output = plan.limits.output
         isHurried = plan.has(.leaps) || plan.has(.stalls)
         link = HTTP2Link(wire, plan, chance, referee)

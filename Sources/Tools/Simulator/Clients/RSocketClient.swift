@@ -19,6 +19,7 @@ final class RSocketClient: VirtualClient {
     private var isRefused = false
     private var isLeaving = false
     let retain: Int
+    let matches: Int
     let output: Int
     private let journal: Journal
     private let referee: Referee
@@ -51,6 +52,7 @@ final class RSocketClient: VirtualClient {
         self.trace = trace
         self.learn = learn
         retain = plan.limits.retain
+        matches = plan.limits.matches
         output = plan.limits.output
         isHurried = plan.has(.leaps) || plan.has(.stalls)
         isComposite = plan.has(.metadata) || chance.isOne(in: 2)

@@ -15,6 +15,8 @@ protocol VirtualClient: AnyObject {
     /// How many messages the broker retains, and how many bytes it hands over to a connection at a time.
     var retain: Int { get }
     var output: Int { get }
+    /// How many positions a subscription to a pattern may have.
+    var matches: Int { get }
 
     func freshStream() -> UInt32
     /// Adds a stream's ledger, before its first frame.

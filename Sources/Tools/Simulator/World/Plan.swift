@@ -171,6 +171,7 @@ struct Plan {
         features.insert(.patterns)
         topics += ["c.e", "f.g.h", "i"].prefix(apart.below(4))
         limits.patterns = apart.pick([1, 3, 1024])
+        limits.matches = apart.pick([2, 4, 10_000, 10_000])
     }
 
     private mutating func number(_ apart: Chance) {

@@ -1,0 +1,112 @@
+// Topics beyond `max-matches`: a subscription receives them when it has fewer others with messages.
+
+import Testing
+
+@testable import Core
+
+@Suite struct PatternMatchesTests {
+    private static func broker(_ shards: Int, matches: Int = 2, retain: Int = 1024) -> TestBroker {
+        var limits = Limits()
+        limits.matches = matches
+        limits.retain = retain
+        limits.topicIdle = 10_000 * Limits.second
+        return TestBroker(shards: shards, limits: limits)
+    }
+
+    /// A subscription without credit, with messages waiting in as many topics as it may have.
+    private func stalled(_ broker: TestBroker, _ at: Int, _ from: Int) -> TestClient {
+        let client = broker.connect(at)
+        client.subscribe("t.*", n: 1)
+        for text in ["1", "2"] { publish(broker, text, to: ["t.a", "t.b"], shard: from) }
+        #expect(client.received() == ["1:[1]t.a:1"])
+        return client
+    }
+
+    /// Whether its topic is followed by others in the meantime makes no difference.
+    @Test(arguments: DeliveryTests.placements, [false, true])
+    func whatWasLeftOutArrivesLater(_ placement: (Int, Int, Int), _ isFollowed: Bool) {
+        let (shards, at, from) = placement
+        let broker = PatternMatchesTests.broker(shards)
+        let client = stalled(broker, at, from)
+        if isFollowed { broker.connect(at).subscribe("t.c") }
+        for text in ["1", "2"] { publish(broker, text, to: ["t.c"], shard: from) }
+        broker.advance(seconds: 20)
+        if isFollowed { publish(broker, "3", to: ["t.c"], shard: from) }
+        client.requestN(100)
+        #expect(client.received().sorted() == ["1:[1]t.b:1", "1:[2]t.a:2", "1:[2]t.b:2"])
+        broker.advance(seconds: 20)
+        #expect(client.received() == ["1:[1]t.c:1", "1:[2]t.c:2"] + (isFollowed ? ["1:[3]t.c:3"] : []))
+        publish(broker, "4", to: ["t.c"], shard: from)
+        #expect(client.received() == [isFollowed ? "1:[4]t.c:4" : "1:[3]t.c:4"])
+        #expect(broker.shards[at].counters.limits[.matches] >= 1)
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func whatIsNotRetainedIsReported(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = PatternMatchesTests.broker(shards, retain: 2)
+        let client = stalled(broker, at, from)
+        for text in ["1", "2", "3", "4", "5"] { publish(broker, text, to: ["t.c"], shard: from) }
+        client.requestN(100)
+        _ = client.received()
+        broker.advance(seconds: 20)
+        #expect(client.received() == ["1:[4-3]t.c:4", "1:[5]t.c:5"])
+    }
+
+    /// A topic that is deleted meanwhile is forgotten, and its name begins again.
+    @Test(arguments: DeliveryTests.placements)
+    func aDeletedTopicIsNotAwaited(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = PatternMatchesTests.broker(shards)
+        let client = stalled(broker, at, from)
+        publish(broker, "old", to: ["t.c", "t.d"], shard: from)
+        let admin = broker.connect(from)
+        admin.publish("$SYS.topic.delete?name=t.c", "")
+        client.requestN(100)
+        _ = client.received()
+        broker.advance(seconds: 20)
+        #expect(client.received() == ["1:[1]t.d:old"])
+        let table = broker.shards[at].parts.requests.patterns.table
+        #expect(table.matches("t.c").allSatisfy { $0.allSatisfy(\.beginning.leftOut.isEmpty) })
+        publish(broker, "new", to: ["t.c"], shard: from)
+        #expect(client.received() == ["1:[1]t.c:new"])
+    }
+
+    /// Topics that are left out take little memory, however many they are, and none when the subscription has ended.
+    @Test(arguments: [1, 2])
+    func fewTopicsAreRemembered(_ shards: Int) {
+        let broker = PatternMatchesTests.broker(shards)
+        let client = stalled(broker, 0, shards - 1)
+        let shard = broker.shards[0]
+        let topics = (0..<2 * PatternSubscribing.mostKept).map { "t.x\($0)" }
+        publish(broker, "x", to: topics, shard: shards - 1)
+        client.requestN(1000)
+        _ = client.received()
+        var received: [String] = []
+        // Two at a time.
+        for _ in 0...PatternSubscribing.mostKept / 2 {
+            broker.advance(seconds: 10)
+            received += client.received().filter { $0.hasPrefix("1:") }
+        }
+        #expect(received.count == PatternSubscribing.mostKept)
+        #expect(received.filter { !$0.hasPrefix("1:[1]t.x") } == [])
+        publish(broker, "y", to: topics, shard: shards - 1)
+        client.disconnect()
+        broker.run()
+        #expect(shard.parts.requests.patterns.table.cursors == 0)
+    }
+
+    /// The log says which topics are concerned, and what to change.
+    @Test func theLogNamesTheSetting() {
+        let broker = PatternMatchesTests.broker(1)
+        _ = stalled(broker, 0, 0)
+        publish(broker, "x", to: ["t.c"])
+        let late = broker.connect()
+        late.subscribe("t.*")
+        #expect(
+            late.received() == [
+                "1:! 202 limit: More than 2 topics match 't.*', the maximum of one subscription (max-matches); use a "
+                    + "narrower pattern."
+            ])
+        let causes = broker.log.compactMap { $0.fields.first { $0.0 == "cause" }?.1 }
+        #expect(causes.contains { "\($0)".hasPrefix("The subscription to 't.*' receives 't.c' and others later: ") })
+    }
+}
