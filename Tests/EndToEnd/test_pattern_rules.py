@@ -195,6 +195,23 @@ def test_matches_and_patterns_are_limited(begin, connect, topic):
     assert summaries(sub.take(1)) == summaries(other.take(1)) == [("a", 1, 0)]
 
 
+def test_skipped_topics_are_received_later(begin, connect, topic):
+    """While messages of two topics wait, others are skipped. What is no longer retained of them is reported."""
+    broker = begin("--max-matches", "2", "--retain", "3")
+    a, b = connect(to=broker), connect(to=broker)
+    sub = follow(a, f"{topic}.*", n=1)
+    for part in "ab":
+        b.publish(f"{topic}.{part}", b"1", b"2")
+    waiting(a, f"{topic}.*", 3)
+    b.numbers(f"{topic}.c", 1, 5)
+    b.numbers(f"{topic}.d", 1, 2)
+    assert a.ledger(f"{topic}.*")[0]["skipped"] > 0
+    sub.request(100)
+    assert sorted(summaries(sub.take(4))) == [("a", 1, 0), ("a", 2, 0), ("b", 1, 0), ("b", 2, 0)]
+    # The others are received when the first two have had no message for 5 s.
+    assert sorted(summaries(sub.take(5))) == [("c", 3, 2), ("c", 4, 0), ("c", 5, 0), ("d", 1, 0), ("d", 2, 0)]
+
+
 def test_a_pattern_lies_within_a_permission(begin, connect, tmp_path, topic):
     path = tmp_path / "forebayd.yaml"
     path.write_text(json.dumps({"anonymous": {"subscribe": ["t.>"], "publish": ["t.>"], "control": ["$SYS.>", "t.>"]}}))
