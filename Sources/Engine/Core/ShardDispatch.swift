@@ -66,7 +66,11 @@ final class ShardDispatch: ShardPart {
             ownership.noteWaiting(count, for: name, on: shard, now: now)
 
         case .match(let request): followers.match(request, now: now)
-        case .matchBegun: subscribing.patterns.requests.begun()
+        case .matchBegun(let id):
+            forwarding.begun()
+            subscribing.patterns.requests.begun()
+            if let connection = connections.find(id) { inputs.resume(connection, now: now) }
+        case .matchDone(let id, let bytes): processed(bytes, of: id, hasBegun: true, now: now)
         case .unmatch(let pattern, let shard): followers.unmatch(pattern, shard: shard)
         case .rejoin(let epoch, let subscription): followers.rejoin(epoch, subscription, now: now)
         case .matched(let subscription, let matches):
@@ -99,10 +103,7 @@ final class ShardDispatch: ShardPart {
             intake.takeFire(batch, name: name, account, now: now)
 
         case .notice(let key, let notice): notices.receive(notice, key.handle)
-        case .processed(let id, let bytes):
-            let connection = connections.find(id)
-            forwarding.processed(bytes, of: connection)
-            if let connection { inputs.resume(connection, now: now) }
+        case .processed(let id, let bytes): processed(bytes, of: id, hasBegun: false, now: now)
 
         case .call(let key, let connection, let call):
             reportProcessed(ControlRequest.weight, key.shard, connection)
@@ -119,6 +120,13 @@ final class ShardDispatch: ShardPart {
         case .reportHeard(let shard): reports.heard(by: shard)
         case .stats(let shard, let counters): statistics.take(counters, from: shard)
         }
+    }
+
+    /// Another shard has processed a connection's request. The next one may follow.
+    private func processed(_ bytes: Int, of id: ConnectionID, hasBegun: Bool, now: Instant) {
+        let connection = connections.find(id)
+        forwarding.processed(bytes, of: connection, hasBegun: hasBegun)
+        if let connection { inputs.resume(connection, now: now) }
     }
 
     /// Reports to another shard that its connection's request has been processed.

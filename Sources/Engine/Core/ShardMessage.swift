@@ -24,7 +24,7 @@ public struct ShardMessage: Sendable {
         /// A subscription to a pattern asks for the topics that match.
         case match(PatternRequest)
         /// The shard has begun to answer a `match`.
-        case matchBegun
+        case matchBegun(ConnectionID)
         /// No subscription of the shard has this pattern any longer.
         case unmatch(TopicPattern, shard: Int)
         /// A subscription to a pattern needs the view of a topic that the shard has removed.
@@ -48,6 +48,8 @@ public struct ShardMessage: Sendable {
 
         // From the owner to a publisher's shard
         case notice(StreamKey, PublisherNotice)
+        /// Bytes of a connection's request for matching topics, which has been answered.
+        case matchDone(ConnectionID, bytes: Int)
         /// Bytes of a connection's publishes and calls that the owner has processed.
         case processed(ConnectionID, bytes: Int)
 

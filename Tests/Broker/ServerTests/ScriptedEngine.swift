@@ -145,7 +145,7 @@ final class ScriptedEngine: Engine {
         sendItself()
     }
 
-    private func sendItself() { effects.messages[0].append(ShardMessage(content: .matchBegun)) }
+    private func sendItself() { effects.messages[0].append(ShardMessage(content: .reportHeard(by: 0))) }
 
     func fire(now: Instant) {
         record.fired += 1

@@ -104,9 +104,9 @@ import Testing
         #expect(
             late.received() == [
                 "1:! 202 limit: More than 2 topics match 't.*', the maximum of one subscription (max-matches); use a "
-                    + "narrower pattern."
+                    + "narrower pattern, or raise the limit."
             ])
         let causes = broker.log.compactMap { $0.fields.first { $0.0 == "cause" }?.1 }
-        #expect(causes.contains { "\($0)".hasPrefix("The subscription to 't.*' receives 't.c' and others later: ") })
+        #expect(causes.contains { "\($0)".hasPrefix("The subscription to 't.*' skips 't.c' and others for now: ") })
     }
 }

@@ -114,7 +114,7 @@ final class PatternFollowers: ShardPart {
     private func noteBegun(_ request: inout PatternRequest) {
         guard !request.hasBegun, request.subscription.shard != index else { return }
         request.hasBegun = true
-        send(.matchBegun, to: request.subscription.shard)
+        send(.matchBegun(request.connection), to: request.subscription.shard)
     }
 
     /// No subscription of a shard has this pattern any longer. The topics that it follows learn that when they have
@@ -238,7 +238,7 @@ final class PatternFollowers: ShardPart {
     /// Gives back the bytes of a request that another shard has forwarded.
     private func done(_ request: PatternRequest) {
         guard request.subscription.shard != index else { return }
-        send(.processed(request.connection, bytes: request.weight), to: request.subscription.shard)
+        send(.matchDone(request.connection, bytes: request.weight), to: request.subscription.shard)
     }
 
     /// Returns whether the subscription's shard has a view of the topic, or is about to have one.

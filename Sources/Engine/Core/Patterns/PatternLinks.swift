@@ -8,15 +8,27 @@
 import Replay
 
 final class PatternLinks: ShardPart {
-    private enum Waiting {
-        case topic(Topic)
-        case search(PatternSearch)
-    }
-
     private struct Queue {
         /// Views and cursors that the shard has not made yet; for this shard, those that it has made in this turn.
         var underWay = 0
-        var waiting = TurnQueue<Waiting>()
+        /// Topics with messages. They do not wait behind all searches.
+        var topics = TurnQueue<Topic>()
+        var searches = TurnQueue<PatternSearch>()
+        /// Topics since the last search.
+        private var inARow = 0
+        /// Topics that come before the next search.
+        private static let mostInARow = 16
+
+        mutating func nextTopic() -> Topic? {
+            guard inARow < Queue.mostInARow || searches.isEmpty, let topic = topics.popFirst() else { return nil }
+            inARow += 1
+            return topic
+        }
+
+        mutating func nextSearch() -> PatternSearch? {
+            inARow = 0
+            return searches.popFirst()
+        }
     }
 
     let topics: TopicTable
@@ -26,7 +38,7 @@ final class PatternLinks: ShardPart {
     /// By shard.
     private var queues: [Queue]
     /// Where searches for this shard's own subscriptions wait.
-    private var places: [StreamKey: TurnQueue<Waiting>.Ticket] = [:]
+    private var places: [StreamKey: TurnQueue<PatternSearch>.Ticket] = [:]
     /// Views and cursors on their way to a shard, above which others wait. Tests use few.
     var most = 64
 
@@ -45,7 +57,7 @@ final class PatternLinks: ShardPart {
                 link(topic, to: follower.shard, now: now)
             } else if !follower.isQueued {
                 topic.setQueued(true, follower.shard)
-                queues[follower.shard].waiting.append(.topic(topic))
+                queues[follower.shard].topics.append(topic)
             }
         }
     }
@@ -68,7 +80,7 @@ final class PatternLinks: ShardPart {
     /// Continues a search when less is on its way to its shard.
     func resumeLater(_ search: PatternSearch) {
         let subscription = search.request.subscription
-        let place = queues[subscription.shard].waiting.append(.search(search))
+        let place = queues[subscription.shard].searches.append(search)
         if subscription.shard == index { places[subscription] = place }
     }
 
@@ -76,11 +88,11 @@ final class PatternLinks: ShardPart {
     /// again and again must not fill the queue. What other shards send is limited by what connections may forward.
     func withdraw(_ subscription: StreamKey) {
         guard !places.isEmpty, let place = places.removeValue(forKey: subscription) else { return }
-        queues[index].waiting.withdraw(place)
+        queues[index].searches.withdraw(place)
     }
 
     /// How much waits for this shard.
-    var waiting: Int { queues[index].waiting.count }
+    var waiting: Int { queues[index].topics.count + queues[index].searches.count }
 
     /// Another shard has made views or cursors.
     func made(_ count: Int, on shard: Int, now: Instant) {
@@ -95,19 +107,20 @@ final class PatternLinks: ShardPart {
         goOn(index, now: now)
     }
 
-    /// Continues with what waits for a shard, up to the first search. When that has run, it continues with the rest.
+    /// Continues with what waits for a shard, up to a search. When that has run, it continues with the rest.
     func goOn(_ shard: Int, now: Instant) {
-        while !isBusy(shard), let next = queues[shard].waiting.popFirst() {
-            switch next {
-            case .search(let search):
-                if shard == index { places[search.request.subscription] = nil }
-                // One whose subscription has ended must not delay the others by a turn.
-                if followers.mayGoOn(search) { return work.doLater(.search(search)) }
-            case .topic(let topic):
+        while !isBusy(shard) {
+            if let topic = queues[shard].nextTopic() {
                 topic.setQueued(false, shard)
                 guard topics[epoch: topic.epoch] === topic else { continue }
                 linkFollowers(of: topic, now: now)
                 topic.noteUse(now)
+            } else if let search = queues[shard].nextSearch() {
+                if shard == index { places[search.request.subscription] = nil }
+                // One whose subscription has ended must not delay the others by a turn.
+                if followers.mayGoOn(search) { return work.doLater(.search(search)) }
+            } else {
+                return
             }
         }
     }

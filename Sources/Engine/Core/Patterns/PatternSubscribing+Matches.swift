@@ -12,7 +12,7 @@ extension PatternSubscribing {
         let refusal = context.refusal(
             at: .matches,
             "More than \(counted(limits.matches, "topic")) match '\(subscription.pattern)', the maximum of one "
-                + "subscription (max-matches); use a narrower pattern.",
+                + "subscription (max-matches); use a narrower pattern, or raise the limit.",
             of: PatternSubscribing.who(subscription.principal, subscription.connection))
         ends.fail(subscription, refusal)
     }
@@ -25,7 +25,7 @@ extension PatternSubscribing {
         if subscription.hasBegun {
             _ = context.refusal(
                 at: .matches,
-                "The subscription to '\(subscription.pattern)' receives '\(view.name)' and others later: it has "
+                "The subscription to '\(subscription.pattern)' skips '\(view.name)' and others for now: it has "
                     + "messages waiting, or had some in the last seconds, in "
                     + "\(counted(limits.matches, "topic")), the maximum of one subscription (max-matches).",
                 of: PatternSubscribing.who(subscription.principal, subscription.connection))

@@ -48,7 +48,7 @@ final class PatternTable: ShardPart {
         throw context.refusal(
             at: .patterns,
             "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum "
-                + "(max-patterns); subscribe to fewer patterns, or try again later.",
+                + "(max-patterns, where each thread counts its own); subscribe to fewer patterns, or try again later.",
             of: who)
     }
 

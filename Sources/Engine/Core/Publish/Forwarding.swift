@@ -5,7 +5,7 @@ final class Forwarding {
     private let context: ShardContext
     /// Publishers with messages for other shards, which are sent at the end of the turn.
     private var outgoing: [Publisher] = []
-    /// Bytes that other shards have not processed yet, and the number of requests and batches.
+    /// Bytes that other shards have not processed yet, and the number of requests and batches that they have not begun.
     private(set) var bytes = 0
     private(set) var count = 0
 
@@ -33,12 +33,20 @@ final class Forwarding {
         context.memory.addPending(size)
     }
 
-    /// Another shard has processed a request or a batch.
-    /// - Parameter connection: nil if it is gone.
-    func processed(_ size: Int, of connection: Connection?) {
-        assert(count > 0 && bytes >= size)
-        bytes -= size
+    /// Another shard has begun with a request that takes it many turns, and does not keep others from theirs.
+    func begun() {
+        assert(count > 0)
         count -= 1
+    }
+
+    /// Another shard has processed a request or a batch.
+    /// - Parameters:
+    ///   - connection: nil if it is gone.
+    ///   - hasBegun: whether that was reported before.
+    func processed(_ size: Int, of connection: Connection?, hasBegun: Bool) {
+        assert((count > 0 || hasBegun) && bytes >= size)
+        bytes -= size
+        if !hasBegun { count -= 1 }
         context.memory.addPending(-size)
         connection?.input.forwarded -= size
     }
