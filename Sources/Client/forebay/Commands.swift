@@ -92,7 +92,7 @@ let commandTable: [CommandSpec] = [
                 + "messages in its buffer, DROPPED is the number that its overflow policy discarded.",
             "Of a pattern: MATCHED is the number of topics that matched when the subscription began; ACTIVE is the "
                 + "number of topics that had a message in the last seconds or whose messages wait; SKIPPED is how "
-                + "often a topic had to wait because ACTIVE had reached the broker's max-matches.",
+                + "often a topic with messages was left for later because ACTIVE had reached max-matches.",
         ],
         examples: [("forebay subs", "a table"), ("forebay subs --json", "one JSON object per line")]),
     CommandSpec(
@@ -124,7 +124,7 @@ let commandTable: [CommandSpec] = [
                 + "arrows, page keys, Home and End scroll; Tab selects the list to scroll. Space pauses; q quits.",
             "A subscription to a pattern is one line, and SUBS of a topic does not count it. 'N active' is the number "
                 + "of its topics that had a message in the last seconds or whose messages wait; 'N skipped' is how "
-                + "often another topic had to wait because N active had reached the broker's max-matches.",
+                + "often another topic was left for later because N had reached the broker's max-matches.",
             "The command reconnects when the connection is lost.",
         ],
         options: [

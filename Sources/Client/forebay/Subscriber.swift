@@ -239,7 +239,7 @@ struct Subscriber: ~Copyable {
         guard case .restarted = arrival else { return arrival.sentence(info) }
         restarted += 1
         if restarted <= Self.mostNamed { return arrival.sentence(info) }
-        return restarted == Self.mostNamed + 1 ? "Further topics restarted, which are not named here." : nil
+        return restarted == Self.mostNamed + 1 ? "More topics restarted; they are not listed." : nil
     }
 
     /// What a subscription to a pattern does after a lost connection.

@@ -39,14 +39,15 @@ public enum TopicName {
                 if tokenIsEmpty { return emptyToken(name) }
                 tokenIsEmpty = true
             case UInt8(ascii: "*"), UInt8(ascii: ">"):
-                return "The topic '\(name)' has a '*' or '>', which only patterns to subscribe to may have; "
+                return "The topic '\(name)' contains '*' or '>', which are allowed only in patterns to subscribe to; "
                     + "use tokens of A-Z a-z 0-9 _ - joined by dots."
             case _ where allows(byte): tokenIsEmpty = false
             default:
-                let isOfMQTT = name.contains { $0 == "#" || $0 == "+" }
+                let looksLikeMQTT = name.contains { $0 == "#" || $0 == "+" }
                 return "The topic '\(name)' has a character that is not allowed; "
                     + "use tokens of A-Z a-z 0-9 _ - joined by dots"
-                    + (isOfMQTT ? ". In a pattern, * stands for one token and > for the rest, as in orders.>." : ".")
+                    + (looksLikeMQTT
+                        ? ". In a pattern, * stands for one token and > for the rest, as in orders.>." : ".")
             }
         }
         return tokenIsEmpty ? emptyToken(name) : nil

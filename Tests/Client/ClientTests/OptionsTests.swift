@@ -215,7 +215,7 @@ import Testing
             refusal("sub", "a.>", "--overflow", "block").hasPrefix("--overflow block cannot be used with a pattern"))
         #expect(refusal("sub", "a.>", "-i").hasPrefix("--interactive cannot be used with a pattern"))
         #expect(refusal("sub", "*" + String(repeating: "a", count: 255)).hasPrefix("The pattern is too long"))
-        #expect(refusal("pub", "a.>", "x").contains("only patterns to subscribe to"))
+        #expect(refusal("pub", "a.>", "x").contains("only in patterns to subscribe to"))
     }
 
     @Test func whatGoesWithoutAChannel() throws {

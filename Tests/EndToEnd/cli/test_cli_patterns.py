@@ -148,7 +148,7 @@ def test_many_topics_that_restart_are_not_all_named(start, reach):
     publish()
     out, err = ended(reader)
     assert len(out.splitlines()) == len(topics)
-    assert err.count("the topic restarted; this is its #1") == 10 and err.count("Further topics restarted") == 1
+    assert err.count("the topic restarted; this is its #1") == 10 and err.count("More topics restarted") == 1
 
 
 def test_what_is_on_disk_arrives_once(start, reach, tmp_path):

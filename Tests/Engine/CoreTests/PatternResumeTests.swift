@@ -166,7 +166,7 @@ import Testing
         (#"{"t.a": ["1", 1], "t.a": ["1", 1]}"#, "There are two positions in 't.a'; give only one."),
         (#"{"t.a": ["1", 1], "t.\u0061": ["1", 1]}"#, "There are two positions in 't.a'; give only one."),
         (#"{"t.ä": ["1", 1]}"#, "The topic 't.ä' has"), (#"{"t..a": ["1", 1]}"#, "The topic 't..a' has"),
-        (#"{"t.*": ["1", 1]}"#, "The topic 't.*' has a '*' or '>'"), (#"{"": ["1", 1]}"#, "The topic name is empty"),
+        (#"{"t.*": ["1", 1]}"#, "The topic 't.*' contains '*' or '>'"), (#"{"": ["1", 1]}"#, "The topic name is empty"),
         (#"{"u.a": ["1", 1]}"#, "The topic 'u.a' of a position does not match 't.*'; leave it out."),
         (#"{"t.a": ["1", 1], "t.b": ["1", 1], "t.c": ["1", 1], "t.d": ["1", 1]}"#, "in more than 3 topics"),
     ]

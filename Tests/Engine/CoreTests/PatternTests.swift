@@ -227,7 +227,8 @@ import Testing
         let received = subscriber.received()
         #expect(received.count == 1)
         let text =
-            "More than 3 topics match 't.*', the maximum of one subscription (max-matches); use a narrower pattern, or raise the limit."
+            "More than 3 topics match 't.*', the maximum of one subscription (max-matches); use a narrower pattern, "
+            + "or raise the limit."
         #expect(received[0].contains(text))
     }
 

@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a*", "! 204 invalid: The topic 'a*' has a '*' or '>'"),
+        ("a*", "! 204 invalid: The topic 'a*' contains '*' or '>'"),
         ("a..b", "! 204 invalid: The topic 'a..b' has an empty token"),
         ("a?x", "! 204 invalid: The option 'x' has no value"), ("a%2", "! 204 invalid: 'a%2' has a '%'"),
         ("?x=1", "! 204 invalid: The option 'x' is unknown; "),

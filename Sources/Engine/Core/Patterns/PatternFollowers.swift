@@ -263,7 +263,8 @@ final class PatternFollowers: ShardPart {
     /// A subscription that wants retained messages needs the view of a topic that its shard has removed.
     func rejoin(_ epoch: UInt64, _ subscription: StreamKey, now: Instant) {
         var matches = PatternMatches(owner: index, linked: [], count: 0, isLast: false, rejoined: epoch)
-        if let topic = topics[epoch: epoch] {
+        // A shared topic may have been left and followed again, and not be read up to its end yet.
+        if let topic = topics[epoch: epoch], topic.isCurrent {
             if !topic.views.isLinked(subscription.shard) { links.link(topic, to: subscription.shard, now: now) }
             (matches.linked, matches.load) = ([epoch], 1)
         }

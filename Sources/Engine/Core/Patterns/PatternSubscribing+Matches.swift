@@ -1,6 +1,7 @@
-// PatternSubscribing+Matches: what happens at `max-matches`. A subscription that more topics match when it begins is
-// refused. If further topics get messages later, they are left out until it may have another cursor. It then receives
-// what it lacks of them, as after resuming, with what is lost by then in `dropped`.
+// PatternSubscribing+Matches: what happens at `max-matches`. A subscription is refused if more topics match when it
+// begins. Later, topics that get messages while it has as many cursors as it may have are left out. When it has fewer,
+// it continues in up to 64 of them with the first message that it missed; `dropped` counts those that are no longer
+// retained.
 
 import Bytes
 import ForebayWire
@@ -22,12 +23,15 @@ extension PatternSubscribing {
     func leaveOut(_ view: TopicView, of subscription: PatternSubscription, from followed: SequenceNumber?, isNew: Bool)
     {
         subscription.noteSkip()
-        if subscription.hasBegun {
+        // Each message of such a topic comes here.
+        if !subscription.beginning.leftOut.isEmpty {
+            reached(.matches)
+        } else if subscription.hasBegun {
             _ = context.refusal(
                 at: .matches,
-                "The subscription to '\(subscription.pattern)' skips '\(view.name)' and others for now: it has "
-                    + "messages waiting, or had some in the last seconds, in "
-                    + "\(counted(limits.matches, "topic")), the maximum of one subscription (max-matches).",
+                "The subscription to '\(subscription.pattern)' skips '\(view.name)', and perhaps others, for now: it "
+                    + "has positions in \(counted(limits.matches, "topic")) with recent or waiting messages, the "
+                    + "maximum of one subscription (max-matches); raise it, or use a narrower pattern.",
                 of: PatternSubscribing.who(subscription.principal, subscription.connection))
         }
         let others = subscription.beginning.leftOut
@@ -39,14 +43,14 @@ extension PatternSubscribing {
         charge(subscription) { subscription.beginning.leftOut[view.epoch] = leftOut }
     }
 
-    /// The subscription no longer lacks messages of a topic.
+    /// Forgets that a topic was left out, and returns what was known of it.
     @discardableResult
     func takeLeftOut(_ epoch: UInt64, of subscription: PatternSubscription) -> LeftOut? {
         guard !subscription.beginning.leftOut.isEmpty else { return nil }
         return charge(subscription) { subscription.beginning.leftOut.removeValue(forKey: epoch) }
     }
 
-    /// A subscription has a cursor less, and may have another one.
+    /// A subscription may have another cursor.
     func joinLeftOutLater(_ subscription: PatternSubscription) {
         guard !subscription.isOver, !subscription.beginning.leftOut.isEmpty, !subscription.beginning.isJoining else {
             return
@@ -64,6 +68,7 @@ extension PatternSubscribing {
             if let view = views[epoch: epoch] {
                 join(subscription, to: view, from: view.followed, isNew: false, now: now)
             } else {
+                work.spent += Work.messages
                 rejoin(epoch, subscription, of: leftOut.owner, now: now)
             }
         }

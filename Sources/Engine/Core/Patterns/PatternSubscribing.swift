@@ -127,7 +127,7 @@ final class PatternSubscribing: ShardPart {
         }
     }
 
-    /// Charges a change of what a subscription knows until it has begun to `memory`.
+    /// Charges a change of what a subscription remembers of topics without a cursor to `memory`.
     func charge<Result>(_ subscription: PatternSubscription, _ change: () -> Result) -> Result {
         let before = subscription.beginning.memory
         defer { memory.add(subscription.beginning.memory - before) }
@@ -140,6 +140,8 @@ final class PatternSubscribing: ShardPart {
             return ends.fail(subscription, .requestOfZero)
         }
         delivery.patterns.serve(subscription, now: now)
+        // `max-matches` may have been raised.
+        joinLeftOutLater(subscription)
     }
 
     // Topics that match
@@ -171,8 +173,12 @@ final class PatternSubscribing: ShardPart {
             }
         }
         guard !subscription.isOver else { return }
-        // The topic has been deleted.
-        if let epoch = matches.rejoined, matches.linked.isEmpty { takeLeftOut(epoch, of: subscription) }
+        if let epoch = matches.rejoined {
+            // The topic has been deleted, was idle, or is no longer followed by this node.
+            if matches.linked.isEmpty { takeLeftOut(epoch, of: subscription) }
+            // There may be room for another one.
+            joinLeftOutLater(subscription)
+        }
         let begins = charge(subscription) {
             subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
         }
@@ -186,10 +192,10 @@ final class PatternSubscribing: ShardPart {
     }
 
     func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
-        let beginning = subscription.beginning
-        guard subscription.wantsHistory || !beginning.positions.isEmpty || beginning.leftOut[epoch] != nil else {
-            return
-        }
+        guard
+            subscription.wantsHistory || !subscription.beginning.positions.isEmpty
+                || subscription.beginning.leftOut[epoch] != nil
+        else { return }
         subscription.beginning.rejoining.insert(epoch)
         let key = streams.key(subscription)
         if owner == index {
@@ -377,7 +383,7 @@ final class PatternSubscribing: ShardPart {
 enum PatternWork {
     case search(PatternSearch)
     case join(PatternJoins)
-    /// Topics that were left out: their subscription has a cursor less.
+    /// Topics that were left out: their subscription has one cursor fewer.
     case joinLeftOut(PatternSubscription)
     /// Cursors of ended subscriptions.
     case removeLeftovers

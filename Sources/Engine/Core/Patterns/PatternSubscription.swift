@@ -201,7 +201,7 @@ struct PatternBeginning {
     init(unanswered: Set<Int>) { self.unanswered = unanswered }
 
     /// Bytes that an epoch in a set takes, and a topic that was left out, about.
-    private static let (epochMemory, leftOutMemory) = (16, 96)
+    static let (epochMemory, leftOutMemory) = (16, 96)
     /// Bytes that it takes, about.
     var memory: Int {
         positions.memory + had.count * PatternBeginning.epochMemory + leftOut.count * PatternBeginning.leftOutMemory
@@ -224,7 +224,7 @@ struct PatternBeginning {
     }
 }
 
-/// A topic with messages in which a subscription may have no cursor yet.
+/// A topic that was left out, and where the subscription continues in it.
 struct LeftOut {
     /// The shard that owns the topic.
     var owner: Int

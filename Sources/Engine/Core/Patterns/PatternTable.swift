@@ -42,7 +42,7 @@ final class PatternTable: ShardPart {
 
     /// Counts a subscription's pattern, if it is the first with that pattern here.
     /// - Throws: the refusal at the limit of different patterns.
-    /// - Parameter who: who subscribes, for the log.
+    /// - Parameter who: the subscriber, for the log.
     func take(_ pattern: TopicPattern, for who: [LogField]) throws(Refusal) {
         guard groups[pattern] == nil, !quotas.patterns.take(limit: limits.patterns) else { return }
         throw context.refusal(
