@@ -124,7 +124,7 @@ let commandTable: [CommandSpec] = [
                 + "arrows, page keys, Home and End scroll; Tab selects the list to scroll. Space pauses; q quits.",
             "A subscription to a pattern is one line, and SUBS of a topic does not count it. 'N active' is the number "
                 + "of its topics that had a message in the last seconds or whose messages wait; 'N skipped' is how "
-                + "often another topic was left for later because N had reached the broker's max-matches.",
+                + "often another topic was left for later because that number had reached max-matches.",
             "The command reconnects when the connection is lost.",
         ],
         options: [
