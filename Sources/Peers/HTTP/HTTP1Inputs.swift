@@ -127,10 +127,6 @@ final class HTTP1Inputs: ShardPart {
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.request.isHalfClosed)
         else { return nil }
         let connection = current.connection
-        if answer.isStream, current.http1.hasEnded {
-            connectionEnds.close(connection, reason: "closed by the peer", now: now)
-            return nil
-        }
         // A stream has no time limit, and that of other responses returned here no longer applies.
         current.exchange.deadline = nil
         // Nor does the body of a refusal have to wait for other shards.
@@ -183,7 +179,7 @@ final class HTTP1Inputs: ShardPart {
     }
 
     /// Handles the end of what the client of an HTTP/1.1 connection sends. The client may still wait for a response,
-    /// but a stream has no end to wait for.
+    /// but a stream has no end to wait for. One that has not begun is refused when it would begin.
     func ended(_ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         http1.hasEnded = true
         guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished

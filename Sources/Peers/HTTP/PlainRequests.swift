@@ -176,6 +176,12 @@ final class PlainRequests: ShardPart {
             httpResponses.answer(exchange, peers.plainProtocol.streamHead(call.format, id: nil, to: plain.request))
             return
         }
+        // Clients that subscribe and leave at once must cost little.
+        if exchange.connection.http?.http1?.hasEnded == true {
+            throw .invalid(
+                "The client has closed its side of the connection, which ends a subscription; keep it open while you "
+                    + "want messages.")
+        }
         plain.subscribed = call
         try subscribing.subscribe(
             exchange.connection, stream: exchange.stream, initialN: call.demand, to: call.topic, options,

@@ -192,12 +192,17 @@ import Testing
         writer.body([1])
         writer.endRequest()
         #expect(writer.answer()?.status == 200)
-        // A stream that begins after the client's end is ended, too.
+        // A stream that would begin after the client's end is refused.
         writer.over()
         writer.send("GET", messages)
-        #expect(writer.answer() == nil)
-        broker.turn()
-        #expect(writer.isClosed)
+        #expect(writer.answer()?.status == 400 && writer.read().text.contains("closed its side"))
+        writer.over()
+        writer.send("POST", "/v1/topics/*/messages", [("Content-Length", "2")])
+        writer.body(Array("{}".utf8))
+        writer.endRequest()
+        #expect(writer.answer()?.status == 400 && writer.read().text.contains("closed its side"))
+        #expect(broker.shard.context.counters.subscriptionsOpened == 1)
+        writer.lose()
         expectNothingLeft(broker)
     }
 
