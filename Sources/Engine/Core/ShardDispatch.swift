@@ -71,6 +71,7 @@ final class ShardDispatch: ShardPart {
             subscribing.patterns.requests.begun()
             if let connection = connections.find(id) { inputs.resume(connection, now: now) }
         case .matchDone(let id, let bytes): processed(bytes, of: id, hasBegun: true, now: now)
+        case .withdraw(let subscription): followers.withdraw(subscription)
         case .unmatch(let pattern, let shard): followers.unmatch(pattern, shard: shard)
         case .rejoin(let epoch, let subscription): followers.rejoin(epoch, subscription, now: now)
         case .matched(let subscription, let matches):

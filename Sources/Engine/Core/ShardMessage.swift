@@ -25,6 +25,8 @@ public struct ShardMessage: Sendable {
         case match(PatternRequest)
         /// The shard has begun to answer a `match`.
         case matchBegun(ConnectionID)
+        /// A subscription to a pattern has ended, and the shard has not answered its request completely.
+        case withdraw(StreamKey)
         /// No subscription of the shard has this pattern any longer.
         case unmatch(TopicPattern, shard: Int)
         /// A subscription to a pattern needs the view of a topic that the shard has removed.

@@ -59,6 +59,8 @@ final class PatternFollowers: ShardPart {
     private var shardsByPattern = PatternTrie<[Int]>()
     /// Patterns for which the upstream reports topics.
     private var watched: Set<TopicPattern> = []
+    /// Requests of other shards that are being answered, and what is given back to whom when they are done.
+    private var asked: [StreamKey: (connection: ConnectionID, weight: Int)] = [:]
     /// Requests for topics that may be shared, until the upstream knows those.
     private var waiting: [UInt64: PatternRequest] = [:]
     private var lastNumber: UInt64 = 0
@@ -93,6 +95,7 @@ final class PatternFollowers: ShardPart {
 
     /// A subscription asks for matching topics.
     func match(_ request: PatternRequest, now: Instant) {
+        if request.subscription.shard != index { asked[request.subscription] = (request.connection, request.weight) }
         var shards = shardsByPattern[request.pattern] ?? []
         if !shards.contains(request.subscription.shard) {
             shards.append(request.subscription.shard)
@@ -100,6 +103,12 @@ final class PatternFollowers: ShardPart {
             work.spent += request.pattern.size / Work.patternBytesPerUnit
         }
         if limits.mayShare(request.pattern) { ask(request) } else { begin(request, now: now) }
+    }
+
+    /// A subscription has ended. Clients that subscribe and leave again and again must not leave searches behind.
+    func withdraw(_ subscription: StreamKey) {
+        links.withdraw(subscription)
+        done(subscription)
     }
 
     private func begin(_ request: PatternRequest, now: Instant) {
@@ -134,7 +143,6 @@ final class PatternFollowers: ShardPart {
         if waiting.count >= fullAt {
             for (number, request) in waiting where !isOpen(request) {
                 waiting[number] = nil
-                done(request)
             }
             fullAt = Swift.max(PatternFollowers.leastFull, 2 * waiting.count)
         }
@@ -158,7 +166,7 @@ final class PatternFollowers: ShardPart {
     /// It is not known which shared topics match a request.
     func refuse(_ number: UInt64, _ refusal: Refusal, now: Instant) {
         guard let request = waiting.removeValue(forKey: number) else { return }
-        defer { done(request) }
+        defer { done(request.subscription) }
         guard isOpen(request) else { return }
         let matches = PatternMatches(owner: index, linked: [], count: 0, isLast: true, refusal: refusal)
         answer(matches, to: request.subscription, now: now)
@@ -183,17 +191,9 @@ final class PatternFollowers: ShardPart {
     }
 
     /// Whether a request's subscription has not ended, as far as this shard knows.
-    private func isOpen(_ request: PatternRequest) -> Bool {
-        let shard = request.subscription.shard
-        if shard == index { return patterns.isOpen(request.subscription.handle) }
-        return shardsByPattern[request.pattern]?.contains(shard) ?? false
-    }
-
-    /// Whether the subscription of a search has not ended. If it has, the search is done.
-    func mayGoOn(_ search: PatternSearch) -> Bool {
-        if isOpen(search.request) { return true }
-        done(search.request)
-        return false
+    func isOpen(_ request: PatternRequest) -> Bool {
+        let subscription = request.subscription
+        return subscription.shard == index ? patterns.isOpen(subscription.handle) : asked[subscription] != nil
     }
 
     /// Visits some more topics for a request.
@@ -202,10 +202,8 @@ final class PatternFollowers: ShardPart {
         noteBegun(&search.request)
         let request = search.request
         defer { links.goOn(request.subscription.shard, now: now) }
-        // A client that subscribes and cancels again and again must not cause more work than it has streams. Other
-        // shards' searches are limited by what their connections may forward.
         work.spent += 1
-        guard mayGoOn(search) else { return }
+        guard isOpen(request) else { return }
         if links.isBusy(request.subscription.shard) { return links.resumeLater(search) }
         var left = slice
         defer { work.spent += (slice - left) / Work.placesPerUnit }
@@ -232,13 +230,13 @@ final class PatternFollowers: ShardPart {
             answer(search.found, to: request.subscription, now: now)
             (search.found.linked, search.found.count) = ([], 0)
         }
-        if search.found.isLast { done(request) } else { work.doLater(.search(search)) }
+        if search.found.isLast { done(request.subscription) } else { work.doLater(.search(search)) }
     }
 
     /// Gives back the bytes of a request that another shard has forwarded.
-    private func done(_ request: PatternRequest) {
-        guard request.subscription.shard != index else { return }
-        send(.matchDone(request.connection, bytes: request.weight), to: request.subscription.shard)
+    private func done(_ subscription: StreamKey) {
+        guard let (connection, weight) = asked.removeValue(forKey: subscription) else { return }
+        send(.matchDone(connection, bytes: weight), to: subscription.shard)
     }
 
     /// Returns whether the subscription's shard has a view of the topic, or is about to have one.

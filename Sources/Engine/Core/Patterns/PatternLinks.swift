@@ -37,7 +37,7 @@ final class PatternLinks: ShardPart {
     unowned(unsafe) var followers: PatternFollowers!
     /// By shard.
     private var queues: [Queue]
-    /// Where searches for this shard's own subscriptions wait.
+    /// Where searches wait.
     private var places: [StreamKey: TurnQueue<PatternSearch>.Ticket] = [:]
     /// Views and cursors on their way to a shard, above which others wait. Tests use few.
     var most = 64
@@ -80,19 +80,17 @@ final class PatternLinks: ShardPart {
     /// Continues a search when less is on its way to its shard.
     func resumeLater(_ search: PatternSearch) {
         let subscription = search.request.subscription
-        let place = queues[subscription.shard].searches.append(search)
-        if subscription.shard == index { places[subscription] = place }
+        places[subscription] = queues[subscription.shard].searches.append(search)
     }
 
-    /// A subscription of this shard has ended. Its search does not wait any longer: clients that subscribe and cancel
-    /// again and again must not fill the queue. What other shards send is limited by what connections may forward.
+    /// A subscription has ended: its search does not wait any longer.
     func withdraw(_ subscription: StreamKey) {
         guard !places.isEmpty, let place = places.removeValue(forKey: subscription) else { return }
-        queues[index].searches.withdraw(place)
+        queues[subscription.shard].searches.withdraw(place)
     }
 
-    /// How much waits for this shard.
-    var waiting: Int { queues[index].topics.count + queues[index].searches.count }
+    /// How many topics and searches wait for a shard.
+    func waitingCount(of shard: Int) -> Int { queues[shard].topics.count + queues[shard].searches.count }
 
     /// Another shard has made views or cursors.
     func made(_ count: Int, on shard: Int, now: Instant) {
@@ -116,9 +114,8 @@ final class PatternLinks: ShardPart {
                 linkFollowers(of: topic, now: now)
                 topic.noteUse(now)
             } else if let search = queues[shard].nextSearch() {
-                if shard == index { places[search.request.subscription] = nil }
-                // One whose subscription has ended must not delay the others by a turn.
-                if followers.mayGoOn(search) { return work.doLater(.search(search)) }
+                places[search.request.subscription] = nil
+                return work.doLater(.search(search))
             } else {
                 return
             }

@@ -84,7 +84,14 @@ final class PatternRequests: ShardPart {
 
     /// The subscription has ended.
     func withdraw(_ subscription: PatternSubscription) {
-        if let place = subscription.beginning.place.take() { waiting.withdraw(place) }
+        if let place = subscription.beginning.place.take() {
+            waiting.withdraw(place)
+            return
+        }
+        let key = streams.key(subscription)
+        for shard in subscription.beginning.unanswered {
+            if shard == index { followers.withdraw(key) } else { send(.withdraw(key), to: shard) }
+        }
     }
 
     /// The shard is being deallocated.

@@ -318,7 +318,6 @@ final class PatternSubscribing: ShardPart {
         subscriptions.remove(subscription)
         charge(subscription) { subscription.beginning.clear() }
         requests.withdraw(subscription)
-        followers.links.withdraw(streams.key(subscription))
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
             followers.unmatch(subscription.pattern, shard: index)
