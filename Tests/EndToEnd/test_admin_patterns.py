@@ -42,11 +42,11 @@ def test_a_pattern_is_shown_with_its_topics(begin):
         assert told['forebay_subscriptions_behind{waits_for="credit"}'] == 1
         assert told["forebay_messages_waiting"] == 5
 
-        # Beyond the limits: another pattern is refused, another topic is left out.
+        # Beyond the limits: another pattern is refused, another topic is skipped.
         assert peer.subscribe("other.>", n=1).event().kind.name == "REJECTED"
         page.until(lambda: page.text("#health") == "limit reached: patterns", "the page shows the limit")
         peer.offer("orders.asia", b"1").sequence()
-        page.until(lambda: "skipped others once" in page.text("#subscriptions"), "a topic is left out")
+        page.until(lambda: "skipped others once" in page.text("#subscriptions"), "a topic is skipped")
         told = admin.metrics()
         assert [told[f'forebay_limit_reached_total{{limit="{name}"}}'] for name in ("patterns", "matches")] == [1, 1]
         slow.cancel()

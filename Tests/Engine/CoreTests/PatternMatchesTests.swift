@@ -24,7 +24,7 @@ import Testing
 
     /// Whether its topic is followed by others in the meantime makes no difference.
     @Test(arguments: DeliveryTests.placements, [false, true])
-    func whatWasLeftOutArrivesLater(_ placement: (Int, Int, Int), _ isFollowed: Bool) {
+    func whatWasSkippedArrivesLater(_ placement: (Int, Int, Int), _ isFollowed: Bool) {
         let (shards, at, from) = placement
         let broker = PatternMatchesTests.broker(shards)
         let client = stalled(broker, at, from)
@@ -66,38 +66,50 @@ import Testing
         broker.advance(seconds: 20)
         #expect(client.received() == ["1:[1]t.d:old"])
         let table = broker.shards[at].parts.requests.patterns.table
-        #expect(table.matches("t.c").allSatisfy { $0.allSatisfy(\.beginning.leftOut.isEmpty) })
+        #expect(table.matches("t.c").allSatisfy { $0.allSatisfy(\.skipped.isEmpty) })
         publish(broker, "new", to: ["t.c"], shard: from)
         #expect(client.received() == ["1:[1]t.c:new"])
     }
 
-    /// Topics that are left out take little memory, however many they are, and none when the subscription has ended.
+    /// Topics that are skipped take little memory, however many they are, and none when the subscription has ended.
     @Test(arguments: [1, 2])
     func fewTopicsAreRemembered(_ shards: Int) {
         let broker = PatternMatchesTests.broker(shards)
         let client = stalled(broker, 0, shards - 1)
         let shard = broker.shards[0]
-        let topics = (0..<2 * PatternSubscribing.mostKept).map { "t.x\($0)" }
+        let topics = (0..<2 * SkippedTopics.most).map { "t.x\($0)" }
         publish(broker, "x", to: topics, shard: shards - 1)
         let subscription = shard.parts.requests.patterns.table.matches("t.x0")[0][0]
-        let most = PatternSubscribing.mostKept * PatternBeginning.leftOutMemory
-        #expect(subscription.beginning.memory == most)
+        let most = SkippedTopics.most * SkippedTopics.memoryOfEach
+        #expect(subscription.memory == most)
         client.requestN(1000)
         _ = client.received()
         var received: [String] = []
         // Two at a time.
-        for _ in 0...PatternSubscribing.mostKept / 2 {
+        for _ in 0...SkippedTopics.most / 2 {
             broker.advance(seconds: 10)
             received += client.received().filter { $0.hasPrefix("1:") }
         }
-        #expect(received.count == PatternSubscribing.mostKept)
+        #expect(received.count == SkippedTopics.most)
         #expect(received.filter { !$0.hasPrefix("1:[1]t.x") } == [])
         publish(broker, "y", to: topics, shard: shards - 1)
-        #expect(subscription.beginning.memory == most)
+        #expect(subscription.memory == most)
         client.disconnect()
         broker.run()
-        #expect(subscription.beginning.memory == 0)
+        #expect(subscription.memory == 0)
         #expect(shard.parts.requests.patterns.table.cursors == 0)
+    }
+
+    /// Until a subscription has begun, it is refused instead: another shard may be about to report more topics.
+    @Test func nothingIsSkippedBeforeASubscriptionBegins() {
+        let broker = PatternMatchesTests.broker(2)
+        let (client, publisher) = (broker.connect(), broker.connect())
+        for client in [client, publisher] { client.isFollowedByTurns = false }
+        client.subscribe("t.*")
+        let own = (0..<20).map { "t.\($0)" }.filter { broker.shards[0].owner(of: $0) == 0 }
+        for topic in own.prefix(3) { publisher.fireAndForget(topic, "x") }
+        broker.run()
+        #expect(client.received().last?.hasPrefix("1:! 202 limit: More than 2 topics match") == true)
     }
 
     /// The log says which topics are concerned, and what to change.

@@ -71,7 +71,7 @@ struct TopSubscription: Equatable {
     var waitsFor = ""
     /// For a pattern: how many topics it has a position in. Nil for a single topic.
     var cursors: UInt64?
-    /// For a pattern: how often a topic was left out because the subscription had as many as it may have.
+    /// For a pattern: how often a topic was skipped because the subscription had as many as it may have.
     var skipped: UInt64 = 0
     /// How long ago the client last requested messages, how many it has requested in total and how many were delivered;
     /// and both rates per second since the previous picture, if the subscription was in that picture.
@@ -104,7 +104,7 @@ struct TopSubscription: Equatable {
         came = number("delivered") &+ waiting &+ dropped
     }
 
-    /// The topic, or the pattern, in how many topics it is active, and how often one was left out.
+    /// The topic, or the pattern, in how many topics it is active, and how often one was skipped.
     var title: String {
         guard let cursors else { return topic }
         return "\(topic) (\(Units.grouped(cursors)) active\(skipped > 0 ? ", \(Units.grouped(skipped)) skipped" : ""))"

@@ -104,7 +104,7 @@ extension Inspector {
             guard let stream = streams.at(place) else { continue }
             switch stream.kind {
             case .publisher: tally.add(parked: stream.asPublisher.early.bytes.count)
-            case .pattern: tally.add(cursors: stream.asPattern.beginning.memory)
+            case .pattern: tally.add(cursors: stream.asPattern.memory)
             default: break
             }
         }

@@ -56,7 +56,7 @@ public struct SubscriptionStatistics: Sendable {
         public var matched: Int
         /// In how many topics it has a position of its own. In the others it has received everything.
         public var cursors: Int
-        /// How often a topic with messages was left out because of `max-matches`.
+        /// How often a topic with messages was skipped because of `max-matches`.
         public var skipped: Int
     }
 

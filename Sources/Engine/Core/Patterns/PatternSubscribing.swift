@@ -80,7 +80,7 @@ final class PatternSubscribing: ShardPart {
 
     /// Cursors that are made, or removed, before other work has its turn.
     static let slice = 128
-    /// Positions in shared topics that a subscription keeps when it has begun, and topics left out that it remembers.
+    /// Positions in shared topics that a subscription keeps when it has begun.
     static let mostKept = 64
     /// Bytes that a cursor takes, about.
     static let cursorMemory = 768
@@ -129,8 +129,8 @@ final class PatternSubscribing: ShardPart {
 
     /// Charges a change of what a subscription remembers of topics without a cursor to `memory`.
     func charge<Result>(_ subscription: PatternSubscription, _ change: () -> Result) -> Result {
-        let before = subscription.beginning.memory
-        defer { memory.add(subscription.beginning.memory - before) }
+        let before = subscription.memory
+        defer { memory.add(subscription.memory - before) }
         return change()
     }
 
@@ -141,7 +141,7 @@ final class PatternSubscribing: ShardPart {
         }
         delivery.patterns.serve(subscription, now: now)
         // `max-matches` may have been raised.
-        joinLeftOutLater(subscription)
+        joinSkippedLater(subscription)
     }
 
     // Topics that match
@@ -167,7 +167,7 @@ final class PatternSubscribing: ShardPart {
             // Without history, its position is that of all others without a cursor. An ended topic has nothing more.
             let isBehind = view.followed == nil && !view.state.isEnd
             if isBehind || subscription.wantsHistory || subscription.position(in: view) != nil
-                || subscription.beginning.leftOut[epoch] != nil
+                || subscription.skipped[epoch] != nil
             {
                 join(subscription, to: view, from: view.followed, isNew: true, now: now)
             }
@@ -175,9 +175,9 @@ final class PatternSubscribing: ShardPart {
         guard !subscription.isOver else { return }
         if let epoch = matches.rejoined {
             // The topic has been deleted, was idle, or is no longer followed by this node.
-            if matches.linked.isEmpty { takeLeftOut(epoch, of: subscription) }
+            if matches.linked.isEmpty { takeSkipped(epoch, of: subscription) }
             // There may be room for another one.
-            joinLeftOutLater(subscription)
+            joinSkippedLater(subscription)
         }
         let begins = charge(subscription) {
             subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
@@ -194,7 +194,7 @@ final class PatternSubscribing: ShardPart {
     func rejoin(_ epoch: UInt64, _ subscription: PatternSubscription, of owner: Int, now: Instant) {
         guard
             subscription.wantsHistory || !subscription.beginning.positions.isEmpty
-                || subscription.beginning.leftOut[epoch] != nil
+                || subscription.skipped[epoch] != nil
         else { return }
         subscription.beginning.rejoining.insert(epoch)
         let key = streams.key(subscription)
@@ -242,14 +242,15 @@ final class PatternSubscribing: ShardPart {
         now: Instant
     ) {
         guard !subscription.isOver, subscription.cursors[view.epoch] == nil else { return }
+        var begins = isNew || subscription.begins(in: view.epoch)
         guard subscription.cursors.count < limits.matches else {
-            return leaveOut(view, of: subscription, from: followed, isNew: isNew)
+            return skip(view, of: subscription, from: followed, begins: begins)
         }
         guard makeRoom(for: subscription, now: now) else { return }
-        let leftOut = takeLeftOut(view.epoch, of: subscription)
-        let begins = leftOut?.begins ?? (isNew || subscription.begins(in: view.epoch))
+        let skipped = takeSkipped(view.epoch, of: subscription)
+        if skipped != nil { begins = false }
         var options = subscription.options
-        if let place = leftOut?.position ?? takePosition(of: subscription, in: view, begins: begins) {
+        if let place = takePosition(of: subscription, in: view, begins: begins) {
             (options.start, options.epoch, options.since) = (.from(place.next), place.epoch, nil)
         }
         let cursor = Subscriber(
@@ -266,12 +267,12 @@ final class PatternSubscribing: ShardPart {
         table.cursors += 1
         subscription.add(cursor)
         views.noteActive(view, since: now.monotonic)
-        subscribing.join(cursor, from: leftOut?.followed ?? followed, begins: begins, now: now)
+        subscribing.join(cursor, from: skipped?.followed ?? followed, begins: begins, now: now)
     }
 
     /// Where the client says that a subscription continues in a topic. A position of another epoch is kept: this node
     /// may be behind others.
-    func takePosition(
+    private func takePosition(
         of subscription: PatternSubscription, in view: TopicView, begins: Bool
     ) -> TopicPlace? {
         guard let place = subscription.position(in: view) else { return nil }
@@ -308,7 +309,7 @@ final class PatternSubscribing: ShardPart {
         let view = cursor.view
         view.remove(cursor)
         if view.isEmpty { view.markDirty() }
-        joinLeftOutLater(subscription)
+        joinSkippedLater(subscription)
     }
 
     /// The subscription's stream has ended. Its cursors are removed, some in each turn.
@@ -316,7 +317,7 @@ final class PatternSubscribing: ShardPart {
         subscription.close()
         table.leaving += subscription.cursors.count
         subscriptions.remove(subscription)
-        charge(subscription) { subscription.beginning.clear() }
+        charge(subscription) { subscription.clear() }
         requests.withdraw(subscription)
         if subscription.hasBegun { events.event("unsubscribed", pattern: subscription, reason: subscription.end) }
         if table.remove(subscription) {
@@ -368,7 +369,7 @@ final class PatternSubscribing: ShardPart {
         switch deferred {
         case .search(let search): followers.goOn(search, now: now)
         case .join(let joins): goOn(joins, now: now)
-        case .joinLeftOut(let subscription): joinLeftOut(subscription, now: now)
+        case .joinSkipped(let subscription): joinSkipped(subscription, now: now)
         case .removeLeftovers: removeLeftovers()
         case .requests: requests.goOn(now: now)
         case .links: followers.links.goOn(now: now)
@@ -382,8 +383,8 @@ final class PatternSubscribing: ShardPart {
 enum PatternWork {
     case search(PatternSearch)
     case join(PatternJoins)
-    /// Topics that were left out: their subscription has one cursor fewer.
-    case joinLeftOut(PatternSubscription)
+    /// Topics that were skipped: their subscription has one cursor fewer.
+    case joinSkipped(PatternSubscription)
     /// Cursors of ended subscriptions.
     case removeLeftovers
     case rest(TopicView, below: Int)

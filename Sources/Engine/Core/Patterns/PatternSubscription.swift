@@ -25,6 +25,7 @@ final class PatternSubscription: BoundStream {
     /// Messages that the cursor whose turn it is may still hand over.
     var allowance = 0
     var beginning: PatternBeginning
+    var skipped = SkippedTopics()
     fileprivate(set) var sums = PatternSums()
     /// Its index among the subscriptions with the same pattern.
     var member = 0
@@ -96,12 +97,21 @@ final class PatternSubscription: BoundStream {
     func noteReported(_ count: UInt64) { sums.noteReported(count) }
     /// Messages of a topic were lost.
     func noteLoss(_ count: UInt64) { sums.dropped &+= count }
-    /// A topic with messages is left out, because the subscription has as many cursors as it may have.
+    /// A topic with messages is skipped.
     func noteSkip() { sums.skipped += 1 }
 
-    /// A topic that was left out, and that no shard has been asked for since.
-    var nextLeftOut: (epoch: UInt64, LeftOut)? {
-        beginning.leftOut.first { !beginning.rejoining.contains($0.key) }.map { ($0.key, $0.value) }
+    /// A topic that was skipped, and that no shard has been asked for since.
+    var nextSkipped: (epoch: UInt64, SkippedTopics.Place)? {
+        skipped.places.first { !beginning.rejoining.contains($0.key) }.map { ($0.key, $0.value) }
+    }
+
+    /// Bytes that it takes for topics without a cursor, about.
+    var memory: Int { beginning.memory + skipped.memory }
+
+    /// The subscription has ended: it needs nothing of topics without a cursor any longer.
+    func clear() {
+        beginning.clear()
+        skipped.removeAll()
     }
 
     // Cursors
@@ -193,22 +203,16 @@ struct PatternBeginning {
     var place: TurnQueue<PatternSubscription>.Ticket?
     /// Where it continues in topics in which it has not begun; in shared ones, also when all shards have answered.
     var positions = PatternPositions.none
-    /// Topics, by epoch, in which it continues when it may have another cursor.
-    var leftOut: [UInt64: LeftOut] = [:]
-    /// Whether a later turn will give it cursors in these.
-    var isJoining = false
 
     init(unanswered: Set<Int>) { self.unanswered = unanswered }
 
-    /// Bytes that an epoch in a set takes, and a topic that was left out, about.
-    static let (epochMemory, leftOutMemory) = (16, 96)
+    /// Bytes that an epoch in a set takes, about.
+    private static let epochMemory = 16
     /// Bytes that it takes, about.
-    var memory: Int {
-        positions.memory + had.count * PatternBeginning.epochMemory + leftOut.count * PatternBeginning.leftOutMemory
-    }
+    var memory: Int { positions.memory + had.count * PatternBeginning.epochMemory }
 
     /// The subscription has ended.
-    mutating func clear() { (positions, had, rejoining, leftOut) = (.none, [], [], [:]) }
+    mutating func clear() { (positions, had, rejoining) = (.none, [], []) }
 
     /// Whether all shards have answered.
     var isOver: Bool { unanswered.isEmpty }
@@ -222,17 +226,6 @@ struct PatternBeginning {
         had = []
         return true
     }
-}
-
-/// A topic that was left out, and where the subscription continues in it.
-struct LeftOut {
-    /// The shard that owns the topic.
-    var owner: Int
-    /// From where all messages are for the subscription.
-    var followed: SequenceNumber
-    /// Whether it begins where its options say, and the client's position, as when it was left out.
-    var begins: Bool
-    var position: TopicPlace?
 }
 
 /// What happened in all topics of a subscription to a pattern, kept as it changes.
@@ -249,7 +242,7 @@ struct PatternSums {
     fileprivate(set) var formsAwaited = 0
     /// Cursors that are not up to date.
     fileprivate(set) var behind = 0
-    /// How often a topic with messages was left out.
+    /// How often a topic with messages was skipped.
     fileprivate(set) var skipped = 0
 
     func behind(now: Instant) -> UInt64 {
