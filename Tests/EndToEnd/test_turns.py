@@ -2,7 +2,9 @@
 FOREBAY_HEAVY=full:  FOREBAY_HEAVY=full .venv/bin/python -m pytest -n 0 -s Tests/EndToEnd/test_turns.py
 """
 
+import json
 import socket
+from random import Random
 
 import http1
 import http2
@@ -345,3 +347,38 @@ def test_large_messages_for_many(turns, size, reading):
                              raw.fragments(raw.REQUEST_FNF, 1, bytes(size), route, size=(1 << 24) - 1)))
     throw([publisher], also=readers if reading else [])
     here.check(f"20 messages of {size} bytes for {len(readers)}")
+
+
+def test_positions_of_many(turns):
+    """Clients that resume as many topics as they may, all at once."""
+    here = turns()
+    positions = json.dumps({f"t.{number}": ["1", 1] for number in range(10_000)}).encode()
+    request = http1.post("t.*", positions, b"Accept: application/x-ndjson\r\n")
+    lines = [http1.Line(here.broker.http) for _ in range(60 if FULL else 20)]
+    for line in lines:
+        line.send(request[:-1])
+    with here.standing_still():
+        for line in lines:
+            line.send(request[-1:])
+    for line in lines:
+        assert line.head()[0] == 200
+        line.close()
+    here.check(f"{len(lines)} requests with 10,000 positions each")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_new_topics_among_long_patterns(turns, threads):
+    """Patterns that differ from the names only at the end, and between which the broker must choose at each token."""
+    here, random = turns(threads=threads), Random(1)
+    subscriber, publisher = here.line(), here.line()
+    patterns = [".".join(random.choice("a*") for _ in range(110)) for _ in range(70)]
+    subscriber.queue(b"".join(raw.request(raw.REQUEST_STREAM, stream, metadata=raw.route(f"{pattern}.z"), n=1)
+                              for stream, pattern in zip(streams(70), patterns)))
+    throw([subscriber])
+    eventually(lambda: here.admin.metrics()["forebay_patterns"], lambda count: count == 70 * 14)
+    topics = ["a." * 110 + str(number) for number in range(2_000 if FULL else 300)]
+    publisher.queue(b"".join(raw.request(raw.REQUEST_FNF, stream, b"x", raw.route(topic))
+                             for stream, topic in zip(streams(len(topics)), topics)))
+    throw([publisher], [subscriber])
+    eventually(lambda: here.admin.metrics()["forebay_topics"], lambda count: count >= len(topics))
+    here.check(f"{len(topics)} topics and 70 patterns of 111 tokens")

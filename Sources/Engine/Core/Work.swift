@@ -33,6 +33,10 @@ struct Work {
     static let ending = 4
     /// Bytes of a pattern that is added or removed per unit.
     static let patternBytesPerUnit = 16
+    /// Nodes of a trie of patterns that are visited per unit.
+    static let patternNodesPerUnit = 8
+    /// Bytes of a client's positions that are parsed per unit.
+    static let positionBytesPerUnit = 64
     /// A cursor of a subscription to a pattern that is made or removed, and one that takes its turn.
     static let cursor = 4
     static let cursorTurn = 2

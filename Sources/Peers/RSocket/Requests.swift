@@ -266,6 +266,7 @@ final class RSocketRequests: ShardPart {
         let options = try SubscribeOptions(route)
         // The data of other subscriptions is ignored.
         let isPattern = TopicName.isPattern(route.name)
+        if isPattern { work.spent += data.count / Work.positionBytesPerUnit }
         let positions = isPattern ? try PatternPositions.parse(data, most: limits.matches) : []
         try subscribing.subscribe(
             connection, stream: stream, initialN: initialN, to: route.name, options, from: positions, now: now)

@@ -141,7 +141,7 @@ enum Metrics {
             "Open subscriptions to patterns; included in forebay_subscriptions.", counters.patternSubscriptions)
         out.single(
             "forebay_patterns", .gauge,
-            "Different patterns that clients are subscribed to; one in use on several threads counts for each.",
+            "Different patterns that clients are subscribed to; each counts once for 8 tokens or part of them.",
             counters.patterns)
         out.single("forebay_patterns_limit", .gauge, "Maximum number of different patterns.", limit)
         out.single(

@@ -223,7 +223,8 @@ final class BrokerStatistics: ShardPart {
         counters.connections = connections.count
         counters.subscriptions = subscriptions.count
         counters.patternSubscriptions = subscriptions.patternCount
-        counters.patterns = patterns.count
+        // All shards' patterns, counted once.
+        counters.patterns = index == 0 ? quotas.patterns.value : 0
         counters.cursors = patterns.cursors
         counters.topics = topics.namedCount
         return counters

@@ -56,6 +56,9 @@ final class Events: ShardPart {
         var object = eventObject(name)
         object.add("subscription", subscriber.id)
         object.add("topic", subscriber.view.name)
+        if let subscription = subscriber.match?.subscription {
+            object.add("pattern", subscription.pattern.description)
+        }
         object.add("connection", text(subscriber.connection.id))
         object.add("policy", subscriber.options.overflow.name)
         if subscriber.hasJoined {

@@ -29,7 +29,7 @@ extension PatternSubscribing {
         let isKnown = subscription.skipped[view.epoch] != nil
         if begins, !isKnown { return refuse(subscription) }
         subscription.noteSkip()
-        // Each message of such a topic comes here.
+        // Each message of such a topic comes here. The limit is reached when the first one is skipped.
         if subscription.skipped.isEmpty {
             _ = context.refusal(
                 at: .matches,
@@ -37,8 +37,6 @@ extension PatternSubscribing {
                     + "has positions in \(counted(limits.matches, "topic")) with recent or waiting messages, the "
                     + "maximum of one subscription (max-matches); raise it, or use a narrower pattern.",
                 of: PatternSubscribing.who(subscription.principal, subscription.connection))
-        } else {
-            reached(.matches)
         }
         guard !isKnown, !subscription.skipped.isFull else { return }
         let followed = followed ?? subscribing.window(of: view).upper

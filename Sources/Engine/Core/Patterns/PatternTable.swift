@@ -37,24 +37,23 @@ final class PatternTable: ShardPart {
     var part = 4
 
     var isEmpty: Bool { groups.isEmpty }
-    /// The number of different patterns.
-    var count: Int { groups.count }
 
-    /// Counts a subscription's pattern, if it is the first with that pattern here.
+    /// Counts a subscription's pattern, if it is the first with that pattern on this shard.
     /// - Throws: the refusal at the limit of different patterns.
     /// - Parameter who: the subscriber, for the log.
     func take(_ pattern: TopicPattern, for who: [LogField]) throws(Refusal) {
-        guard groups[pattern] == nil, !quotas.patterns.take(limit: limits.patterns) else { return }
+        guard groups[pattern] == nil, !quotas.patterns.take(pattern, limit: limits.patterns) else { return }
         throw context.refusal(
             at: .patterns,
             "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum "
-                + "(max-patterns, where each thread counts its own); subscribe to fewer patterns, or try again later.",
+                + "(max-patterns, where a pattern counts once for each 8 tokens); subscribe to fewer patterns, or try "
+                + "again later.",
             of: who)
     }
 
     /// Takes back `take`: there will be no subscription.
     func giveBack(_ pattern: TopicPattern) {
-        if groups[pattern] == nil { quotas.patterns.give() }
+        if groups[pattern] == nil { quotas.patterns.give(pattern) }
     }
 
     /// Adds a subscription, after `take`.
@@ -75,17 +74,21 @@ final class PatternTable: ShardPart {
         subscriptions -= 1
         guard group.subscriptions.isEmpty else { return false }
         groups[subscription.pattern] = nil
-        quotas.patterns.give()
+        quotas.patterns.give(subscription.pattern)
         return group.wasAsked
     }
 
     /// Whether a subscription's pattern matches this topic.
-    func hasMatch(_ name: String) -> Bool { groups.hasMatch(name) }
+    func hasMatch(_ name: String) -> Bool {
+        var isFound = false
+        work.spent += groups.forEachMatch(name) { _ in isFound = true } / Work.patternNodesPerUnit
+        return isFound
+    }
 
     /// The subscriptions whose patterns match a topic, in groups with the same pattern.
     func matches(_ name: String) -> [[PatternSubscription]] {
         var found: [[PatternSubscription]] = []
-        groups.forEachMatch(name) { found.append($0.subscriptions) }
+        work.spent += groups.forEachMatch(name) { found.append($0.subscriptions) } / Work.patternNodesPerUnit
         return found
     }
 

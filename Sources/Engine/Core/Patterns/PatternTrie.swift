@@ -7,9 +7,31 @@
 /// A map from patterns to values, which finds the values of all patterns that match a topic's name.
 package struct PatternTrie<Value> {
     private final class Node {
-        var children: [Substring: Node] = [:]
+        /// By token, except for `*` and `>`, which are looked up for each name.
+        private var literals: [Substring: Node] = [:]
+        private(set) var one: Node?
+        private(set) var rest: Node?
         var value: Value?
-        var isEmpty: Bool { children.isEmpty && value == nil }
+        var isEmpty: Bool { literals.isEmpty && one == nil && rest == nil && value == nil }
+
+        func literal(_ token: Substring) -> Node? { literals.isEmpty ? nil : literals[token] }
+
+        subscript(token: Substring) -> Node? {
+            get {
+                switch token {
+                case "*": one
+                case ">": rest
+                default: literals[token]
+                }
+            }
+            set {
+                switch token {
+                case "*": one = newValue
+                case ">": rest = newValue
+                default: literals[token] = newValue
+                }
+            }
+        }
     }
 
     private let root = Node()
@@ -38,8 +60,8 @@ package struct PatternTrie<Value> {
         if let node = nodes[pattern] { return node.value = value }
         var node = root
         for token in PatternTrie.tokens(pattern.description) {
-            let next = node.children[token] ?? Node()
-            node.children[token] = next
+            let next = node[token] ?? Node()
+            node[token] = next
             node = next
         }
         node.value = value
@@ -52,42 +74,39 @@ package struct PatternTrie<Value> {
         guard node.isEmpty else { return }
         let tokens = PatternTrie.tokens(pattern.description)
         var path = [root]
-        for token in tokens { if let next = path[path.count - 1].children[token] { path.append(next) } }
+        for token in tokens { if let next = path[path.count - 1][token] { path.append(next) } }
         for (index, token) in tokens.enumerated().reversed() where path[index + 1].isEmpty {
-            path[index].children[token] = nil
+            path[index][token] = nil
         }
     }
 
     /// Calls `body` with the value of each pattern that matches `name`, a valid topic name, in no particular order.
     /// The trie must not be changed meanwhile.
-    package func forEachMatch(_ name: String, _ body: (Value) -> Void) {
-        guard !isEmpty else { return }
+    /// - Returns: the number of nodes that were visited: at worst, all that begin a pattern of `*` and the name's tokens.
+    @discardableResult
+    package func forEachMatch(_ name: String, _ body: (Value) -> Void) -> Int {
+        guard !isEmpty else { return 0 }
         let tokens = PatternTrie.tokens(name)
         // Names of the broker match only patterns that begin in the same way.
         let isSystem = name.utf8.first == UInt8(ascii: "$")
-        PatternTrie.visit(root, tokens[...], literal: isSystem, body)
-    }
-
-    /// Whether some pattern matches `name`.
-    func hasMatch(_ name: String) -> Bool {
-        var isFound = false
-        forEachMatch(name) { _ in isFound = true }
-        return isFound
+        return PatternTrie.visit(root, tokens[...], literal: isSystem, body)
     }
 
     /// - Parameter literal: whether `*` and `>` do not match the first token.
     private static func visit(
         _ node: Node, _ tokens: ArraySlice<Substring>, literal: Bool = false, _ body: (Value) -> Void
-    ) {
+    ) -> Int {
         guard let token = tokens.first else {
             if let value = node.value { body(value) }
-            return
+            return 1
         }
+        var visited = 1
         if !literal {
-            if let value = node.children[">"]?.value { body(value) }
-            if let next = node.children["*"] { visit(next, tokens.dropFirst(), body) }
+            if let value = node.rest?.value { body(value) }
+            if let next = node.one { visited += visit(next, tokens.dropFirst(), body) }
         }
-        if let next = node.children[token] { visit(next, tokens.dropFirst(), body) }
+        if let next = node.literal(token) { visited += visit(next, tokens.dropFirst(), body) }
+        return visited
     }
 
     /// All values, in no particular order.

@@ -58,8 +58,7 @@ public final class Quotas: Sendable {
     let topics = Quota()
     /// Publishers that number their messages, once for each of their topics.
     let publishers = Quota()
-    /// Patterns that clients are subscribed to, once for each shard.
-    let patterns = Quota()
+    let patterns = PatternQuota()
     let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()
