@@ -82,7 +82,7 @@ package struct PatternTrie<Value> {
 
     /// Calls `body` with the value of each pattern that matches `name`, a valid topic name, in no particular order.
     /// The trie must not be changed meanwhile.
-    /// - Returns: the number of nodes that were visited: at worst, all that begin a pattern of `*` and the name's tokens.
+    /// - Returns: the number of nodes that were visited: those on paths of `*` and of the name's tokens.
     @discardableResult
     package func forEachMatch(_ name: String, _ body: (Value) -> Void) -> Int {
         guard !isEmpty else { return 0 }
