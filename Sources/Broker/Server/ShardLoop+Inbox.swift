@@ -14,8 +14,8 @@ extension ShardLoop {
 
     /// Handles the items of the inbox that come ahead of other inputs. Returns true if none are left.
     func clearInbox() -> Bool {
-        let isClear = takeInbox(all: wereInputsDelayed)
-        if !isClear { areInputsDelayed = true }
+        let isClear = takeInbox(all: inputs.wereDelayed)
+        if !isClear { inputs.areDelayed = true }
         return isClear
     }
 
@@ -25,8 +25,8 @@ extension ShardLoop {
     func takeInbox(all: Bool = false) -> Bool {
         if !inbox.isEmpty { inbox.drain { inboxItems.append($0) } }
         guard !inboxItems.isEmpty else { return true }
-        guard all || !hasTakenItem || !isTurnOver else { return false }
-        hasTakenItem = true
+        guard all || !inputs.hasTakenItem || !isTurnOver else { return false }
+        inputs.hasTakenItem = true
         var taken = 0
         repeat {
             take(inboxItems[taken])

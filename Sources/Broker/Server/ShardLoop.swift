@@ -39,18 +39,10 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var unread: [ConnectionID] = []
     /// HTTP/1.1 connections that have not been handed to the library yet.
     var newcomers: ArraySlice<ConnectionID> = []
-    /// When this turn stops reading.
-    private var turnEnd: UInt64 = 0
-    /// Whether this turn has handled an item of the inbox.
-    var hasTakenItem = false
+    var inputs = TurnInputs()
     /// Operator queries. Each turn answers one, after the sockets. No client can depend on an answer that has not been
     /// sent.
     var queries: [(job: UInt64, query: ShardQuery)] = []
-    /// Whether this turn left inputs waiting because of the inbox, and whether the previous turn did.
-    var areInputsDelayed = false
-    private(set) var wereInputsDelayed = false
-    /// Nanoseconds that this turn has spent on handshakes.
-    var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
     /// HTTP/1.1 connections over TLS.
     var relays = Relays()
@@ -100,17 +92,15 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     var engine: Shard { shard }
 
     func readSockets() {
-        turnEnd = Clock.monotonic() + Limits.turnTime
-        hasTakenItem = false
-        (wereInputsDelayed, areInputsDelayed) = (areInputsDelayed, nextSocket() != nil)
+        inputs.begin(until: Clock.monotonic() + Limits.turnTime, hasEvents: nextSocket() != nil)
         // If the previous turn read nothing, this one reads at least once, however long the inbox takes.
-        var mustRead = wereInputsDelayed
+        var mustRead = inputs.wereDelayed
         while let event = nextSocket(), takeInbox(all: mustRead), mustRead || !isTurnOver {
             events = event + 1..<events.upperBound
-            (mustRead, areInputsDelayed) = (false, false)
+            (mustRead, inputs.areDelayed) = (false, false)
             handle(event)
         }
-        handshakeTime = 0
+        inputs.handshakeTime = 0
         if !unread.isEmpty, clearInbox() { readUnread() }
         if !newcomers.isEmpty { adoptNewcomers() }
     }
@@ -144,7 +134,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     /// including reading and TLS, has used its time. If the previous turn left inputs waiting because of the
     /// inbox, only the time counts: the messages of two shards would otherwise delay all clients for as long as the
     /// shards send them.
-    var isTurnOver: Bool { shard.isTurnOver && !wereInputsDelayed || Clock.monotonic() >= turnEnd }
+    var isTurnOver: Bool { shard.isTurnOver && !inputs.wereDelayed || Clock.monotonic() >= inputs.end }
 
     private func handle(_ event: Int) {
         let (token, ready) = poller[event]

@@ -13,9 +13,9 @@ import TLS
 extension ShardLoop {
     /// Continues a handshake, unless this turn has used up its time for handshakes: then the poller reports it again.
     func shakeHands(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ wireProtocol: WireProtocol) {
-        guard handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
+        guard inputs.handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
         let began = Clock.monotonic()
-        defer { handshakeTime += Clock.monotonic() - began }
+        defer { inputs.handshakeTime += Clock.monotonic() - began }
         let protocols = wireProtocol == .http ? TLSStream.Protocols.http : .none
         switch server.advance(connection.pointee.fd, &connection.pointee.tls, protocols, insteadOf: wireProtocol) {
         case .done(let tls): secured(id, connection, tls, wireProtocol)
