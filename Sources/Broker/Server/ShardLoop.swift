@@ -100,7 +100,6 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             (mustRead, inputs.areDelayed) = (false, false)
             handle(event)
         }
-        inputs.handshakeTime = 0
         if !unread.isEmpty, clearInbox() { readUnread() }
         if !newcomers.isEmpty { adoptNewcomers() }
     }

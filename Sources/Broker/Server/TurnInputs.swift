@@ -16,6 +16,7 @@ struct TurnInputs {
     mutating func begin(until end: UInt64, hasEvents: Bool) {
         self.end = end
         hasTakenItem = false
+        handshakeTime = 0
         (wereDelayed, areDelayed) = (areDelayed, hasEvents)
     }
 }

@@ -62,7 +62,8 @@ import Testing
     func anOverflowNamesTheTopic(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
         let publisher = broker.connect(from)
-        let subscriber = broker.connect(at)
+        let (subscriber, watcher) = (broker.connect(at), broker.connect())
+        watcher.subscribe("$SYS.events")
         subscriber.subscribe("t.*?buffer=1&overflow=fail", n: 1)
         for text in 1...3 { publisher.fireAndForget("t.a", "\(text)") }
         subscriber.requestN(100)
@@ -73,5 +74,7 @@ import Testing
             ])
         publisher.fireAndForget("t.b", "1")
         #expect(subscriber.received() == [])
+        let events = watcher.received().filter { $0.contains(#""event":"overflow""#) }
+        #expect(events.count == 1 && events[0].contains(#""topic":"t.a","pattern":"t.*""#))
     }
 }

@@ -261,7 +261,8 @@ import Testing
             subscriber.subscribe(pattern, stream: UInt32(stream))
         }
         let received = subscriber.received()
-        #expect(received.count == 1 && received[0].hasPrefix("7:!") && received[0].contains("2 different patterns"))
+        #expect(
+            received.count == 1 && received[0].hasPrefix("7:!") && received[0].contains("as they may, 2 (max-patterns"))
         for stream in [1, 5] { subscriber.cancel(stream: UInt32(stream)) }
         subscriber.subscribe("c.*", stream: 9)
         #expect(subscriber.received() == [])

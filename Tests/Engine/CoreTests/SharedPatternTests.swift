@@ -64,6 +64,24 @@ import Testing
         #expect(client.received() == ["1:[6]t:b", "1:[7]t:c"])
     }
 
+    /// What a subscription that has ended asked for waits neither for NATS nor for a topic.
+    @Test(arguments: DeliveryTests.placements)
+    func endedSubscriptionsWaitForNothing(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let client = broker.connect(at)
+        let followers = broker.shards.map(\.parts.requests.followers)
+        client.subscribe("*?replay=2", stream: 1)
+        #expect(followers.allSatisfy { $0.waiting.count == 1 })
+        client.cancel(stream: 1)
+        #expect(followers.allSatisfy { $0.waiting.isEmpty })
+        _ = requests(broker)
+        client.subscribe("*?replay=2", stream: 3)
+        _ = answerSearches(broker, names: ["t"])
+        #expect(followers.map(\.places.count).reduce(0, +) == 1, "it waits until the topic is current")
+        client.cancel(stream: 3)
+        #expect(followers.allSatisfy { $0.waiting.isEmpty && $0.places.isEmpty })
+    }
+
     /// The node looked for the topic before another node created it.
     @Test(arguments: DeliveryTests.placements)
     func aTopicThatIsListedIsNotAbsent(_ shards: Int, _ at: Int, _ from: Int) throws {

@@ -10,7 +10,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     private let shard: Shard
     /// Whether this driver is in the loop's list of drivers with work to do.
     private var isListed = false
-    /// Whether a complete request has been handled since the library was last run.
+    /// When this run of the library stops handling bodies, and whether it has handled one.
+    private var end: UInt64 = 0
     private var hasHandled = false
 
     init?(loop: ShardLoop<Shard>, shard: Shard) {
@@ -28,6 +29,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
 
     /// Runs the library. The loop has just removed this driver from its list.
     func runListed() {
+        end = Clock.monotonic() + Limits.http1Quantum
         hasHandled = false
         run()
         isListed = false
@@ -83,9 +85,11 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     }
 
     override func answer(_ connection: MicroConnection) -> Verdict {
-        // The library asks again when it is run in the next turn. Each request may have a body that takes long.
-        if hasHandled, loop.isTurnOver { return .goOn }
-        hasHandled = true
+        // A body may take long. The library asks again when it is run in the next turn.
+        if connection.stage == .uploading {
+            if hasHandled, Clock.monotonic() >= end { return .goOn }
+            hasHandled = true
+        }
         connection.stage = .waiting
         shard.requestEnded(on: connection.id, now: loop.now)
         guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return .suspend }

@@ -165,7 +165,7 @@ class MicroDaemon {
     /// A piece of the body has arrived.
     func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict { .end }
 
-    /// The request is complete, and must be answered now or when it is resumed.
+    /// The request is complete. After `goOn` without an answer, the library asks again in its next run.
     func answer(_ connection: MicroConnection) -> Verdict { .end }
 
     /// The library requests more of the answer's body.

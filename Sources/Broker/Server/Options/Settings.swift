@@ -118,7 +118,7 @@ extension Setting {
         ).reloadable,
         .number(
             "max-patterns", \.limits.patterns, in: 1...1_000_000,
-            "different patterns that clients are subscribed to"
+            "different patterns that clients are subscribed to; long ones count several times"
         ).reloadable,
         .number(
             "max-matches", \.limits.matches, in: 1...1_000_000,

@@ -61,19 +61,18 @@ final class PatternFollowers: ShardPart {
     private var watched: Set<TopicPattern> = []
     /// Requests of other shards that are being answered, and what is given back to whom when they are done.
     private var asked: [StreamKey: (connection: ConnectionID, weight: Int)] = [:]
-    /// Requests for topics that may be shared, until the upstream knows those.
-    private var waiting: [UInt64: PatternRequest] = [:]
+    /// Requests for topics that may be shared, by number, until the upstream knows those.
+    private(set) var waiting: [UInt64: PatternRequest] = [:]
+    private var numbers: [StreamKey: UInt64] = [:]
     private var lastNumber: UInt64 = 0
-    /// The number of requests from which on those of ended subscriptions are removed.
-    private var fullAt = PatternFollowers.leastFull
-    private static let leastFull = 1024
+    /// Where searches wait for a shared topic.
+    private(set) var places: [StreamKey: (topic: Handle, ticket: TurnQueue<PatternSearch>.Ticket)] = [:]
 
     init(_ context: ShardContext, _ topics: TopicTable, _ ownership: TopicOwnership) {
         self.topics = topics
         self.ownership = ownership
         links = PatternLinks(context, topics, ownership)
         super.init(context)
-        links.followers = self
     }
 
     /// Nodes of the trie of topics visited at a time. Tests use few.
@@ -109,6 +108,10 @@ final class PatternFollowers: ShardPart {
     /// A subscription has ended. Clients that subscribe and leave again and again must not leave searches behind.
     func withdraw(_ subscription: StreamKey) {
         links.withdraw(subscription)
+        if let number = numbers.removeValue(forKey: subscription) { waiting[number] = nil }
+        if let place = places.removeValue(forKey: subscription) {
+            topics[place.topic]?.shared?.withdrawSearch(place.ticket)
+        }
         done(subscription)
     }
 
@@ -141,16 +144,10 @@ final class PatternFollowers: ShardPart {
 
     /// Waits until it is known which shared topics exist.
     private func ask(_ request: PatternRequest) {
-        if waiting.count >= fullAt {
-            for (number, request) in waiting where !isOpen(request) {
-                waiting[number] = nil
-            }
-            fullAt = Swift.max(PatternFollowers.leastFull, 2 * waiting.count)
-        }
         var request = request
         noteBegun(&request)
         lastNumber += 1
-        waiting[lastNumber] = request
+        (waiting[lastNumber], numbers[request.subscription]) = (request, lastNumber)
         watched.insert(request.pattern)
         effects.upstream.append(.search(lastNumber, request.pattern, wantsNames: request.wantsViews))
     }
@@ -158,17 +155,17 @@ final class PatternFollowers: ShardPart {
     /// Some of the shared topics that match a request, which begins with what they retain.
     func take(_ names: [String], of number: UInt64, isLast: Bool, now: Instant) {
         guard let request = waiting[number] else { return }
-        if isOpen(request) { for name in names { use(name, now: now) } }
+        for name in names { use(name, now: now) }
         guard isLast else { return }
-        waiting[number] = nil
+        (waiting[number], numbers[request.subscription]) = (nil, nil)
         begin(request, now: now)
     }
 
     /// It is not known which shared topics match a request.
     func refuse(_ number: UInt64, _ refusal: Refusal, now: Instant) {
         guard let request = waiting.removeValue(forKey: number) else { return }
+        numbers[request.subscription] = nil
         defer { done(request.subscription) }
-        guard isOpen(request) else { return }
         let matches = PatternMatches(owner: index, linked: [], count: 0, isLast: true, refusal: refusal)
         answer(matches, to: request.subscription, now: now)
     }
@@ -190,11 +187,14 @@ final class PatternFollowers: ShardPart {
 
     /// A shared topic is current, or there is none: searches that wait for it go on.
     func goOn(with topic: Topic) {
-        for search in topic.shared?.takeSearches() ?? [] { work.doLater(.search(search)) }
+        topic.shared?.takeSearches().forEach { search in
+            places[search.request.subscription] = nil
+            work.doLater(.search(search))
+        }
     }
 
     /// Whether a request's subscription has not ended, as far as this shard knows.
-    func isOpen(_ request: PatternRequest) -> Bool {
+    private func isOpen(_ request: PatternRequest) -> Bool {
         let subscription = request.subscription
         return subscription.shard == index ? patterns.isOpen(subscription.handle) : asked[subscription] != nil
     }
@@ -220,7 +220,8 @@ final class PatternFollowers: ShardPart {
                 // It is followed when it is current.
                 guard request.wantsViews, !shared.isAbsent else { continue }
                 search.awaited = topic.place
-                return shared.add(search)
+                places[request.subscription] = (topic.place, shared.add(search))
+                return
             }
             search.found.count += 1
             work.spent += 1

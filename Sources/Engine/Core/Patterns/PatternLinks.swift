@@ -33,8 +33,6 @@ final class PatternLinks: ShardPart {
 
     let topics: TopicTable
     let ownership: TopicOwnership
-    // Above
-    unowned(unsafe) var followers: PatternFollowers!
     /// By shard.
     private var queues: [Queue]
     /// Where searches wait.

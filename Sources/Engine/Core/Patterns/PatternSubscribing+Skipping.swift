@@ -49,7 +49,7 @@ extension PatternSubscribing {
     /// - Returns: what was remembered of it; nil if it was not skipped.
     @discardableResult
     func takeSkipped(_ epoch: UInt64, of subscription: PatternSubscription) -> SkippedTopics.Place? {
-        charge(subscription) { subscription.skipped.remove(epoch) }
+        subscription.skipped.isEmpty ? nil : charge(subscription) { subscription.skipped.remove(epoch) }
     }
 
     /// A subscription may have another cursor.

@@ -92,6 +92,7 @@ final class PatternSubscribing: ShardPart {
         let pattern = try PatternSubscribing.pattern(text, options)
         let principal = users.principal(of: connection, stream)
         try authorization.expectSubscribe(to: pattern, of: principal, at: connection.peer)
+        work.spent += positions.count / Work.membersPerUnit
         let positions = try PatternPositions(positions, in: pattern, most: limits.matches, shards: context.shards)
         let credit = try options.credit(initialN)
         var options = options.resolved(now: now)
@@ -115,7 +116,7 @@ final class PatternSubscribing: ShardPart {
         subscriptions.insert(subscription)
         table.add(subscription)
         charge(subscription) { subscription.beginning.positions = positions }
-        work.spent += Work.subscribing + positions.count / Work.membersPerUnit
+        work.spent += Work.subscribing
         work.spent += pattern.size / Work.patternBytesPerUnit
         requests.ask(for: subscription, now: now)
     }

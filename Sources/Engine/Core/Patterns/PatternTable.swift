@@ -45,9 +45,9 @@ final class PatternTable: ShardPart {
         guard groups[pattern] == nil, !quotas.patterns.take(pattern, limit: limits.patterns) else { return }
         throw context.refusal(
             at: .patterns,
-            "The broker's clients are subscribed to \(counted(limits.patterns, "different pattern")), the maximum "
-                + "(max-patterns, where a pattern counts once for each 8 tokens); subscribe to fewer patterns, or try "
-                + "again later.",
+            "The broker's clients are subscribed to as many different patterns as they may, \(limits.patterns) "
+                + "(max-patterns, where a pattern counts once for every 8 tokens, rounded up); subscribe to fewer or "
+                + "shorter patterns, or try again later.",
             of: who)
     }
 

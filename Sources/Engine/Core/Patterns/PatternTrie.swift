@@ -9,12 +9,13 @@ package struct PatternTrie<Value> {
     private final class Node {
         /// By token, except for `*` and `>`, which are looked up for each name.
         private var literals: [Substring: Node] = [:]
+        /// The child for `*`, and the one for `>`.
         private(set) var one: Node?
         private(set) var rest: Node?
         var value: Value?
         var isEmpty: Bool { literals.isEmpty && one == nil && rest == nil && value == nil }
 
-        func literal(_ token: Substring) -> Node? { literals.isEmpty ? nil : literals[token] }
+        func literal(_ token: Substring) -> Node? { literals[token] }
 
         subscript(token: Substring) -> Node? {
             get {
@@ -38,8 +39,6 @@ package struct PatternTrie<Value> {
     /// The nodes with a value: a pattern may have a hundred tokens.
     private var nodes: [TopicPattern: Node] = [:]
 
-    /// The number of patterns.
-    var count: Int { nodes.count }
     package var isEmpty: Bool { nodes.isEmpty }
 
     package init() {}

@@ -28,7 +28,7 @@ struct SkippedTopics {
 
     mutating func add(_ epoch: UInt64, _ place: Place) { places[epoch] = place }
 
-    mutating func remove(_ epoch: UInt64) -> Place? { isEmpty ? nil : places.removeValue(forKey: epoch) }
+    mutating func remove(_ epoch: UInt64) -> Place? { places.removeValue(forKey: epoch) }
 
     /// The subscription has ended.
     mutating func removeAll() { places = [:] }

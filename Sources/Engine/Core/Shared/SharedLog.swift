@@ -34,7 +34,7 @@ final class SharedLog {
     /// Look-ups of publishers.
     private var lookups: [PublishTicket: (key: PublisherKey, target: ReplyTarget)] = [:]
     /// Searches of subscriptions to patterns that wait until the topic is current, or known not to exist.
-    private var searches: [PatternSearch] = []
+    private var searches = TurnQueue<PatternSearch>()
     /// The shards to attach once subscriptions may begin, and how many wait there.
     private var attaching: [Int: Int] = [:]
     private var unconfirmed: [SequenceNumber: (who: CommitLine.Waiter?, charge: Int)] = [:]
@@ -79,10 +79,12 @@ final class SharedLog {
 
     // Searches
 
-    func add(_ search: PatternSearch) { searches.append(search) }
+    func add(_ search: PatternSearch) -> TurnQueue<PatternSearch>.Ticket { searches.append(search) }
 
-    func takeSearches() -> [PatternSearch] {
-        defer { searches = [] }
+    func withdrawSearch(_ ticket: TurnQueue<PatternSearch>.Ticket) { searches.withdraw(ticket) }
+
+    func takeSearches() -> TurnQueue<PatternSearch> {
+        defer { searches = TurnQueue() }
         return searches
     }
 
