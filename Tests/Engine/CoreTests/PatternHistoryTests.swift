@@ -49,4 +49,23 @@ import Testing
         while !broker.reads.isEmpty { broker.bring() }
         #expect(subscriber.received() == ["1:[4]t.a:4", "1:[5]t.a:5"])
     }
+
+    /// The store may write messages and the deletion of their topic in one transaction.
+    @Test(arguments: DeliveryTests.placements, [1, 3])
+    func messagesBeforeADeletionAreReceived(_ placement: (Int, Int, Int), _ count: Int) throws {
+        let (shards, at, from) = placement
+        let broker = try TestBroker.storing(shards)
+        let (subscriber, publisher) = (broker.connect(at), broker.connect(from))
+        subscriber.subscribe("t.*")
+        var topics: Set<[Int]> = []
+        for round in 1...3 {
+            for number in 1...count { publisher.fireAndForget("t.a", "\(round)\(number)") }
+            publisher.publish("$SYS.topic.delete?name=t.a", "")
+            #expect(subscriber.received() == [])
+            broker.commit()
+            #expect(subscriber.received() == (1...count).map { "1:[\($0)]t.a:\(round)\($0)" })
+            topics.insert(broker.shards.map(\.topics.count))
+        }
+        #expect(topics.count == 1, "a deleted topic is removed")
+    }
 }

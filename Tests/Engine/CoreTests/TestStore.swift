@@ -57,21 +57,24 @@ extension TestBroker {
     var appended: [[AppendedMessages]] { store.appended }
     var trimmed: UInt64 { store.trimmed }
 
-    /// Commits the messages before `end`; by default all that the store has, and the ends of topics.
+    /// Commits the messages before `end`; by default all that the store has, and the ends of topics. A shard receives
+    /// all reports at once, as from a store that writes them in one transaction.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in store.appended.enumerated() {
+            var reports: [StoreReport] = []
             for batch in batches {
                 for (place, message) in batch.messages.enumerated() {
                     store.history[batch.topic, default: [:]][batch.first.value + UInt64(place)] = message
                 }
                 let upTo = min(batch.end, .init(end))
-                shards[index].stored(
-                    [.committed(topic: batch.topic, attempt: batch.attempt, upTo: upTo)], now: now)
+                reports.append(.committed(topic: batch.topic, attempt: batch.attempt, upTo: upTo))
             }
             store.appended[index] = batches.filter { $0.end > .init(end) }
-            guard store.appended[index].isEmpty else { continue }
-            shards[index].stored(store.ends[index].map { .ended(topic: $0) }, now: now)
-            store.ends[index] = []
+            if store.appended[index].isEmpty {
+                reports += store.ends[index].map { .ended(topic: $0) }
+                store.ends[index] = []
+            }
+            shards[index].stored(reports, now: now)
         }
         run()
     }

@@ -237,6 +237,11 @@ final class Topic: Timed {
     /// Whether the topic has ended, and a shard that follows it for subscriptions to patterns does not know that.
     func isEndNew(for shard: Int) -> Bool { visibleState.isEnd && views.isEndNew(for: shard) }
 
+    /// Whether shards that follow the topic for subscriptions to patterns lack messages, or its end.
+    var isNewToFollowers: Bool {
+        isCurrent && !views.followersBehind(committed, isOver: visibleState.isEnd).isEmpty
+    }
+
     /// A view that is linked to this topic reports its progress.
     func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
         guard views.note(progress, of: shard) else { return }

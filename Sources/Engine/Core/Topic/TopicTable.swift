@@ -121,11 +121,12 @@ final class TopicTable {
     }
 
     /// Removes a topic without a name once no subscription waits for its messages and its publishers have been notified
-    /// of its end. Returns whether it did.
+    /// of its end. Returns whether it did. Subscriptions to patterns are given the messages that the store has just
+    /// written, and the end, when the input is finished.
     func removeIfUnused(_ topic: Topic) -> Bool {
-        guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.isStoreDone else {
-            return false
-        }
+        guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.isStoreDone,
+            !topic.isNewToFollowers
+        else { return false }
         byEpoch[topic.epoch] = nil
         if let place = topic.held { held.remove(place) }
         topic.held = nil
