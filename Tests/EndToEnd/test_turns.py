@@ -371,14 +371,14 @@ def test_new_topics_among_long_patterns(turns, threads):
     """Patterns that differ from the names only at the end, and between which the broker must choose at each token."""
     here, random = turns(threads=threads), Random(1)
     subscriber, publisher = here.line(), here.line()
-    patterns = [".".join(random.choice("a*") for _ in range(110)) for _ in range(70)]
+    patterns = [".".join(random.choice("a*") for _ in range(110)) for _ in range(36)]
     subscriber.queue(b"".join(raw.request(raw.REQUEST_STREAM, stream, metadata=raw.route(f"{pattern}.z"), n=1)
-                              for stream, pattern in zip(streams(70), patterns)))
+                              for stream, pattern in zip(streams(36), patterns)))
     throw([subscriber])
-    eventually(lambda: here.admin.metrics()["forebay_patterns"], lambda count: count == 70 * 14)
+    eventually(lambda: here.admin.metrics()["forebay_patterns"], lambda count: count == 36 * 28)
     topics = ["a." * 110 + str(number) for number in range(2_000 if FULL else 300)]
     publisher.queue(b"".join(raw.request(raw.REQUEST_FNF, stream, b"x", raw.route(topic))
                              for stream, topic in zip(streams(len(topics)), topics)))
     throw([publisher], [subscriber])
     eventually(lambda: here.admin.metrics()["forebay_topics"], lambda count: count >= len(topics))
-    here.check(f"{len(topics)} topics and 70 patterns of 111 tokens")
+    here.check(f"{len(topics)} topics and 36 patterns of 111 tokens")

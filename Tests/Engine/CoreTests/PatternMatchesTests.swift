@@ -71,6 +71,25 @@ import Testing
         #expect(client.received() == ["1:[1]t.c:new"])
     }
 
+    /// A subscription that began with more matches than a lower limit allows goes on.
+    @Test(arguments: DeliveryTests.placements)
+    func aLowerLimitEndsNoSubscription(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = PatternMatchesTests.broker(shards, matches: 10)
+        publish(broker, "0", to: ["t.a", "t.b", "t.c"], shard: from)
+        broker.advance(seconds: 20)
+        let client = broker.connect(at)
+        client.subscribe("t.*", n: 1)
+        publish(broker, "1", to: ["t.a", "t.b"], shard: from)
+        var limits = broker.limits
+        limits.matches = 2
+        for shard in broker.shards { shard.adopt(limits, now: broker.now) }
+        broker.run()
+        publish(broker, "1", to: ["t.c", "t.d"], shard: from)
+        client.requestN(100)
+        for _ in 0..<3 { broker.advance(seconds: 10) }
+        #expect(client.received().sorted() == ["1:[1]t.d:1"] + ["a", "b", "c"].map { "1:[2]t.\($0):1" })
+    }
+
     /// Topics that are skipped take little memory, however many they are, and none when the subscription has ended.
     @Test(arguments: [1, 2])
     func fewTopicsAreRemembered(_ shards: Int) {

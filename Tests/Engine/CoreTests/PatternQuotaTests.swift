@@ -15,12 +15,12 @@ import Testing
         let clients = [broker.connect(0), broker.connect(1)]
         for client in clients { client.subscribe("t.*", stream: 1) }
         #expect(broker.quotas.patterns.value == 1)
-        for client in clients { client.subscribe("1.2.3.4.5.6.7.*", stream: 3) }
+        for client in clients { client.subscribe("1.2.3.*", stream: 3) }
         #expect(broker.quotas.patterns.value == 2)
-        clients[0].subscribe("1.2.3.4.5.6.7.8.*", stream: 5)
+        clients[0].subscribe("1.2.3.4.*", stream: 5)
         #expect(clients[0].received().first?.contains("(max-patterns") == true)
         for client in clients { client.cancel(stream: 3) }
-        for client in clients { client.subscribe("1.2.3.4.5.6.7.8.*", stream: 7) }
+        for client in clients { client.subscribe("1.2.3.4.*", stream: 7) }
         #expect(broker.quotas.patterns.value == 3)
         clients[1].subscribe("u.*", stream: 9)
         #expect(clients[1].received().first?.contains("(max-patterns") == true)

@@ -141,7 +141,7 @@ enum Metrics {
             "Open subscriptions to patterns; included in forebay_subscriptions.", counters.patternSubscriptions)
         out.single(
             "forebay_patterns", .gauge,
-            "Different patterns that clients are subscribed to; each counts once for every 8 tokens, rounded up.",
+            "Different patterns that clients are subscribed to; each counts once for every 4 tokens, rounded up.",
             counters.patterns)
         out.single("forebay_patterns_limit", .gauge, "Maximum number of different patterns.", limit)
         out.single(

@@ -183,7 +183,9 @@ final class PatternSubscribing: ShardPart {
         let begins = charge(subscription) {
             subscription.beginning.note(matches.count, of: matches.owner, isLast: matches.isLast)
         }
-        guard subscription.beginning.matches <= limits.matches else { return refuse(subscription) }
+        // The limit may have been lowered since the subscription began.
+        let isOverLimit = matches.rejoined == nil && subscription.beginning.matches > limits.matches
+        guard !isOverLimit else { return refuse(subscription) }
         if subscription.hasBegun, subscription.beginning.rejoining.isEmpty { releasePositions(of: subscription) }
         guard begins else { return }
         events.event("subscribed", pattern: subscription)

@@ -46,7 +46,7 @@ final class PatternTable: ShardPart {
         throw context.refusal(
             at: .patterns,
             "The broker's clients are subscribed to as many different patterns as they may, \(limits.patterns) "
-                + "(max-patterns, where a pattern counts once for every 8 tokens, rounded up); subscribe to fewer or "
+                + "(max-patterns, where a pattern counts once for every 4 tokens, rounded up); subscribe to fewer or "
                 + "shorter patterns, or try again later.",
             of: who)
     }

@@ -34,9 +34,9 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
 
     /// Bytes of its text: at most 255.
     var size: Int { bytes.count }
-    /// How often it counts towards `max-patterns`: once for every 8 tokens, rounded up, because a new topic may have to
+    /// How often it counts towards `max-patterns`: once for every 4 tokens, rounded up, because a new topic may have to
     /// be compared with all tokens of all patterns.
-    var weight: Int { bytes.count { $0 == TopicPattern.dot } / 8 + 1 }
+    var weight: Int { bytes.count { $0 == TopicPattern.dot } / 4 + 1 }
 
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
