@@ -179,9 +179,7 @@ def test_heads_that_are_complete_at_once(turns):
     # By then each connection has its state in the library.
     eventually(lambda: here.admin.metrics()['forebay_connections{protocol="http1"}'],
                lambda count: count == len(lines), timeout=60)
-    with here.standing_still():
-        for line in lines:
-            line.send(request[-1:])
+    here.complete(lines, request)
     for line in lines:
         assert line.answer()[0] == 200
         line.close()
@@ -357,9 +355,7 @@ def test_positions_of_many(turns):
     lines = [http1.Line(here.broker.http) for _ in range(60 if FULL else 20)]
     for line in lines:
         line.send(request[:-1])
-    with here.standing_still():
-        for line in lines:
-            line.send(request[-1:])
+    here.complete(lines, request)
     for line in lines:
         assert line.head()[0] == 200
         line.close()

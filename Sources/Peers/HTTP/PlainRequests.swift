@@ -257,8 +257,7 @@ final class PlainRequests: ShardPart {
     /// Subscribes from the positions in the body.
     private func resume(_ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant) {
         do throws(Refusal) {
-            work.spent += plain.content.count / Work.positionBytesPerUnit
-            let positions = try PatternPositions.parse(plain.content.readable, most: limits.matches)
+            let positions = try parsePositions(plain.content.readable)
             try subscribe(exchange, plain, call, from: positions, now: now)
         } catch {
             httpResponses.finish(exchange, plain, error)

@@ -265,9 +265,7 @@ final class RSocketRequests: ShardPart {
         }
         let options = try SubscribeOptions(route)
         // The data of other subscriptions is ignored.
-        let isPattern = TopicName.isPattern(route.name)
-        if isPattern { work.spent += data.count / Work.positionBytesPerUnit }
-        let positions = isPattern ? try PatternPositions.parse(data, most: limits.matches) : []
+        let positions = TopicName.isPattern(route.name) ? try parsePositions(data) : []
         try subscribing.subscribe(
             connection, stream: stream, initialN: initialN, to: route.name, options, from: positions, now: now)
     }

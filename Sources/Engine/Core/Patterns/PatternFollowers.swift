@@ -87,10 +87,9 @@ final class PatternFollowers: ShardPart {
 
     /// The shards with subscriptions that match a topic lack its messages from `first` on, unless they follow it.
     func follow(_ topic: Topic, from first: SequenceNumber) {
-        let visited = shardsByPattern.forEachMatch(topic.name) { shards in
+        forEachMatch(topic.name, in: shardsByPattern) { shards in
             for shard in shards { topic.follow(shard, from: first) }
         }
-        work.spent += visited / Work.patternNodesPerUnit
     }
 
     /// A subscription asks for matching topics.
@@ -172,9 +171,7 @@ final class PatternFollowers: ShardPart {
 
     /// A shared topic has messages, and the node does not follow it.
     func heard(_ name: String, now: Instant) {
-        var isFollowed = false
-        work.spent += shardsByPattern.forEachMatch(name) { _ in isFollowed = true } / Work.patternNodesPerUnit
-        if isFollowed { use(name, now: now) }
+        if hasMatch(name, in: shardsByPattern) { use(name, now: now) }
     }
 
     /// Makes the node follow a shared topic. If it cannot, that is logged and counted, and is tried again with the

@@ -79,16 +79,12 @@ final class PatternTable: ShardPart {
     }
 
     /// Whether a subscription's pattern matches this topic.
-    func hasMatch(_ name: String) -> Bool {
-        var isFound = false
-        work.spent += groups.forEachMatch(name) { _ in isFound = true } / Work.patternNodesPerUnit
-        return isFound
-    }
+    func hasMatch(_ name: String) -> Bool { hasMatch(name, in: groups) }
 
     /// The subscriptions whose patterns match a topic, in groups with the same pattern.
     func matches(_ name: String) -> [[PatternSubscription]] {
         var found: [[PatternSubscription]] = []
-        work.spent += groups.forEachMatch(name) { found.append($0.subscriptions) } / Work.patternNodesPerUnit
+        forEachMatch(name, in: groups) { found.append($0.subscriptions) }
         return found
     }
 

@@ -8,14 +8,12 @@
 package struct PatternTrie<Value> {
     private final class Node {
         /// By token, except for `*` and `>`, which are looked up for each name.
-        private var literals: [Substring: Node] = [:]
+        private(set) var literals: [Substring: Node] = [:]
         /// The child for `*`, and the one for `>`.
         private(set) var one: Node?
         private(set) var rest: Node?
         var value: Value?
         var isEmpty: Bool { literals.isEmpty && one == nil && rest == nil && value == nil }
-
-        func literal(_ token: Substring) -> Node? { literals[token] }
 
         subscript(token: Substring) -> Node? {
             get {
@@ -104,10 +102,24 @@ package struct PatternTrie<Value> {
             if let value = node.rest?.value { body(value) }
             if let next = node.one { visited += visit(next, tokens.dropFirst(), body) }
         }
-        if let next = node.literal(token) { visited += visit(next, tokens.dropFirst(), body) }
+        if let next = node.literals[token] { visited += visit(next, tokens.dropFirst(), body) }
         return visited
     }
 
     /// All values, in no particular order.
     var values: [Value] { nodes.values.compactMap(\.value) }
+}
+
+extension ShardPart {
+    /// Calls `body` with the value of each pattern that matches `name`. Comparing them counts as work.
+    func forEachMatch<Value>(_ name: String, in patterns: PatternTrie<Value>, _ body: (Value) -> Void) {
+        work.spent += patterns.forEachMatch(name, body) / Work.patternNodesPerUnit
+    }
+
+    /// Whether some pattern matches `name`.
+    func hasMatch<Value>(_ name: String, in patterns: PatternTrie<Value>) -> Bool {
+        var isFound = false
+        forEachMatch(name, in: patterns) { _ in isFound = true }
+        return isFound
+    }
 }

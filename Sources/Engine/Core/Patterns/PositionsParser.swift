@@ -15,6 +15,14 @@ extension PatternPositions {
     }
 }
 
+extension ShardPart {
+    /// Parses the positions in the data of a request, which counts as work.
+    func parsePositions(_ data: UnsafeRawBufferPointer) throws(Refusal) -> [ResumePosition] {
+        work.spent += data.count / Work.positionBytesPerUnit
+        return try PatternPositions.parse(data, most: limits.matches)
+    }
+}
+
 private struct PositionsParser {
     let bytes: UnsafeRawBufferPointer
     private var index = 0
